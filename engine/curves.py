@@ -44,7 +44,7 @@ class Series:
         self._buffer[self._count : needed] = added
         self._count = needed
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Keep only the first `count` numbers."""
         self._count = min(self._count, count)
 
@@ -56,7 +56,7 @@ class Series:
         return self._count
 
 
-def joined(parts: Iterable[Columns]) -> Columns:
+def join_columns(parts: Iterable[Columns]) -> Columns:
     """Concatenate the parts, with NaN where a part lacks another's column."""
     present = [(part, np.full(len(next(iter(part.values()))), np.nan)) for part in parts if part]
     names = list(dict.fromkeys(name for part, _ in present for name in part))
@@ -91,11 +91,11 @@ class Bins:
         )
 
 
-def joined_bins(parts: Sequence[Bins]) -> Bins:
+def join_bins(parts: Sequence[Bins]) -> Bins:
     """Concatenate the parts."""
     return Bins(
-        joined(part.rows for part in parts),
-        joined(part.means for part in parts),
+        join_columns(part.rows for part in parts),
+        join_columns(part.means for part in parts),
         np.concatenate([part.steps for part in parts]),
     )
 
@@ -163,13 +163,13 @@ class Curves:
         return self._whole(name, None if means is None else np.repeat(means, 2))
 
     @property
-    def steps_of_rows(self) -> Values:
+    def steps_by_row(self) -> Values:
         """The number of steps that each row represents: half of the bin's steps for its two rows."""
         return np.concatenate((np.repeat(self._bins.steps / 2, 2), np.ones(self._unmerged)))
 
     def bins(self) -> Columns:
         """Return all columns with one row per bin: its means, at its last step."""
-        return joined((self._bins.means, self._steps()))
+        return join_columns((self._bins.means, self._steps()))
 
     def extend(self, columns: Mapping[str, ArrayLike]) -> None:
         """Add steps, one row each. All columns have the same length."""
@@ -183,17 +183,17 @@ class Curves:
             self._add({name: values[begin:end] for name, values in added.items()}, end - begin)
             begin = end
 
-    def settle(self) -> None:
+    def merge_all(self) -> None:
         """Also merge the newest steps if older ones were merged, so that all rows are alike."""
         if len(self._bins) and self._unmerged:
             self._merge(self._unmerged)
 
-    def keep(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Remove all samples after `step`, and the bin that contains it."""
         self.changes += 1
         kept = int(np.searchsorted(self._steps().get("step", np.empty(0)), step, side="right"))
         for series in self._newest.values():
-            series.keep(kept)
+            series.truncate(kept)
         if not kept and len(self._bins):
             whole = int(np.searchsorted(self._bins.means["step"], step, side="right"))
             self._bins = self._bins.first(whole)
@@ -235,6 +235,6 @@ class Curves:
         self._newest = {name: Series(values[count:]) for name, values in steps.items()}
         old = {name: values[:count] for name, values in steps.items()}
         self.changes += 1
-        self._bins = joined_bins((self._bins, bins_of(old, self._bin_steps)))
+        self._bins = join_bins((self._bins, bins_of(old, self._bin_steps)))
         while len(self._bins) > MOST_BINS:
             self._bins, self._bin_steps = self._bins.merged(2), 2 * self._bin_steps

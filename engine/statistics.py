@@ -80,7 +80,7 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
     return None if do_meet or abs(change) < least else change
 
 
-def drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
+def shared_drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
     """Return the `drift` of each repeat. All are None unless most drifted in the same direction."""
     changes = [drift(blocks) for blocks in repeats]
     for sign in (1, -1):
@@ -146,7 +146,7 @@ def outlying_side(values: Values, base_values: Values, *, is_paired: bool) -> Li
     wide: Literal[0, 1] = 1 if spreads[1] > spreads[0] else 0
     ratio, degrees = spreads[wide] / spreads[1 - wide], min(map(len, sides)) - 1
     # F's quantile by Student's t (Cacoullos, Journal of the American Statistical Association 60, 1965)
-    is_wider = math.sqrt(degrees) / 2 * (ratio - 1 / ratio) > student(degrees)
+    is_wider = math.sqrt(degrees) / 2 * (ratio - 1 / ratio) > student_t(degrees)
     if is_wider and _skewness(sides[wide]) < 0:
         return wide
     if not is_paired:
@@ -168,19 +168,19 @@ def _skewness(values: NDArray[np.float64]) -> float:
     return float((away**3).mean()) / variance**1.5 if variance else 0.0
 
 
-def typical(values: Values) -> float | None:
+def geometric_mean(values: Values) -> float | None:
     """Return the geometric mean, the center of the intervals. None without values, or if one is <= 0."""
     logs = _logs(values, least=1)
     # a single value exactly: exp(log(x)) may differ in the last digit
     return None if logs is None else float(values[0]) if len(values) == 1 else math.exp(float(logs.mean()))
 
 
-def typical_ratio(values: Values, base_values: Values) -> float | None:
+def ratio_of_means(values: Values, base_values: Values) -> float | None:
     """Return the center of a ratio's intervals: the ratio of the geometric means, also for pairs.
 
     None where there are no values, or one is not positive and finite.
     """
-    mine, theirs = typical(values), typical(base_values)
+    mine, theirs = geometric_mean(values), geometric_mean(base_values)
     return None if mine is None or theirs is None else mine / theirs
 
 
@@ -188,7 +188,7 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     """Return a ratio's interval from independent repeats, with Welch's degrees of freedom (Biometrika, 1947).
 
     Correlation over time is not allowed for: on a machine that wanders (AR(1), 0.6 from run to run), ten
-    repeats per side in alternation cover 99%, one side after the other 70%, so `is_in_turns` decides
+    repeats per side in alternation cover 99%, one side after the other 70%, so `is_interleaved` decides
     whether there is an interval at all. None with fewer than two repeats of either side, or where a value is
     not positive and finite.
     """
@@ -200,7 +200,7 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     if variance == 0:
         return _exponential((center, center))
     parts = (share**2 / (len(side) - 1) for share, side in zip(shares, (logs, base_logs), strict=True))
-    reach = student(variance**2 / sum(parts)) * math.sqrt(variance)
+    reach = student_t(variance**2 / sum(parts)) * math.sqrt(variance)
     return _exponential((center - reach, center + reach))
 
 
@@ -218,7 +218,7 @@ def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
     return _skew_interval(known)
 
 
-def student(degrees: float) -> float:
+def student_t(degrees: float) -> float:
     """Return Student's t at 97.5% for one degree of freedom or more, also fractional (error below 0.1%)."""
     inverse = [1 / whole for whole in range(1, len(_STUDENT) + 1)]
     if degrees > len(_STUDENT):
@@ -240,7 +240,7 @@ def _logs(values: Values, least: int = 2) -> NDArray[np.float64] | None:
 
 def _mean_interval(values: NDArray[np.float64]) -> Interval:
     # by Student's t
-    center, reach = float(values.mean()), student(len(values) - 1) * _error(values)
+    center, reach = float(values.mean()), student_t(len(values) - 1) * _error(values)
     return center - reach, center + reach
 
 
@@ -253,7 +253,7 @@ def _skew_interval(values: NDArray[np.float64]) -> Interval:
     skewness = third_moment / error**3
     if abs(skewness) < _LEAST_SKEWNESS:
         return student_ends
-    center, reach = float(values.mean()), student(count - 1)
+    center, reach = float(values.mean()), student_t(count - 1)
     below, above = (
         3 / skewness * (float(np.cbrt(1 + skewness * (end - skewness / 6))) - 1) for end in (reach, -reach)
     )
@@ -284,7 +284,7 @@ class Band:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
-    def parts_at(self, losses: Sequence[float]) -> int | None:
+    def first_step_outside(self, losses: Sequence[float]) -> int | None:
         """Return the first step, from 1, from which on the losses stay outside, or None.
 
         They stay outside if nine of ten losses from there to the end are outside, and at least 3 of them or

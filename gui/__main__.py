@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.__main__ import quiet_interrupt
-from engine.export.archive import ARCHIVE_SUFFIXES
+from engine.export.archive import ARCHIVE_SUFFIX
 from engine.surroundings import repair_environment
 
 
@@ -17,7 +17,7 @@ def main() -> int:
     """Run the program on sys.argv and return its exit status."""
     repair_environment()
     archives = [Path(argument) for argument in sys.argv[1:]]
-    if not all(archive.suffix.lower() in ARCHIVE_SUFFIXES for archive in archives):
+    if not all(archive.suffix.lower() == ARCHIVE_SUFFIX for archive in archives):
         with quiet_interrupt("--json" in sys.argv):
             from engine.cli import main as run_verb
         return run_verb(sys.argv[1:])

@@ -6,7 +6,7 @@ Precisions go by their name in an experiment ("fp32"), since resources know noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -31,20 +31,10 @@ class PrecisionLook:
 
 
 @dataclass(frozen=True)
-class Hue:
-    """A colour for a run of the user's choice, with the forms that a precision's colour has."""
-
-    color: str
-    tint: str
-    dim: str
-
-
-@dataclass(frozen=True)
 class Palette:
     """All colours of one theme as "#RRGGBB", by their token's name.
 
-    `own` are the colours that a user can give to a run, by `OWN_COLOURS`; `unlit` is a race's block to come,
-    `spared` the hatching of what a race's gauge leaves free.
+    `unlit` is a race's block to come, `spared` the hatching of what a race's gauge leaves free.
     `heat` are the shades of a map, from the lowest value to the highest.
     """
 
@@ -73,16 +63,14 @@ class Palette:
     prifg: str
     heat: tuple[str, ...]
     precisions: Mapping[str, PrecisionLook]
-    own: Mapping[str, Hue]
 
     @property
     def is_dark(self) -> bool:
         return self.name == "dark"
 
-    def look(self, precision: str, colour: str | None = None) -> PrecisionLook:
-        """How a run in the precision looks; `colour` is the run's own, None or an unknown one for none."""
-        look, own = self.precisions[precision], self.own.get(colour or "")
-        return look if own is None else replace(look, color=own.color, tint=own.tint, dim=own.dim)
+    def look(self, precision: str) -> PrecisionLook:
+        """Return how a run in the precision looks."""
+        return self.precisions[precision]
 
     def on_heat(self, step: int) -> str:
         """The colour of words on a shade of `heat`: whichever of black and white stands out more."""
@@ -109,20 +97,6 @@ _PRECISIONS: Mapping[str, tuple[tuple[str, str], tuple[float, ...], str]] = {
 
 Any two colors differ by 9.6 or more (CIEDE2000), also for people who do not see red, green or blue.
 """
-
-OWN_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "yellow": ("#F0E442", "#7D6600"),
-        "lime": ("#A6D854", "#4B7A00"),
-        "teal": ("#3FD0C9", "#00747A"),
-        "indigo": ("#7C9CFF", "#2F4BC7"),
-        "violet": ("#C4A6FF", "#6A35C9"),
-        "rose": ("#FF8FA3", "#C2184B"),
-        "brown": ("#C49A6C", "#7A4B1E"),
-        "grey": ("#A7AEB8", "#4B535E"),
-    }
-)
-"""The colours that a user can give to a run, dark and light."""
 
 
 def _mixed(color: str, ground: str, share: float) -> str:
@@ -162,17 +136,11 @@ _COLOURS = {
 
 def _palette(place: int, name: str, heat: tuple[str, ...]) -> Palette:
     colours = {token: both[place] for token, both in _COLOURS.items()}
-
-    def hue(color: str) -> Hue:
-        return Hue(color, *(_mixed(color, colours["bg1"], share) for share in (0.14, 0.38)))
-
     precisions = {}
     for precision, (both, dash, symbol) in _PRECISIONS.items():
-        own = hue(both[place])
-        precisions[precision] = PrecisionLook(own.color, own.tint, own.dim, dash, symbol)
-    looks = MappingProxyType(precisions)
-    hues = MappingProxyType({name: hue(both[place]) for name, both in OWN_COLOURS.items()})
-    return Palette(name=name, heat=heat, precisions=looks, own=hues, **colours)
+        tint, dim = (_mixed(both[place], colours["bg1"], share) for share in (0.14, 0.38))
+        precisions[precision] = PrecisionLook(both[place], tint, dim, dash, symbol)
+    return Palette(name=name, heat=heat, precisions=MappingProxyType(precisions), **colours)
 
 
 DARK = _palette(0, "dark", _LIGHT_HEAT[::-1])

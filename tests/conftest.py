@@ -44,7 +44,7 @@ pytest_plugins = [
     "tests.slurm",
     "tests.profiles",
     "tests.installations",
-    "tests.cards",
+    "tests.gpu_plugin",
 ]
 
 _MIB_SIDE_BY_SIDE = 3_000

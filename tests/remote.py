@@ -20,10 +20,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
+from engine.protocol.events import Event
+from engine.worker.launcher import Session, iterate
 
 CLONE = Path(__file__).parents[1]
 SSHD = Path("/usr/sbin/sshd")
@@ -36,6 +39,19 @@ def eventually(holds: Callable[[], object], seconds: float = _WAIT_SECONDS) -> N
     while not holds():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.01)
+
+
+def has_ended(pid: int) -> bool:
+    """True also for a zombie, which an orphan may stay where nobody waits for it."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def events_of(session: Session) -> list[Event]:
+    """All that a session has to say, to its end."""
+    return [event for event in iterate(session) if event is not None]
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
+from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.experiment.sweep import Axis, Cell, Grid, grid_of
 from engine.sweep.results import CellResult, Results
 

@@ -16,8 +16,8 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import experiment_from
 from engine.experiment.presets import save_own
 from engine.experiment.problem import ProblemError
-from engine.export.files import place
-from engine.export.mlflow import place_of
+from engine.export.files import atomic_path
+from engine.export.mlflow import parse_destination
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Examined, Failed, Finished, Log
 from engine.store.database import file_uri
@@ -205,7 +205,7 @@ def test_an_export_names_the_program_that_has_its_file_open(tmp_path: Path) -> N
     with (
         target.open(),
         pytest.raises(ProblemError, match=r"Could not replace runs.csv: it is open in another program"),
-        place(target, force=True) as temporary,
+        atomic_path(target, force=True) as temporary,
     ):
         temporary.write_text("new")
     assert target.read_text() == "old"
@@ -214,8 +214,8 @@ def test_an_export_names_the_program_that_has_its_file_open(tmp_path: Path) -> N
 def test_a_drive_in_a_uri_of_mlflow_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "C:").mkdir()
-    assert place_of("mlflow:file:///C:/runs").shown == str(tmp_path / "C:" / "runs")
-    assert place_of(f"mlflow:file://{tmp_path}/runs").shown == str(tmp_path / "runs")
+    assert parse_destination("mlflow:file:///C:/runs").shown == str(tmp_path / "C:" / "runs")
+    assert parse_destination(f"mlflow:file://{tmp_path}/runs").shown == str(tmp_path / "runs")
 
 
 def test_sqlite_is_given_a_server_within_the_path() -> None:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import ssl
 import threading
-import time
 import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +43,6 @@ class Fault:
     refuses: bool = False
     cut_after: int | None = None
     held: threading.Event | None = None
-    bytes_per_second: float | None = None
     garbles: bool = False
     ignores_ranges: bool = False
     times: int | None = None
@@ -52,10 +50,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Request:
-    """A request; `host` is the one that the client addressed, `first_byte` the start of its range."""
+    """A request; `first_byte` is the start of its range."""
 
     method: str
-    host: str
     path: str
     first_byte: int | None
 
@@ -163,7 +160,6 @@ def stand_in_wheel(
     version: str,
     files: Mapping[str, str | bytes] | None = None,
     requires: Sequence[str] = (),
-    tag: str = "py3-none-any",
 ) -> Path:
     """Writes a wheel with `files`, by default a package that only tells its version, and returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -176,10 +172,10 @@ def stand_in_wheel(
     contents[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}".encode()
     )
-    contents[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n".encode()
+    contents[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     record = "".join(f"{path},sha256={_record_hash(text)},{len(text)}\n" for path, text in contents.items())
     contents[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
-    path = folder / f"{module}-{version}-{tag}.whl"
+    path = folder / f"{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for member, text in contents.items():
             wheel.writestr(zipfile.ZipInfo(member), text)
@@ -257,8 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         index, path, first = self.server.index, urlsplit(self.path).path, self._first_and_last()[0]
-        host = self.headers.get("Host", "").partition(":")[0]
-        index.requests.append(Request(self.command, host, path, first))
+        index.requests.append(Request(self.command, path, first))
         fault = index._fault_for(path) or Fault()
         answer = self._found([unquote(part) for part in path.split("/") if part])
         if fault.refuses:
@@ -303,8 +298,6 @@ class _Handler(BaseHTTPRequestHandler):
             if left is not None:
                 left -= len(content)
             self.wfile.write(content)
-            if fault.bytes_per_second is not None:
-                time.sleep(len(content) / fault.bytes_per_second)
 
     def _say(self, status: int, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)

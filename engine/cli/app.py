@@ -22,10 +22,8 @@ from engine.cli import export, machine, output, questions, saved, sweep, train
 from engine.cli import machines as machine_verbs
 from engine.cli.interrupt import InterruptError
 from engine.cli.session import DONE, FAILED, INTERRUPTED
-from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
-from engine.store.database import remove_backups
 
 REFUSED = 2  # the exit status of a wrong request; ended by SIGTERM it is 143, by SIGHUP 129
 
@@ -60,15 +58,6 @@ _FORMER: dict[str, Callable[..., int]] = {
 """Commands of earlier versions, which still work but are not in the help."""
 
 VERBS = (*_COMMANDS, "engine", "machines")
-_WITHOUT_RUNS = (
-    machine.presets,
-    machine.settings,
-    machine.doctor,
-    machine.template,
-    *engine_verbs.ACTIONS.values(),
-    *machine_verbs.ACTIONS.values(),
-)
-"""The commands that do not read the saved runs."""
 
 # what typer's parser raises for a wrong command line; typer exports only this subclass of it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -184,13 +173,10 @@ def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(verb)
     def interruptible(*arguments: Any, **options: Any) -> int:
         try:
-            status = verb(*arguments, **options)
+            return verb(*arguments, **options)
         except KeyboardInterrupt:
             # typer would turn it into an exit without the one JSON object
             raise InterruptError from None
-        if status == DONE and verb not in _WITHOUT_RUNS:
-            remove_backups(store_path())
-        return status
 
     return interruptible
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import output
-from engine.cli.options import AsJson, Force, Published
+from engine.cli.options import AsJson, Force
 from engine.cli.session import RUN, SWEEP, Ids, Match, find, saved_results
 from engine.cli.study import PRINTED
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.export import formats
 from engine.export.content import Content, Write, content_of
-from engine.export.formats import COMPARISON, and_beside, files_beside, is_mlflow
+from engine.export.formats import COMPARISON, companion_files, companions_clause, is_mlflow
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
@@ -37,7 +37,7 @@ Baseline = Annotated[
 ]
 Lead = Annotated[
     str | None,
-    typer.Option("--lead", metavar="RUN", help="Run that leads the report and races the baseline."),
+    typer.Option("--lead", metavar="RUN", help="Run that leads the report and its replay."),
 ]
 Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the report.")]
 _PLOTS = (*CHART_NAMES, RACE)
@@ -54,7 +54,7 @@ Theme = Annotated[
     typer.Option(
         "--theme",
         metavar="NAME",
-        help=f"Image: {' or '.join(THEME_NAMES)}. Default: light for charts, dark for a race.",
+        help=f"Image: {' or '.join(THEME_NAMES)}. Default: light for charts, dark for a replay.",
     ),
 ]
 
@@ -68,11 +68,10 @@ def export(
     plot: Plot = None,
     by: Against = None,
     theme: Theme = None,
-    published: Published = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Export runs as a report, table, image, race, script or archive.
+    """Export runs as a report, table, image, replay, script or archive.
 
     Export each sweep or study by itself: as a report, images, tables or other formats of its kind.
     """
@@ -80,10 +79,10 @@ def export(
         found = find(store, ids[0])
         if found.kind != RUN:
             of_runs = (*ids[1:], baseline, lead, title, plot, by, theme)
-            _export_alone(store, found, to, force, as_json, has_more=any(of_runs) or published)
+            _export_alone(store, found, to, force, as_json, has_more=any(of_runs))
             return 0
         image = _image_writer(to, plot, by, theme)
-        content = content_of(store, ids, baseline, lead, title, with_published=published)
+        content = content_of(store, ids, baseline, lead, title)
         sentences = _write(content, to, image, force)
     output.outcome(as_json, {"to": to, "runs": [run.id for run in content.runs]}, *sentences)
     return 0
@@ -110,7 +109,9 @@ def _write(content: Content, to: str, image: Write | None, force: bool) -> tuple
 
         return log_runs(content, to).sentences
     path = COMPARISON.export(content, to, force=force, write=image)
-    return (f"Wrote {counted(len(content.runs), 'run')} to {path}{and_beside(files_beside(path))}.",)
+    return (
+        f"Wrote {counted(len(content.runs), 'run')} to {path}{companions_clause(companion_files(path))}.",
+    )
 
 
 def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
@@ -132,7 +133,7 @@ def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) 
     if plot == RACE or (form.is_race and plot is None and by is None):
         return race_writer(form.suffix, *themes)
     if form.is_race:
-        message = f"A {form.suffix} file can only show a race."
+        message = f"A {form.suffix} file can only show a replay."
         remedy = "End the path in .png or .svg, or remove --plot and --by."
         raise request_error(message, remedy, key="plot", value=plot)
     # imported here, because exporting a table should not wait for the drawing libraries

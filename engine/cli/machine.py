@@ -10,7 +10,7 @@ import typer
 
 from engine.cli import options, output
 from engine.cli.options import AsJson
-from engine.cli.session import DONE, FAILED, TargetOption, launcher_for, open_session
+from engine.cli.session import DONE, FAILED, TargetOption, launcher_for, open_session, open_store
 from engine.doctor.doctor import examine, report_text
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
@@ -30,7 +30,6 @@ from engine.export.files import TEMPLATE_NAME, write_template
 from engine.protocol.advice import Checked, ModuleRow
 from engine.protocol.events import Check
 from engine.runner import Runner
-from engine.store.store import Store
 from engine.words.names import as_typed
 from engine.worker.launcher import Launcher, Target
 
@@ -86,7 +85,7 @@ def catalog(
     libraries = {name: each for each in LIBRARIES for name in (each.prefix, each.package)}
     if library is not None and library not in libraries:
         raise ProblemError(unknown_name("library", library, libraries, "library of models"))
-    with launcher_for(target, machine) as launcher, Store() as store:
+    with launcher_for(target, machine) as launcher, open_store() as store:
         if store.unwritable is not None:
             output.warning(store.unwritable.message)
         runner = Runner(store, launcher)

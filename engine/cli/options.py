@@ -43,14 +43,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
-Published = Annotated[
-    bool,
-    typer.Option(
-        "--published",
-        help="Show published results for the same model, with hardware, year and source.",
-    ),
-]
-
 TrustCode = Annotated[
     bool,
     typer.Option(

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.compare.devices import BY_DEVICE, device_rows
-from engine.compare.evidence import about_machine
-from engine.compare.figures import ENERGY, SPEED, energy_of, figures, training_peak
+from engine.compare.evidence import machine_disturbances
+from engine.compare.metrics import ENERGY, SPEED, energy_of, shown_metrics, training_peak
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, all_settings, setting_title
 from engine.experiment.problem import Problem
@@ -49,9 +49,9 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
 
 def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     yield "Speed", _speed(summary)
-    for _, disturbance in about_machine(summary):
+    for _, disturbance in machine_disturbances(summary):
         yield "Unreliable", f"the run {disturbance}"
-    for figure in figures([run])[1:]:
+    for figure in shown_metrics([run])[1:]:
         value = figure.value(run)
         if value is not None:
             yield figure.title, f"{figure.text_with_unit(value)}{_remark(figure.name, run)}"
@@ -73,13 +73,11 @@ def _training(summary: Summary) -> Iterator[Pair]:
     yield from _known(
         ("Waiting for data", None if waited is None else 100 * waited, "{:.1f}% of the time"),
         ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
-        ("Paused", summary.paused_seconds, _EXCLUDED),
-        ("Sampling ranges", summary.sampling_seconds, _EXCLUDED),
+        ("Paused", summary.paused_seconds, "{:,.1f} s, excluded from all other metrics"),
     )
 
 
 _FLOAT32 = {"strict": "strict (TF32 off)", "tf32": "TF32", "default": "PyTorch's default"}
-_EXCLUDED = "{:,.1f} s, excluded from all other metrics"
 
 
 def _known(*rows: tuple[str, float | None, str]) -> list[Pair]:

@@ -19,8 +19,8 @@ from engine.cli.options import AsJson
 from engine.cli.session import RUN, SWEEP, Id, Ids, Match, find, saved_results
 from engine.cli.study import show_study
 from engine.cli.sweep import show_sweep
-from engine.compare.evidence import is_spoiled
-from engine.compare.figures import figures
+from engine.compare.evidence import was_slowed_down
+from engine.compare.metrics import shown_metrics
 from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
 from engine.export.archive.reader import import_archive
@@ -140,10 +140,10 @@ def _row(result: _Result) -> tuple[str, ...]:
 def _outcome(run: RunRecord) -> str:
     if run.machine and run.status is Status.RUNNING:
         return f"training on {run.machine}"
-    found = [figure for figure in figures([run]) if figure.name in ("samples_per_second", "accuracy")]
+    found = [figure for figure in shown_metrics([run]) if figure.name in ("samples_per_second", "accuracy")]
     known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
     text = ", ".join(figure.text_with_unit(value) for figure, value in known)
-    return f"{text}, unreliable" if text and is_spoiled(run.summary) else text or run.status.value
+    return f"{text}, unreliable" if text and was_slowed_down(run.summary) else text or run.status.value
 
 
 def _beside(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked, LabeledExperiment, sides_of
 from engine.cli.output import progress_console, warning
-from engine.compare.figures import SPEED
+from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
@@ -251,6 +251,15 @@ def launcher_for(target: Target, machine: str = "") -> Launcher:
 
 
 @contextmanager
+def open_store() -> Iterator[Store]:
+    """Open the store. Report an older one that was in its place on stderr."""
+    with Store() as store:
+        if store.moved:
+            output.warning(store.moved)
+        yield store
+
+
+@contextmanager
 def open_session(target: Target, machine: str = "", *, saves: bool = True) -> Iterator[Session]:
     """Open the store and a runner. At the end, close both and stop the running job.
 
@@ -258,7 +267,7 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
     `saves`, and for an unknown `machine`.
     """
     awake = nullcontext() if machine else kept_awake()
-    with launcher_for(target, machine) as launcher, Store() as store, awake:
+    with launcher_for(target, machine) as launcher, open_store() as store, awake:
         if saves:
             store.recover()
             store.check_writable()
@@ -344,7 +353,7 @@ def saved_results(*, writes: bool = False) -> Iterator[Store]:
 
     If the store is not writable, raise ProblemError for a command that `writes`, or else warn on stderr.
     """
-    with Store() as store:
+    with open_store() as store:
         store.recover()
         for note in store.notes:
             output.aside(note)

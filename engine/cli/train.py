@@ -40,15 +40,13 @@ from engine.cli.sweep import (
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
-from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.metrics import Cell, Metric, MetricRow
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.value import shortened
-from engine.export.report.published import as_json as published_json
-from engine.export.report.published import published_beside, published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.words.numbers import NONE, times
@@ -132,7 +130,6 @@ def compare(
     time_limit: TimeLimit = "",
     dry_run: DryRun = False,
     name: str | None = None,
-    published: options.Published = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
@@ -148,10 +145,6 @@ def compare(
     options.refuse_limit(asked)
     request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
-        if published:
-            message = "--published does not apply to a sweep."
-            remedy = "Export its runs with `ammeter export --published`."
-            raise request_error(message, remedy, key="sweep")
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _check_count(sides_of(asked, precision, on_gpu=True))
     with open_session(target, asked.machine) as session:
@@ -162,7 +155,7 @@ def compare(
                 raise ProblemError(*wrong)
         session.warn_if_busy(sides[0][1])
         outcome = _train_turns(session, sides, in_turns(sides, repeats), name)
-    return _print_comparison(outcome, as_json, session.interrupt.asked, with_published=published)
+    return _print_comparison(outcome, as_json, session.interrupt.asked)
 
 
 @dataclass(frozen=True)
@@ -211,22 +204,15 @@ def _train_turns(
     return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem)
 
 
-def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, with_published: bool) -> int:
+def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
     comparison = outcome.comparison
-    rows = published_beside(comparison) if with_published and comparison is not None else ()
     value: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
         "variants": [] if comparison is None else variants(comparison),
-        **({"published": [*map(published_json, rows)]} if with_published else {}),
     }
     if not as_json and comparison is not None:
         show(comparison)
-        if rows:
-            output.line()
-            output.sections([published_section(rows)])
-        elif with_published:
-            output.line("No published results of this model are known.")
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **value)
     elif as_json:
@@ -253,7 +239,7 @@ def show(comparison: Comparison) -> None:
             output.line(f"Caution: {sentence}")
     output.line()
     headings = ["", *(report.side.title for report in reports)]
-    rows = [_row(row, reports, comparison) for row in comparison.figures]
+    rows = [_row(row, reports, comparison) for row in comparison.metrics]
     output.table(headings, [row for row in rows if any(cell != NONE for cell in row[1:])], headings[1:])
     for report in reports:
         output.line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
@@ -285,19 +271,19 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
     }
 
 
-def _row(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
-    figure, cells = row.figure, dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
-    title = f"{figure.title}, {figure.unit}" if figure.unit else figure.title
-    return [title, *(_text(figure, cells[report.side.id], report) for report in reports)]
+def _row(row: MetricRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
+    metric, cells = row.metric, dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
+    title = f"{metric.title}, {metric.unit}" if metric.unit else metric.title
+    return [title, *(_text(metric, cells[report.side.id], report) for report in reports)]
 
 
-def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
-    value, caution = figure.text(cell.value), report.caution(figure)
+def _text(metric: Metric, cell: Cell, report: SideReport) -> str:
+    value, caution = metric.text(cell.value), report.caution(metric)
     if report.is_baseline or cell.ratio is None:
         return value
     if caution:
         return f"{value} ({times(cell.ratio)}×, {caution})"
-    if cell.ratio_interval is None or figure.name not in _BY_RATIO_INTERVAL:
+    if cell.ratio_interval is None or metric.name not in _BY_RATIO_INTERVAL:
         return f"{value} ({times(cell.ratio)}×)"
     low, high = cell.ratio_interval
     return f"{value} ({times(cell.ratio)}×, {times(low)} to {times(high)})"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
-from engine.compare.figures import ACCURACY, LOSS, SPEED, Cell, Figure, FigureRow, figures, row_of
+from engine.compare.metrics import ACCURACY, LOSS, SPEED, Cell, Metric, MetricRow, metric_row, shown_metrics
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
@@ -23,7 +23,7 @@ from engine.words.numbers import NONE
 NOT_REACHED = "not reached"
 
 
-def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch]]) -> tuple[Figure, ...]:
+def target_metrics(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch]]) -> tuple[Metric, ...]:
     """Return the metrics on the first epoch whose validation reached `target_accuracy`, a fraction.
 
     `epochs` are by run id. Seconds count from the first step and include validation. Samples count every
@@ -43,10 +43,10 @@ def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch
         return None if epoch is None else float(epoch.step * run.experiment.step_samples)
 
     goal = f"{100 * target_accuracy:g}% accuracy"
-    figure = partial(Figure, has_ratio=True, needs_all=True, absent=NOT_REACHED)
+    metric = partial(Metric, has_ratio=True, needs_all=True, absent=NOT_REACHED)
     return (
-        figure("seconds_to_accuracy", f"Time to {goal}", "s", None, value=seconds),
-        figure("samples_to_accuracy", f"Samples to {goal}", "", 0, value=samples),
+        metric("seconds_to_accuracy", f"Time to {goal}", "s", None, value=seconds),
+        metric("samples_to_accuracy", f"Samples to {goal}", "", 0, value=samples),
     )
 
 
@@ -104,7 +104,7 @@ class SideReport:
     @property
     def disqualifiers(self) -> tuple[Doubt, ...]:
         """The disturbances of either side's measurement. With any, the speeds are not reliable."""
-        return tuple(doubt for doubt in self.doubts if doubt.spoils)
+        return tuple(doubt for doubt in self.doubts if doubt.disqualifies)
 
     @property
     def is_disturbed(self) -> bool:
@@ -118,11 +118,11 @@ class SideReport:
         by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in reported}
         return tuple(by_sentence.values())
 
-    def caution(self, figure: Figure) -> str:
+    def caution(self, metric: Metric) -> str:
         """Return the mark of a ratio that is not meaningful: "unreliable" or "not comparable", else ""."""
-        if self.is_baseline or not figure.has_ratio:
+        if self.is_baseline or not metric.has_ratio:
             return ""
-        if self.disqualifiers and figure.is_of_time:
+        if self.disqualifiers and metric.is_of_time:
             return "unreliable"
         return "not comparable" if any(doubt.kind == "workload" for doubt in self.doubts) else ""
 
@@ -143,13 +143,13 @@ class Comparison:
 
     sides: tuple[Side, ...]
     baseline: Side
-    figures: tuple[FigureRow, ...]
+    metrics: tuple[MetricRow, ...]
     settings: tuple[SettingRow, ...]
     all_settings: tuple[SettingRow, ...]
     reports: tuple[SideReport, ...]
 
     @property
-    def clean(self) -> bool:
+    def has_no_doubts(self) -> bool:
         """True if there is no doubt about any metric."""
         return not any(report.doubts for report in self.reports)
 
@@ -178,14 +178,14 @@ class Comparison:
     def cells(self, side_id: str) -> dict[str, Cell]:
         """Return the metrics of one side by name. Raises KeyError."""
         place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
-        return {row.figure.name: row.cells[place] for row in self.figures}
+        return {row.metric.name: row.cells[place] for row in self.metrics}
 
 
 def _learned_worse(report: SideReport, cells: Mapping[str, Cell]) -> bool:
     """Return True if the side's loss is not finite, or if it is known to learn worse than the baseline."""
     if any(doubt.kind == "nan" and doubt.side_id == report.side.id for doubt in report.doubts):
         return True
-    apart = [(cells[figure.name], sign) for figure, sign in ((ACCURACY, -1), (LOSS, 1))]
+    apart = [(cells[metric.name], sign) for metric, sign in ((ACCURACY, -1), (LOSS, 1))]
     return any(cell.within_spread is False and sign * (cell.difference or 0.0) > 0 for cell, sign in apart)
 
 
@@ -205,15 +205,15 @@ def compare(
     sides = sides_of([known.run for known in evidence])
     baseline = baseline_of(sides, baseline_id)
     blocks = {known.run.id: known.block_speeds for known in evidence}
-    lines = list(figures(all_runs(sides)))
+    lines = list(shown_metrics(all_runs(sides)))
     if target_accuracy is not None:
-        lines += reaching_figures(target_accuracy, {known.run.id: known.epochs for known in evidence})
-    rows = tuple(row_of(figure, sides, baseline, blocks) for figure in lines)
+        lines += target_metrics(target_accuracy, {known.run.id: known.epochs for known in evidence})
+    rows = tuple(metric_row(metric, sides, baseline, blocks) for metric in lines)
     by_id = {known.run.id: known for known in evidence}
-    speed_row = next(row for row in rows if row.figure.name == SPEED.name)
+    speed_row = next(row for row in rows if row.metric.name == SPEED.name)
     ratios = {side.id: cell.ratio for side, cell in zip(sides, speed_row.cells, strict=True)}
     speeds = KnownSpeeds(baseline, sides, ratios, others)
-    cells = [{row.figure.name: row.cells[place] for row in rows} for place in range(len(sides))]
+    cells = [{row.metric.name: row.cells[place] for row in rows} for place in range(len(sides))]
     base_cells, is_alone = cells[sides.index(baseline)], len(sides) == 1
     reports = []
     for side, own in zip(sides, cells, strict=True):
@@ -239,7 +239,7 @@ def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
         plain = [side for side in full if side.recipe == PLAIN]
         return (*plain, *full, *sides)[0]
     for side in sides:
-        if side.holds(run_id):
+        if side.contains(run_id):
             return side
     message = f"The baseline {run_id} is not among the runs to compare."
     raise request_error(message, "Select one of the runs.", key="baseline")

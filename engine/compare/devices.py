@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.compare.figures import SPEED
+from engine.compare.metrics import SPEED
 from engine.protocol.summary import RankFigures, Summary, slowest_rank
 from engine.words.names import speed_unit
 from engine.words.numbers import NONE, memory_text, number

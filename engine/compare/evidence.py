@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import (
     Side,
-    differing_work,
-    is_in_turns,
-    is_work,
+    changes_training,
+    is_interleaved,
     node_of,
-    on_nodes,
+    pairs_on_nodes,
     side_with_outliers,
+    training_differences,
     unlike_settings,
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch, Event, Started
-from engine.statistics import Interval, drifts, is_wide, steadiness
+from engine.statistics import Interval, is_wide, shared_drifts, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.names import setting_text
@@ -40,13 +40,13 @@ class Evidence:
     """Everything known about one run in addition to its record.
 
     `block_speeds` are the samples per second of each full block after warm-up. `epochs` are the completed
-    epochs. `hardly_faster` is a clause on why the precision saves little time on the device.
+    epochs. `little_gain_reason` is a clause on why the precision saves little time on the device.
     """
 
     run: RunRecord
     block_speeds: NDArray[np.float64]
     epochs: tuple[Epoch, ...]
-    hardly_faster: str | None = None
+    little_gain_reason: str | None = None
 
 
 def evidence_of(store: Store, runs: Sequence[RunRecord]) -> tuple[Evidence, ...]:
@@ -60,7 +60,9 @@ def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str,
         run,
         block_speeds(run, samples),
         epochs=tuple(event for event in events if isinstance(event, Epoch)),
-        hardly_faster=next((event.hardly_faster for event in events if isinstance(event, Started)), None),
+        little_gain_reason=next(
+            (event.hardly_faster for event in events if isinstance(event, Started)), None
+        ),
     )
 
 
@@ -73,15 +75,15 @@ def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray
     speeds = samples.get("samples_per_second")
     if speeds is None:
         return np.empty(0)
-    rows = -(-run.experiment.measure.block_steps // steps_a_row(samples))
-    counted = np.asarray(speeds, dtype=np.float64)[warm_rows(run, samples) :]
+    rows = -(-run.experiment.measure.block_steps // steps_per_row(samples))
+    counted = np.asarray(speeds, dtype=np.float64)[count_warmup_rows(run, samples) :]
     whole = len(counted) // rows * rows
     blocks = counted[:whole].reshape(-1, rows)
     usable = blocks[np.all(np.isfinite(blocks) & (blocks > 0), axis=1)]
     return np.asarray(1.0 / np.mean(1.0 / usable, axis=1), dtype=np.float64)
 
 
-def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
+def steps_per_row(samples: Mapping[str, NDArray[Any]]) -> int:
     """Return how many steps one row of samples represents: 1 unless steps were binned."""
     steps = samples.get("step", np.empty(0))
     mean = float(steps[-1]) / len(steps) if len(steps) else 1.0
@@ -95,9 +97,9 @@ def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> 
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 
 
-def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
+def count_warmup_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
     """Return the number of warm-up rows, which includes the time of compiling and capturing."""
-    merged = steps_a_row(samples)
+    merged = steps_per_row(samples)
     # a bin may hold the end of the warm-up and steps after it
     rows = run.experiment.measure.warmup_steps // merged + (merged > 1)
     seconds, summary = samples.get("seconds"), run.summary
@@ -107,12 +109,12 @@ def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
     return max(rows, warm + (merged > 1))
 
 
-_Spoiling = Literal["other-program", "throttled", "spilled"]
+_Disqualifying = Literal["other-program", "throttled", "spilled"]
 _OfSides = Literal["order", "outliers", "node", "device", "version", "workload", "setting"]
 _OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates"]
-DoubtKind = _Spoiling | _OfSides | _OfRuns
+DoubtKind = _Disqualifying | _OfSides | _OfRuns
 
-SPOILING: frozenset[DoubtKind] = frozenset(get_args(_Spoiling))
+DISQUALIFYING: frozenset[DoubtKind] = frozenset(get_args(_Disqualifying))
 """Kinds that disqualify a measured speed. The other kinds only qualify it."""
 
 _STEADY_CLOCKS = 0.95
@@ -132,9 +134,9 @@ class Doubt:
     difference: str = ""
 
     @property
-    def spoils(self) -> bool:
+    def disqualifies(self) -> bool:
         """True if it disqualifies the measurement, which then gives no verdict, advice or reason."""
-        return self.kind in SPOILING
+        return self.kind in DISQUALIFYING
 
 
 def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
@@ -147,23 +149,25 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
 
 def is_disturbed(doubts: Iterable[Doubt]) -> bool:
     """Return True if any doubt disqualifies the times. Comparisons, sweeps and tunings share this rule."""
-    return any(doubt.spoils for doubt in doubts)
+    return any(doubt.disqualifies for doubt in doubts)
 
 
-def is_spoiled(summary: Measured | None) -> bool:
+def was_slowed_down(summary: Measured | None) -> bool:
     """Return True if something on the machine is known to have slowed down the run."""
-    return any(kind in SPOILING for kind, _ in about_machine(summary))
+    return any(kind in DISQUALIFYING for kind, _ in machine_disturbances(summary))
 
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     sentences: dict[tuple[DoubtKind, int], list[str]] = {}
     measured = [run.id for run in side.runs if run.id in evidence]
-    changes = dict(zip(measured, drifts([evidence[run].block_speeds for run in measured]), strict=True))
+    changes = dict(
+        zip(measured, shared_drifts([evidence[run].block_speeds for run in measured]), strict=True)
+    )
     for run in side.runs:
         kinds: list[DoubtKind] = []
         known = evidence.get(run.id)
         about_pace = _about_pace(run, known, changes.get(run.id))
-        for kind, what in (*_about_end(run, known), *about_machine(run.summary), *about_pace):
+        for kind, what in (*_about_end(run, known), *machine_disturbances(run.summary), *about_pace):
             sentence = f"{side.name_of(run)} {what.rstrip('.')}."
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
@@ -184,7 +188,7 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     elif summary is None or summary.samples_per_second is None:
         blocks = 0 if evidence is None else len(evidence.block_speeds)
         note = f": {in_sentence(summary.speed_note)}" if summary and summary.speed_note else ""
-        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no measured speed{note}"
+        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no measured throughput{note}"
     first = None if summary is None else summary.first_nan_step
     loss = None if summary is None else summary.final_train_loss
     if first is not None or (loss is not None and not math.isfinite(loss)):
@@ -218,8 +222,8 @@ class Measured(Protocol):
     def spilled_mib(self) -> float | None: ...
 
 
-def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
-    """Yield what slowed a run down, each with its kind: "was disturbed: other programs used ..."."""
+def machine_disturbances(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
+    """Yield each disturbance of a run: its kind, and a clause, "was disturbed: other programs used ..."."""
     if summary is None:
         return
     note = summary.speed_note
@@ -246,11 +250,11 @@ def _about_pace(
         yield "drift", f"was {by} at the end than at the start"
     elif has_speed and interval is not None and is_wide(interval):
         low, high = map(number, interval)
-        yield "unsteady", f"varied in speed between {low} and {high} samples/s"
+        yield "unsteady", f"varied in throughput between {low} and {high} samples/s"
 
 
 def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
-    if not is_in_turns(side, baseline):
+    if not is_interleaved(side, baseline):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
         sentence = f"The runs of {both} were not interleaved, so drift of the machine could look like a"
@@ -260,13 +264,13 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         low, high = (number(edge(_speeds(outlying))) for edge in (min, max))
         only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} samples/s)"
         yield Doubt(side.id, "outliers", f"{only}. No interval is given.")
-    partners = on_nodes(side, baseline)
+    partners = pairs_on_nodes(side, baseline)
     if partners is not None and len(partners) < min(len(side.runs), len(baseline.runs)):
         nodes = ({str(node_of(run)) for run in each.runs} for each in (side, baseline))
         mine_on, theirs_on = (" and ".join(sorted(each)) for each in nodes)
         what = f"{side.title} was trained on {mine_on} and {baseline.title} on {theirs_on}"
-        yield Doubt(side.id, "node", f"{what}. Speeds on different nodes are not comparable.")
-    mine, theirs = first_begun(side), first_begun(baseline)
+        yield Doubt(side.id, "node", f"{what}. Throughput on different nodes is not comparable.")
+    mine, theirs = first_started(side), first_started(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
@@ -274,10 +278,10 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
                 one, other = (value or "none" for value in values)
                 what = f"{side.title} was measured {words} {one} and {baseline.title} {words} {other}."
                 yield Doubt(side.id, kind, what)
-    for work in differing_work(theirs.experiment, mine.experiment):
+    for work in training_differences(theirs.experiment, mine.experiment):
         yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} vs. {work.one}.")
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
-        if is_work(key):
+        if changes_training(key):
             continue
         difference = f"{named(key)}: {setting_text(key, value)} vs. {setting_text(key, other)}."
         # the same sentence for every such side, so that a report says it once
@@ -294,7 +298,7 @@ def _speeds(side: Side) -> list[float]:
     return [speed for speed in speeds if speed is not None]
 
 
-def first_begun(side: Side) -> RunRecord:
+def first_started(side: Side) -> RunRecord:
     """Return the first run that has started, and so has a machine, or else the first run."""
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
 
@@ -334,8 +338,8 @@ def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
 def _reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
     run, summary = evidence.run, evidence.run.summary
     experiment, usual = run.experiment, baseline.experiment.precision
-    if evidence.hardly_faster:
-        yield evidence.hardly_faster
+    if evidence.little_gain_reason:
+        yield evidence.little_gain_reason
     if _is_on_cuda(baseline) and usual in (Precision.TF32, Precision.DEFAULT):
         in_tf32 = "" if usual is Precision.TF32 else " (convolutions in TF32)"
         yield f"{usual.label} uses Tensor Cores too{in_tf32}"

@@ -127,7 +127,7 @@ def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
     return tuple(axis for axis in AXES if _place(one, axis) != _place(other, axis))
 
 
-def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
+def with_axes(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
     """Return the experiment with the target's values on these axes."""
     for axis in axes:
         if axis == "precision":
@@ -142,8 +142,8 @@ def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> E
     return experiment
 
 
-def for_speed(experiment: Experiment) -> Experiment:
-    """Return the experiment with settings that do not affect speed reset, so equal ones are equally fast."""
+def speed_equivalent(experiment: Experiment) -> Experiment:
+    """Return the experiment without the settings that do not affect speed. Equal results are equally fast."""
     optimizer = experiment.optimizer
     step = experiment.step
     if not experiment.precision.is_autocast:
@@ -173,7 +173,7 @@ def for_speed(experiment: Experiment) -> Experiment:
     )
 
 
-def same_machine(one: RunRecord, other: RunRecord) -> bool:
+def is_same_machine(one: RunRecord, other: RunRecord) -> bool:
     """Return True if both runs had devices of the same name and the same version of PyTorch."""
     mine, theirs = one.environment, other.environment
     if mine is None or theirs is None:
@@ -198,7 +198,7 @@ def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, obje
     )
 
 
-class Work(NamedTuple):
+class TrainingDifference(NamedTuple):
     """A difference between two trainings: what differs, in the plural, and both values."""
 
     what: str
@@ -216,18 +216,18 @@ _WORK = {
 }
 
 
-def is_work(key: str) -> bool:
-    """Return True if another value of that setting makes it another training."""
+def changes_training(key: str) -> bool:
+    """Return True if runs that differ in this setting do different trainings."""
     return key in _WORK
 
 
-def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
+def training_differences(one: Experiment, other: Experiment) -> tuple[TrainingDifference, ...]:
     """Return the differences that make two experiments different trainings, most important first."""
     return tuple(
-        Work(_WORK[key], setting_text(key, mine), setting_text(key, theirs))
+        TrainingDifference(_WORK[key], setting_text(key, mine), setting_text(key, theirs))
         for key, mine, theirs in unlike_settings(one, other)
         # of another file the code differs anyway
-        if is_work(key) and (key != "code" or one.model == other.model)
+        if changes_training(key) and (key != "code" or one.model == other.model)
     )
 
 
@@ -275,16 +275,11 @@ class Side:
         return self.runs[0].experiment.precision
 
     @property
-    def colour(self) -> str | None:
-        """The color that the user gave to the oldest run, or None for the precision's color."""
-        return self.runs[0].colour
-
-    @property
     def recipe(self) -> str:
         """The requested recipe in words: "plain", "fast", or its parts."""
         return recipe_words(self.runs[0].experiment.step.recipe)
 
-    def holds(self, run_id: str | None) -> bool:
+    def contains(self, run_id: str | None) -> bool:
         """Return True if that run is one of the repeats."""
         return any(run.id == run_id for run in self.runs)
 
@@ -321,7 +316,7 @@ def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
 _IN_TURNS = 0.5
 
 
-def is_in_turns(side: Side, other: Side) -> bool:
+def is_interleaved(side: Side, other: Side) -> bool:
     """Return True if the repeats of two sides are interleaved, so drift of the machine affects both alike.
 
     The measure is Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a half
@@ -345,7 +340,7 @@ def node_of(run: RunRecord) -> str | None:
     return None if run.environment is None else run.environment.node
 
 
-def on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
+def pairs_on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
     """Return the pairs of repeats that trained on the same node, or None if all were on one machine."""
     runs = [run for run in (*side.runs, *baseline.runs) if run.environment is not None]
     if len(set(map(node_of, runs))) < 2:
@@ -358,7 +353,7 @@ def on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | 
     return [(run, theirs[key(run)]) for run in side.runs if key(run) in theirs]
 
 
-def partners_of(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
+def paired_repeats(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
     """Return the pairs of repeats that trained in succession, or None unless every repeat has a partner."""
     mine, theirs = (
         {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
@@ -371,7 +366,7 @@ def partners_of(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]]
 
 def side_with_outliers(side: Side, baseline: Side) -> Side | None:
     """Return the side whose repeats alone have outliers, by `statistics.outlying_side`, or None."""
-    on_one_node, partners = on_nodes(side, baseline), partners_of(side, baseline)
+    on_one_node, partners = pairs_on_nodes(side, baseline), paired_repeats(side, baseline)
     pairs = partners if on_one_node is None else on_one_node
     runs = (side.runs, baseline.runs) if pairs is None else list(zip(*pairs, strict=True))
     if len(runs) < 2:
@@ -383,9 +378,9 @@ def side_with_outliers(side: Side, baseline: Side) -> Side | None:
     return None if slow is None else (side, baseline)[slow]
 
 
-def allow_interval(side: Side, baseline: Side) -> bool:
+def allows_interval(side: Side, baseline: Side) -> bool:
     """Return True if a ratio of times may have an interval: interleaved, no outliers on one side only."""
-    return is_in_turns(side, baseline) and side_with_outliers(side, baseline) is None
+    return is_interleaved(side, baseline) and side_with_outliers(side, baseline) is None
 
 
 @dataclass

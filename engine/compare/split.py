@@ -8,9 +8,18 @@ from functools import cached_property
 from itertools import pairwise
 
 from engine import statistics
-from engine.compare.evidence import is_spoiled
-from engine.compare.figures import SPEED
-from engine.compare.sides import AXES, Axis, Side, all_runs, differing_axes, for_speed, moved, same_machine
+from engine.compare.evidence import was_slowed_down
+from engine.compare.metrics import SPEED
+from engine.compare.sides import (
+    AXES,
+    Axis,
+    Side,
+    all_runs,
+    differing_axes,
+    is_same_machine,
+    speed_equivalent,
+    with_axes,
+)
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
@@ -28,10 +37,10 @@ class Factor:
 
 @dataclass(frozen=True)
 class Split:
-    """A gain `total` as the product of `factors`, the first with the baseline's recipe and batch.
+    """The gain `total` of a side over the baseline as the product of `factors`, one per change, in order.
 
-    `other_order` makes the first change last, with the side's own recipe. Either is empty if a run is
-    missing for it. `missing` are those experiments. `versus_default` is the gain over PyTorch's default
+    `other_order` has the same changes with the first one last. Either is empty if a run for it is missing.
+    `missing` are the experiments of the missing runs. `versus_default` is the gain over PyTorch's default
     (convolutions already in TF32), on a GPU with such a run. `sentence` does not end in a full stop.
     """
 
@@ -71,7 +80,7 @@ class KnownSpeeds:
 
     def ratio(self, experiment: Experiment) -> float | None:
         """Return the speed relative to the baseline, or None without a run with equivalent settings."""
-        key = for_speed(experiment)
+        key = speed_equivalent(experiment)
         if key in self._of_sides:
             return self._of_sides[key]
         speed = _speed(self._by_settings.get(key, []))
@@ -83,7 +92,7 @@ class KnownSpeeds:
         for side in self._sides:
             ratio = self._ratios.get(side.id)
             if ratio and all(map(self._may_count, side.runs)):
-                ratios.setdefault(for_speed(side.runs[0].experiment), ratio)
+                ratios.setdefault(speed_equivalent(side.runs[0].experiment), ratio)
         return ratios
 
     @cached_property
@@ -91,7 +100,7 @@ class KnownSpeeds:
         known = {run.id: run for run in (*all_runs(self._sides), *self._others) if self._may_count(run)}
         runs: dict[Experiment, list[RunRecord]] = {}
         for run in known.values():
-            runs.setdefault(for_speed(run.experiment), []).append(run)
+            runs.setdefault(speed_equivalent(run.experiment), []).append(run)
         return runs
 
     def _may_count(self, run: RunRecord) -> bool:
@@ -103,13 +112,13 @@ class KnownSpeeds:
         except (ProblemError, ValueError):
             # the comparison ignores damaged runs and those of newer versions
             return False
-        if machine is None or other is None or not same_machine(run, self._first):
+        if machine is None or other is None or not is_same_machine(run, self._first):
             return False
         return (
             (mine.model, mine.dataset) == (theirs.model, theirs.dataset)
             and (machine.cuda, machine.driver) == (other.cuda, other.driver)
             and SPEED.value(run) is not None
-            and not is_spoiled(run.summary)
+            and not was_slowed_down(run.summary)
         )
 
 
@@ -121,10 +130,10 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
     """
     start, end = baseline.runs[0].experiment, side.runs[0].experiment
     axes = differing_axes(start, end)
-    differ_in_axes_alone = for_speed(moved(start, AXES, end)) == for_speed(end)
+    differ_in_axes_alone = speed_equivalent(with_axes(start, AXES, end)) == speed_equivalent(end)
     if not axes or not total or not differ_in_axes_alone:
         return None
-    if not same_machine(side.runs[0], baseline.runs[0]):
+    if not is_same_machine(side.runs[0], baseline.runs[0]):
         return None
     versus_default = _versus_default(total, side, baseline, speeds)
     if axes == ("precision",) and versus_default is None:
@@ -132,7 +141,7 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
     orders = (axes, (*axes[1:], axes[0]))
     factors, other_order = (_factors(order, total, speeds, start, end) for order in orders)
     missing = {
-        for_speed(corner): corner
+        speed_equivalent(corner): corner
         for order in orders
         for corner in _between(order, start, end)
         if speeds.ratio(corner) is None
@@ -153,11 +162,11 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
 
 def _speed(runs: Sequence[RunRecord]) -> float | None:
     speeds = [speed for run in runs if (speed := SPEED.value(run)) is not None]
-    return statistics.typical(speeds)
+    return statistics.geometric_mean(speeds)
 
 
 def _between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[Experiment]:
-    return [moved(start, order[:count], end) for count in range(1, len(order))]
+    return [with_axes(start, order[:count], end) for count in range(1, len(order))]
 
 
 def _factors(

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, is_disturbed, likely_reason
-from engine.compare.figures import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
-from engine.compare.sides import Side, differing_axes, differing_work
+from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
+from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
+from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
 from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
@@ -57,7 +57,7 @@ def step_energy_text(energy: Energy) -> str:
 
 
 Cells = Mapping[str, Cell]
-Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
+VerdictKind = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Piece:
 Pieces = tuple[Piece, ...]
 
 
-def joined(pieces: Iterable[Piece]) -> str:
+def join_pieces(pieces: Iterable[Piece]) -> str:
     """Return the pieces as one text."""
     return "".join(piece.text for piece in pieces)
 
@@ -88,13 +88,13 @@ def joined(pieces: Iterable[Piece]) -> str:
 class Verdict:
     """The result of one side relative to the baseline. Values that do not apply are None.
 
-    `outcome` is the kind of conclusion. `lines` are the answer, `notes` are sentences in small print, and
+    `kind` is the kind of conclusion. `lines` are the answer, `notes` are sentences in small print, and
     `reported_doubts` are the doubts that either mentions. `speedup` is the measured ratio of speeds, with its
     95% interval from repeats. `energy_ratio` is set only if it may be claimed. `accuracy` is a clause on the
     accuracy, or else on the loss.
     """
 
-    outcome: Outcome
+    kind: VerdictKind
     lines: tuple[Pieces, ...]
     notes: tuple[str, ...]
     reported_doubts: tuple[Doubt, ...]
@@ -108,14 +108,14 @@ class Verdict:
     @property
     def pieces(self) -> Pieces:
         """The lines as pieces of running text."""
-        joint = Piece(", " if self.outcome == "ratio" else ". ")
+        joint = Piece(", " if self.kind == "ratio" else ". ")
         running = [piece for line in self.lines for piece in (joint, *line)]
         return (*running[1:], Piece("."))
 
     @property
     def sentence(self) -> str:
         """The lines and the notes as running text."""
-        return " ".join([joined(self.pieces), *self.notes])
+        return " ".join([join_pieces(self.pieces), *self.notes])
 
 
 def verdict_of(
@@ -132,9 +132,9 @@ def verdict_of(
     """Return the verdict on `side`. `cells` are by metric name, `evidence` by run id."""
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
-        outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
-        return Verdict(outcome, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
-    outcome = _outcome(speed, doubts)
+        kind, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
+        return Verdict(kind, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
+    kind = _kind(speed, doubts)
     quality = _quality(cells, base_cells)
     energy_ratio = claimed_energy(side, baseline, cells, doubts)
     parts: list[Pieces] = []
@@ -147,7 +147,7 @@ def verdict_of(
     if any(doubt.kind == "workload" for doubt in doubts):
         rest = ()
     own = None
-    if outcome in ("ratio", "open"):
+    if kind in ("ratio", "open"):
         # the precision's own part of the speed-up, under this side's recipe and batch
         own = None if split is None else split.precision_ratio
         if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
@@ -155,14 +155,14 @@ def verdict_of(
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
     wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
-    lines, notes, cited = wording.words_for(outcome)
+    lines, notes, cited = wording.words_for(kind)
     if reason is not None and own is not None:
         subject = "It" if own == speed.ratio else "The precision alone"
-        is_slower = own < 1 and (own != speed.ratio or outcome != "open")
+        is_slower = own < 1 and (own != speed.ratio or kind != "open")
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
     return Verdict(
-        outcome,
+        kind,
         lines,
         notes,
         cited,
@@ -170,22 +170,22 @@ def verdict_of(
         speed.ratio_interval,
         memory.ratio,
         energy_ratio,
-        joined(quality),
+        join_pieces(quality),
         reason,
     )
 
 
-def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
+def _kind(speed: Cell, doubts: Sequence[Doubt]) -> VerdictKind:
     if speed.ratio is None:
         return "no-speed"
     if is_disturbed(doubts):
         return "spoiled"
     if any(doubt.kind == "workload" for doubt in doubts):
         return "unlike"
-    return "open" if is_open(speed) else "ratio"
+    return "open" if is_inconclusive(speed) else "ratio"
 
 
-def is_open(cell: Cell) -> bool:
+def is_inconclusive(cell: Cell) -> bool:
     """Return True if the interval of the ratio includes 1, so that neither side is faster."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
@@ -196,9 +196,9 @@ _Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
 
 def _of_baseline(
     side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
-) -> tuple[Outcome, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
+) -> tuple[VerdictKind, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
     speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
-    found = tuple(doubt for doubt in doubts if doubt.spoils)
+    found = tuple(doubt for doubt in doubts if doubt.disqualifies)
     title, trained = _title(side), ""
     if speed is not None:
         trained = f"trained at {SPEED.text(speed)} samples/s"
@@ -226,16 +226,16 @@ class _Wording:
     rest: Pieces
     doubts: Sequence[Doubt]
 
-    def words_for(self, outcome: Outcome) -> _Words:
+    def words_for(self, kind: VerdictKind) -> _Words:
         mine, theirs = _title(self.side), _title(self.baseline)
-        if outcome == "no-speed":
+        if kind == "no-speed":
             return self._without_speed()
         ratio = times(self.speed.ratio or 0.0)
-        if outcome == "spoiled":
-            disqualifier = next(doubt for doubt in self.doubts if doubt.spoils)
+        if kind == "spoiled":
+            disqualifier = next(doubt for doubt in self.doubts if doubt.disqualifies)
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
             cited = (disqualifier, *unlike)
-            advice = f"The measured ratio of {ratio}× is not reliable. Measure again."
+            advice = f"The measured ratio of {ratio}× is unreliable. Measure again."
             return (_UNRELIABLE,), (*(doubt.sentence for doubt in cited), advice, *self._rest_note()), cited
         trained = (
             *mine,
@@ -245,15 +245,15 @@ class _Wording:
             *theirs,
         )
         certainty = Piece(f" ({self._certainty()})", "aside")
-        if outcome == "unlike":
+        if kind == "unlike":
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
-            base, mine_first = first_begun(self.baseline), first_begun(self.side)
-            work, *others = differing_work(base.experiment, mine_first.experiment)
+            base, mine_first = first_started(self.baseline), first_started(self.side)
+            work, *others = training_differences(base.experiment, mine_first.experiment)
             line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} vs. {work.one}"))
             more = tuple(doubt.sentence for doubt in different[1:] if others)
-            as_measured = f"As measured, {joined(trained)}. This says nothing about the precision."
+            as_measured = f"As measured, {join_pieces(trained)}. This says nothing about the precision."
             return (line,), (*more, as_measured), different
-        if outcome == "open":
+        if kind == "open":
             lead = (Piece("No significant difference in speed", "strong"), Piece(" between "), *mine)
             aside = Piece(f" ({ratio} times as fast, {self._certainty()})", "aside")
             first = (*lead, Piece(" and "), *theirs, aside)
@@ -262,7 +262,7 @@ class _Wording:
 
     def _without_speed(self) -> _Words:
         names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
-        line = (Piece("The speeds of "), *names, Piece(" cannot be compared"))
+        line = (Piece("The throughput of "), *names, Piece(" cannot be compared"))
         cited = _without_speed(self.doubts)
         reasons = [doubt.sentence for doubt in cited]
         if self.speed.value is not None and self.base_speed.value is not None:
@@ -271,7 +271,7 @@ class _Wording:
         return (line,), (*reasons, *self._rest_note()), cited
 
     def _rest_note(self) -> tuple[str, ...]:
-        return (f"{joined(_title(self.side))} trained {joined(self.rest)}.",) if self.rest else ()
+        return (f"{join_pieces(_title(self.side))} trained {join_pieces(self.rest)}.",) if self.rest else ()
 
     def _certainty(self) -> str:
         if self.speed.ratio_interval is not None:
@@ -303,16 +303,16 @@ def _aside(words: str, about: str) -> Piece:
 
 
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:
-    for figure, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
-        mine, theirs = cells[figure.name], base_cells[figure.name]
+    for metric, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
+        mine, theirs = cells[metric.name], base_cells[metric.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
             continue
-        both = " vs. ".join(figure.text_with_unit(cell.value) for cell in (mine, theirs))
+        both = " vs. ".join(metric.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
             aside = _aside(f"{both}, within the variation between runs", name)
             return Piece(f"at the same {name}{where}"), aside
         variation = "variation between runs"
         spread = f"{variation} unknown" if mine.within_spread is None else f"more than the {variation}"
-        values = f"{both} {name}" if figure is ACCURACY else f"a {name} of {both}{where}"
+        values = f"{both} {name}" if metric is ACCURACY else f"a {name} of {both}{where}"
         return Piece(f"at {values}"), _aside(spread, name)
     return ()

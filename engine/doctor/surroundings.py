@@ -17,7 +17,7 @@ from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.installation.builds import libc_problem
 from engine.installation.installed import operating_system
 from engine.protocol.events import Check
-from engine.store.database import backups, open_database
+from engine.store.database import older_stores, open_database
 
 _FOLDERS = ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE")
 _KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_REMOTE", "AMMETER_UV", "AMMETER_WORKER")
@@ -149,11 +149,10 @@ def store_check(path: Path) -> Check:
     opened.connection.close()
     if opened.unwritable is not None:
         return Check.of("Saved runs", opened.unwritable)
-    copies = [f"backup from before an update: {copy}" for copy in backups(path)]
-    status = "note" if opened.notes else "ok"
-    return Check(
-        name="Saved runs", status=status, detail=" ".join(opened.notes) or ", ".join([str(path), *copies])
-    )
+    notes = [*filter(None, [opened.moved]), *opened.notes]
+    older = [f"of an older version: {place}" for place in older_stores(path)]
+    detail = " ".join(notes) or ", ".join([str(path), *older])
+    return Check(name="Saved runs", status="note" if notes else "ok", detail=detail)
 
 
 def nearest(path: Path) -> Path:

@@ -26,9 +26,9 @@ from engine.drawing.shapes import (
     Shape,
     Stroke,
     Words,
-    colour,
-    parts,
-    sized,
+    font_at,
+    font_runs,
+    ink_color,
     text_width,
 )
 from engine.experiment.value import printable
@@ -54,7 +54,7 @@ _BEFORE: dict[Anchor, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
 
 
 class Painter:
-    """Paints drawings on a bitmap with `scale` pixels per pixel of the drawing."""
+    """A painter of drawings on a bitmap, with `scale` pixels per pixel of the drawing."""
 
     def __init__(self, image: Image.Image, palette: Palette, scale: float) -> None:
         self.image, self._palette, self._scale = image, palette, scale
@@ -63,7 +63,7 @@ class Painter:
     def blank(cls, drawing: Drawing, ground: str, palette: Palette, scale: float) -> Painter:
         """Return a painter on a bitmap of that ink, as large as the drawing."""
         size = (round(drawing.width * scale), round(drawing.height * scale))
-        return cls(Image.new("RGB", size, colour(palette, ground)), palette, scale)
+        return cls(Image.new("RGB", size, ink_color(palette, ground)), palette, scale)
 
     def copy(self) -> Painter:
         """Return a painter on a copy of the bitmap."""
@@ -86,14 +86,14 @@ class Painter:
                 lines = [shape for shape in alike if isinstance(shape, Stroke)]
                 self._lines(
                     [piece for line in lines for piece in _dashes(line)],
-                    colour(self._palette, lines[0].ink),
+                    ink_color(self._palette, lines[0].ink),
                     lines[0].width,
                 )
 
     def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
         """Paint the blocks from number `first` up to, but not including, `last`, lit or not."""
-        unlit = colour(self._palette, UNLIT)
-        table = shades(*(colour(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
+        unlit = ink_color(self._palette, UNLIT)
+        table = shades(*(ink_color(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
         for number in range(first, blocks.grid.count if last is None else last):
             left, top, width, height = blocks.rect(number, self._scale)
             if number >= blocks.lit:
@@ -102,13 +102,15 @@ class Painter:
             rim = 0
             if blocks.fill != "full":
                 rim = max(round(min(width, height) * _RIM), 1)
-                self.image.paste(colour(self._palette, blocks.ink), (left, top), _rounded_mask(width, height))
+                self.image.paste(
+                    ink_color(self._palette, blocks.ink), (left, top), _rounded_mask(width, height)
+                )
             size = max(width - 2 * rim, 1), max(height - 2 * rim, 1)
             tile = _tinted(blocks.tile(number), table, size)
             self.image.paste(tile, (left + rim, top + rim), _rounded_mask(*size))
 
     def _paint(self, shape: Shape) -> None:
-        ink = colour(self._palette, shape.ink)
+        ink = ink_color(self._palette, shape.ink)
         if isinstance(shape, Words):
             self._write(shape, ink)
         elif isinstance(shape, Box):
@@ -127,7 +129,7 @@ class Painter:
             self._area(outline, ink, opacity)
             if shape.edge is not None:
                 # round and one side further, so that the first corner is joined like the others
-                self._lines([(*outline, *outline[:2])], colour(self._palette, shape.edge), _EDGE)
+                self._lines([(*outline, *outline[:2])], ink_color(self._palette, shape.edge), _EDGE)
 
     def _write(self, words: Words, ink: str) -> None:
         text = printable(words.text)
@@ -135,9 +137,9 @@ class Painter:
         x = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
         draw, size = ImageDraw.Draw(self.image), max(1, round(words.size * self._scale))
         # drawn at once, letters would take whole pixels, and a long line would outgrow its room
-        for part, file, width in parts(text, words.weight):
+        for part, file, width in font_runs(text, words.weight):
             if not part.isspace():
-                place, font = (x * self._scale, words.y * self._scale), sized(file, size)
+                place, font = (x * self._scale, words.y * self._scale), font_at(file, size)
                 # otherwise right-to-left words would reverse what is between them
                 direction = "ltr" if font.layout_engine == ImageFont.Layout.RAQM else None
                 draw.text(place, part, fill=ink, font=font, anchor="ls", direction=direction)

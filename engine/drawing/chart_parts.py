@@ -77,7 +77,7 @@ class Span:
         return 10.0**view if self.is_log else view
 
     def ticks(self, most: int) -> tuple[Tick, ...]:
-        """Return about `most` ticks at most, by their positions in pixels."""
+        """Return up to about `most` ticks with their positions in pixels."""
         if not self.is_log:
             ticks = linear_ticks(self.low, self.high, most)
             return tuple(Tick(self.place(tick.position), tick.text) for tick in ticks)
@@ -136,12 +136,12 @@ def _power_text(factor: int, exponent: int) -> str:
     return f"{factor}e{exponent}"
 
 
-def words_beside(
+def place_label(
     text: str, x: float, y: float, away: float, area: Rect, taken: list[Rect]
 ) -> tuple[Shape, ...]:
-    """Return a name next to a mark, inside `area` and clear of everything `taken`, or nothing without room.
+    """Return a name next to a mark, inside `area` and clear of the rectangles `taken`, which it then joins.
 
-    The area of the name is then taken.
+    Without room, return nothing.
     """
     width = text_width(text, 11)
     for left, base in (
@@ -170,7 +170,7 @@ class LegendEntry:
 
 
 def legend(entries: Sequence[LegendEntry], width: float, most_rows: int | None = None) -> Drawing:
-    """Draw the entries side by side, in as many rows as needed. With `most_rows`, count the rest."""
+    """Draw the entries side by side in rows. Beyond `most_rows`, show only the number of further entries."""
     shapes: list[Shape] = []
     right, down = 0.0, 0.0
     for place, entry in enumerate(entries):
@@ -194,28 +194,28 @@ _NEAR = 2.0  # pixels that are kept between words and what they stand beside
 
 
 class TextPlaces:
-    """The taken parts of the rectangle `area`, in pixels."""
+    """The places inside the rectangle `area` where text covers nothing, in pixels."""
 
     def __init__(self, area: Rect) -> None:
         self._area = area
         self._taken: list[Rect] = []
         self._strokes: list[tuple[Point, Point]] = []
 
-    def take(self, rect: Rect) -> None:
-        """Keep words out of a rectangle."""
+    def reserve(self, rect: Rect) -> None:
+        """Keep text out of a rectangle."""
         self._taken.append(rect)
 
-    def take_around(self, center: Point, size: float) -> None:
-        """Keep words away from a marker."""
+    def reserve_marker(self, center: Point, size: float) -> None:
+        """Keep text off a marker of that size."""
         x, y = center
-        self.take(Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2))
+        self.reserve(Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2))
 
-    def cross_not(self, points: Sequence[Point]) -> None:
-        """Keep words off a curve."""
+    def avoid_curve(self, points: Sequence[Point]) -> None:
+        """Keep text off a curve."""
         self._strokes.extend(pairwise(points))
 
     def is_free(self, rect: Rect) -> bool:
-        """Return True if words may be placed there."""
+        """Return True if text in this rectangle would cover nothing."""
         room = Rect(rect.left - _NEAR, rect.top - _NEAR, rect.right + _NEAR, rect.bottom + _NEAR)
         return (
             self._area.contains(rect)
@@ -224,10 +224,10 @@ class TextPlaces:
         )
 
     def first_free(self, wanted: Iterable[Rect]) -> Rect | None:
-        """Reserve the first free rectangle, or return None."""
+        """Reserve and return the first rectangle that is free, or return None if none is."""
         free = next((rect for rect in wanted if self.is_free(rect)), None)
         if free is not None:
-            self.take(free)
+            self.reserve(free)
         return free
 
 

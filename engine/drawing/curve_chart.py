@@ -45,7 +45,7 @@ def _held(values: Values) -> Values:
     return np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values)
 
 
-def extended(smoothed: Values, values: Values, window: int) -> Values:
+def extend_smoothed(smoothed: Values, values: Values, window: int) -> Values:
     """Return the smoothed `values`, given their `smoothed` start, by fitting only where new values matter."""
     settled = len(smoothed) - window
     if settled < window:
@@ -54,7 +54,7 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
     return np.concatenate((smoothed[:settled], tail[window:]))
 
 
-def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
+def block_means(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
     """Return means of finite `values` over blocks of `rows`, NaN without any. The last may be shorter."""
     if rows <= 1:
         return tuple(places), values
@@ -157,7 +157,7 @@ class Curve:
 def smoothed(points: Points) -> Points:
     """Return the points smoothed by local lines. A long run is first reduced to means of short blocks."""
     axes = (points.steps, points.seconds, points.samples)
-    places, values = thinned(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
+    places, values = block_means(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)
     fitted = local_line(values, max(min(_LEAST_WINDOW, count // 4), count // _WINDOWS_A_RUN))
     rows = np.unique(np.linspace(0, len(fitted) - 1, _LINE_POINTS).astype(int))
@@ -215,7 +215,7 @@ def curve_chart(
     """Draw the curves from 0 to `x_end` with clipped outliers, pale repeats, and `room` for y labels."""
     low, high = _extent(curves)
     frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
-    shapes = [*axes(frame, by)]
+    shapes = [*draw_axes(frame, by)]
     if len(curves) <= _MOST_BANDS and all(curve.repeat == 0 for curve in curves):
         for curve in curves:
             shapes += _band(curve, looks[curve.side.id], by, frame)
@@ -230,7 +230,7 @@ def label_room(curves: Sequence[Curve]) -> float:
     return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(*_extent(curves), 5))
 
 
-def furthest(curves: Sequence[Curve], by: By) -> float:
+def last_x(curves: Sequence[Curve], by: By) -> float:
     """Return the x value at which the longest curve ends."""
     ends = [float(x[-1]) for curve in curves if len(x := curve.line.x(by)) and np.isfinite(x[-1])]
     return max(ends, default=0.0) or 1.0
@@ -252,7 +252,7 @@ def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def axes(frame: Frame, by: By) -> list[Shape]:
+def draw_axes(frame: Frame, by: By) -> list[Shape]:
     """Draw the frame's grid and ticks. The x axis starts at 0."""
     shapes: list[Shape] = []
     for tick in linear_ticks(frame.y_low, frame.y_high, 5):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from engine.compare.sides import Side
 from engine.drawing.shapes import Shape, Stroke, marker
 from engine.experiment.experiment import Precision
-from resources.looks import LIGHT, MARK_FILLS, OWN_COLOURS, MarkFill
+from resources.looks import LIGHT, MARK_FILLS, MarkFill
 
 ChartName = Literal["throughput", "loss", "accuracy", "memory"]
 CHART_NAMES: tuple[ChartName, ...] = get_args(ChartName)
@@ -25,10 +25,7 @@ THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 @dataclass(frozen=True)
 class SideLook:
-    """`symbol` and `dash` are the precision's, and so is `ink` unless the side has a colour of its own.
-
-    Sides of one precision differ in their marks' fill.
-    """
+    """How a side is drawn: ink, symbol and dash of its precision. Sides of one precision differ in `fill`."""
 
     ink: str
     symbol: str
@@ -44,16 +41,15 @@ class SideLook:
 
 
 def precision_look(precision: Precision, fill: MarkFill = "full") -> SideLook:
+    """Return the look of a precision."""
     look = LIGHT.look(precision)
     return SideLook(precision.value, look.symbol, look.dash, fill)
 
 
 def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
-    """Return the look of each side by its id, in its own color if it has one."""
+    """Return the look of each side by its id."""
     fills = side_fills(sides)
-    looks = {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
-    own = {side.id: side.colour for side in sides if side.colour in OWN_COLOURS}
-    return {key: replace(look, ink=own.get(key) or look.ink) for key, look in looks.items()}
+    return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
 
 
 def side_fills(sides: Sequence[Side]) -> dict[str, MarkFill]:

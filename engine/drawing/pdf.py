@@ -22,9 +22,9 @@ from engine.drawing.shapes import (
     Shape,
     Stroke,
     Words,
-    colour,
     embedded_file,
     fallback_file,
+    ink_color,
     text_width,
 )
 from engine.experiment.value import printable
@@ -55,11 +55,11 @@ class Letters:
 _SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
 
 
-def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
+def set_face(pdf: FPDF, weight: int, size: float, color: str) -> None:
     """Set the font for the text that follows: weight as in CSS, size in points, color."""
     nearest = min(_STYLES, key=lambda known: abs(known - weight))
     pdf.set_font(_FAMILY, _STYLES[nearest], size)
-    pdf.set_text_color(colour)
+    pdf.set_text_color(color)
 
 
 SCALE = 0.75  # points per pixel: a drawing 96 pixels wide takes an inch
@@ -89,7 +89,7 @@ def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: fl
 
 def _write(pdf: FPDF, words: Words, palette: Palette, place: _Place) -> None:
     size = words.size * place.scale
-    set_face(pdf, words.weight, size, colour(palette, words.ink))
+    set_face(pdf, words.weight, size, ink_color(palette, words.ink))
     width = text_width(words.text, words.size, words.weight)
     start = {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
     left, baseline = place(words.x - start, words.y)
@@ -104,7 +104,7 @@ def _paint(pdf: FPDF, shape: Shape, palette: Palette, place: _Place) -> None:
         path.style.stroke_join_style = StrokeJoinStyle.ROUND
         path.style.stroke_cap_style = StrokeCapStyle.BUTT
         _outline(path, shape, place)
-        ink = colour(palette, shape.ink)
+        ink = ink_color(palette, shape.ink)
         if isinstance(shape, Stroke):
             path.style.fill_color = None
             path.style.stroke_color = ink
@@ -113,7 +113,7 @@ def _paint(pdf: FPDF, shape: Shape, palette: Palette, place: _Place) -> None:
             return
         path.style.fill_color = ink
         edge = shape.edge if isinstance(shape, Fill | Dot) else None
-        path.style.stroke_color = None if edge is None else colour(palette, edge)
+        path.style.stroke_color = None if edge is None else ink_color(palette, edge)
         path.style.stroke_width = 1.5 * place.scale
         if isinstance(shape, Fill) and shape.opacity < 1:
             path.style.fill_opacity = shape.opacity

@@ -1,9 +1,9 @@
 """A drawing as a list of shapes, which web page, PDF, bitmap and window each paint.
 
 Lengths are in CSS pixels from the top left. An ink names a color of `resources.looks`: a token such as
-"text", a precision such as "fp16", a run's own color such as "teal", or their pale forms such as "fp16-dim";
-"fp16-low" and "fp16-high" are what black and white of an image become in the precision's shades. "heat-0" to
-"heat-7" are the shades of a map, and "on-heat-0" to "on-heat-7" what is written on them.
+"text", a precision such as "fp16" or its pale form such as "fp16-dim"; "fp16-low" and "fp16-high" are what
+black and white of an image become in the precision's shades. "heat-0" to "heat-7" are the shades of a map,
+and "on-heat-0" to "on-heat-7" what is written on them.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _MEASURED_AT = 64
 
 
 def font_file(weight: int) -> Path:
-    """Inter in the weight nearest to `weight`, as in CSS."""
+    """Return the file of Inter in the weight nearest to `weight`, as in CSS."""
     return _path(_nearest(_INTER, weight))
 
 
 def embedded_file(weight: int) -> Path:
-    """Inter for a PDF: with TrueType outlines and tabular figures."""
+    """Return the file of Inter for a PDF, with TrueType outlines and tabular figures."""
     return _path(_nearest(_EMBEDDED, weight))
 
 
 def fallback_file(weight: int) -> Path:
-    """DejaVu Sans, which has most of the letters that Inter lacks, and a box for all others."""
+    """Return the file of DejaVu Sans, which has most letters that Inter lacks, and a box for all others."""
     return _path(_nearest(_DEJAVU, weight))
 
 
@@ -55,7 +55,7 @@ def _path(name: str) -> Path:
 
 
 @lru_cache(maxsize=64)
-def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
+def font_at(file: Path, size: int) -> ImageFont.FreeTypeFont:
     """Return a font at a size in pixels. Inter is drawn letter by letter, other text is shaped, also RTL."""
     from PIL import ImageFont  # imported here, since the window draws markers but no text by these shapes
 
@@ -65,8 +65,8 @@ def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
 
 # an animation asks for the same few words at every frame
 @lru_cache(maxsize=4096)
-def parts(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
-    """Return the text in parts to draw at once, each with its font and its width relative to the font size.
+def font_runs(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
+    """Return the parts of a text to draw at once, each with its font and its width relative to the font size.
 
     A letter of Inter is a part by itself. Adjacent letters that Inter lacks form one part.
     """
@@ -80,7 +80,7 @@ def parts(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
 
 @lru_cache(maxsize=1024)
 def _width(part: str, file: Path) -> float:
-    return float(sized(file, _MEASURED_AT).getlength(part)) / _MEASURED_AT
+    return float(font_at(file, _MEASURED_AT).getlength(part)) / _MEASURED_AT
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +88,7 @@ def _is_lacking(letter: str, own: Path) -> bool:
     if letter.isascii() or letter.isspace():
         return False
     # Inter draws nothing for a letter that it lacks
-    return not sized(own, _MEASURED_AT).getmask(letter).size[1]
+    return not font_at(own, _MEASURED_AT).getmask(letter).size[1]
 
 
 Point = tuple[float, float]
@@ -195,17 +195,17 @@ class Drawing:
 _OUTSIDE = 10_000.0
 
 
-def colour(palette: Palette, ink: str) -> str:
+def ink_color(palette: Palette, ink: str) -> str:
     """Return the color of an ink in a theme, as "#RRGGBB"."""
     kind, is_heat, step = ink.partition("heat-")
     if is_heat:
         return palette.on_heat(int(step)) if kind else palette.heat[int(step)]
     form = next((form for form in _FORMS if ink.endswith(form)), "")
     name = ink.removesuffix(form)
-    look = palette.precisions.get(name) or palette.own.get(name)
+    look = palette.precisions.get(name)
     if look is None:
         return str(getattr(palette, ink))
-    # the strong form of a colour is the brighter one in the dark theme, the darker one in the light theme
+    # the strong form of a color is the brighter one in the dark theme, the darker one in the light theme
     is_dim = form == "-dim" or form == ("-low" if palette.is_dark else "-high")
     return look.dim if is_dim else look.color
 
@@ -261,7 +261,7 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
 }
 
 
-def moved(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ...]:
+def shifted(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ...]:
     """Return the shapes, shifted by these distances."""
     return tuple(
         replace(shape, points=tuple((x + right, y + down) for x, y in shape.points))
@@ -294,7 +294,7 @@ def rounded(
 def hatching(
     outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
 ) -> list[Stroke]:
-    """Return lines at 45 degrees through a convex outline, one through `begin`. They stay as it grows."""
+    """Return lines at 45 degrees across a convex outline. One passes through `begin`, however it grows."""
     if not rises:
         mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
         return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]
@@ -323,7 +323,7 @@ Measure = Callable[[str, float, int], float]  # the width of a text in pixels, b
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """Return the width of the text in the program's fonts, in pixels."""
-    return size * sum(width for _part, _file, width in parts(text, weight))
+    return size * sum(width for _part, _file, width in font_runs(text, weight))
 
 
 def shortened(

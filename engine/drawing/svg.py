@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, colour, text_width
+from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, ink_color, text_width
 from engine.experiment.value import printable
 from resources.looks import Palette
 
@@ -48,7 +48,7 @@ def svg_file(
     """Return the text of a file with the drawing on the palette's color of ink `ground`."""
 
     def css(ink: str) -> str:
-        return colour(palette, ink)
+        return ink_color(palette, ink)
 
     size = {"width": f"{drawing.width:.0f}", "height": f"{drawing.height:.0f}"}
     attributes = {"style": f"background: {css(ground)}", **size}

@@ -289,9 +289,6 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
     if experiment.optimizer.is_low_bit:
         but = "Ammeter does not yet combine low-bit optimizers with FSDP2."
         yield _refused(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
-    if experiment.measure.range_every:
-        but = "with FSDP2, each device has only a part of the model."
-        yield _refused(experiment, "measure.range_every", but, f"Set it to 0, or {to_ddp}.", "0")
     if experiment.precision is Precision.FP8:
         but = "Ammeter does not yet combine FP8 with FSDP2."
         yield _refused(experiment, "precision", but, f"Use another precision, or {to_ddp}.")

@@ -42,8 +42,6 @@ BUILT_IN = (
     "resnet50-imagenet",
     "resnet50-memory",
     "batch-sweep",
-    "published-resnet50",
-    "published-vit-b16",
     "causal-lm",
     "language-formats",
     "batch-limit",

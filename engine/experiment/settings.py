@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.experiment.bounded import Bounded
@@ -50,13 +50,14 @@ class Measure(Part):
     block_steps: SmallCount = setting(
         10, "Measured block", "Speed is the median over blocks of this many steps.", unit="steps"
     )
-    range_every: CountOrZero = setting(
-        0,
-        "Range sampling interval",
-        "Sample the ranges of activations, gradients and weights every N steps. Sampling is "
-        "excluded from throughput and from the training peak. 0: never.",
-        unit="steps",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed(cls, values: Any, info: ValidationInfo) -> Any:
+        # saved runs may have a setting that no longer exists
+        if info.mode == "json" and isinstance(values, dict):
+            values.pop("range_every", None)
+        return values
 
 
 class Ranks(Part):

@@ -14,7 +14,6 @@ from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.curves import Columns, Curves
 from engine.experiment.problem import request_error
-from engine.export.report.published import PublishedRow, published_beside
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
 from engine.protocol.profiles import Profiles
@@ -63,7 +62,6 @@ class Content:
     leading: str | None = None
     title: str = ""
     profiles: Profiles | None = None
-    published: tuple[PublishedRow, ...] = ()
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -88,8 +86,6 @@ def content_of(
     baseline_id: str | None = None,
     leading_id: str | None = None,
     title: str = "",
-    *,
-    with_published: bool = False,
 ) -> Content:
     """Read runs by their ids, or unambiguous beginnings of ids, in order and without duplicates.
 
@@ -111,7 +107,7 @@ def content_of(
         comparison=comparison,
         samples=ByRun(store.samples, named),
         curves=ByRun(store.curves, named),
-        events={run_id: store.events(run_id, with_ranges=True) for run_id in named},
+        events={run_id: store.events(run_id) for run_id in named},
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,
@@ -119,7 +115,6 @@ def content_of(
         leading=leading,
         title=title.strip(),
         profiles=_profiles(store, comparison),
-        published=published_beside(comparison) if with_published else (),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from engine import __version__
 from engine.compare.sides import Side
-from engine.compare.verdict import Pieces, joined
+from engine.compare.verdict import Pieces, join_pieces
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, setting_title
@@ -23,34 +23,37 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart with text `beside` its title and a legend. Further charts of a document go to `x-NAME.png`."""
+    """A chart with a title, a `note` next to it, and a legend.
+
+    Further charts of a document are exported to `x-NAME.png`.
+    """
 
     name: str
     draw: Callable[[float], Drawing]
     title: str = ""
-    beside: str = ""
+    note: str = ""
     legend: tuple[LegendEntry, ...] = ()
 
 
 @dataclass(frozen=True)
-class FigureText:
-    """A metric in a table: `beside` is its relation to the baseline, and `interval` its uncertainty.
+class MetricText:
+    """A metric in a table: its `relation` to the baseline, and the `interval` (uncertainty) of that.
 
-    Without `is_sound` the relation is not meaningful, and `interval` is the reason. If it `is_open`, there is
-    no significant difference.
+    Without `is_sound` the relation is not meaningful, and `interval` is the reason. With `is_inconclusive`
+    there is no significant difference.
     """
 
     value: str
-    beside: str = ""
+    relation: str = ""
     interval: str = ""
     is_sound: bool = True
-    is_open: bool = False
+    is_inconclusive: bool = False
 
     def __str__(self) -> str:
         return self.value
 
 
-Cell = str | FigureText
+Cell = str | MetricText
 Part = Literal["answer", "setup", "appendix"]
 
 
@@ -92,7 +95,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The verdict and the notes as running text."""
-        return " ".join([joined(self.pieces), *self.notes])
+        return " ".join([join_pieces(self.pieces), *self.notes])
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def document_of(
 ) -> Document:
     """Return the document of a saved result. Settings that differ between its experiments list all values.
 
-    `values` follow the keys that all JSON objects have. `size` starts the subject, such as "24 cells". A
+    `values` follow the keys that all JSON objects have. `size` starts the subject ("24 combinations"). A
     result that is itself a batch size does not list one (`has_batch`).
     """
     known = tuple(sections)

@@ -26,12 +26,12 @@ from engine.lazy_imports import psutil
 _HOUR_SECONDS = 3600.0
 
 
-def make_workplace(folder: Path) -> Path:
+def make_hidden_folder(folder: Path) -> Path:
     """Create a hidden folder in `folder`, named after this process. Raises OSError."""
     return Path(tempfile.mkdtemp(prefix=f".ammeter-{_host()}-{os.getpid()}-", dir=folder))
 
 
-def sweep(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove leftovers of killed programs of this machine and user that are over an hour old, if possible."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if _is_stale(entry)]
@@ -66,7 +66,7 @@ class TakenError(ProblemError):
 
 
 @contextmanager
-def place(path: Path, *, force: bool = False) -> Iterator[Path]:
+def atomic_path(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary path of the same name. Files written there, and next to it, are moved into place.
 
     On failure nothing is left behind and existing files stay. Without `force` they always stay. In an
@@ -74,9 +74,9 @@ def place(path: Path, *, force: bool = False) -> Iterator[Path]:
     path is needed, DISK_FULL or STORE if the disk failed, TakenError if `force` would help.
     """
     check_free(path, force=force)
-    sweep(path.parent)
+    remove_leftovers(path.parent)
     try:
-        workplace = make_workplace(path.parent)
+        workplace = make_hidden_folder(path.parent)
     except OSError as error:
         raise ProblemError(_from_os(error, path)) from None
     try:
@@ -173,6 +173,6 @@ def write_template(path: Path, *, force: bool = False) -> Path:
     """Write the template as .py and return its path. Raises ProblemError, TakenError without `force`."""
     target = path.with_suffix(".py")
     text = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
-    with place(target, force=force) as temporary:
+    with atomic_path(target, force=force) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target

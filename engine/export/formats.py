@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.export.files import check_free, place
+from engine.export.files import atomic_path, check_free
 
 if TYPE_CHECKING:
     from engine.export.content import Content
@@ -36,15 +36,15 @@ def is_mlflow(destination: str) -> bool:
 class Format(Generic[Result]):
     """An export format. `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
 
-    Companion files go next to the path and end in one of `beside`. If formats share a suffix, it means the
-    first. A format that `is_race` needs two sides that can be raced.
+    Companion files go next to the path and end in one of `companions`. A suffix that several formats have
+    stands for the first. A format with `is_race` needs two sides that can be raced.
     """
 
     name: str
     suffix: str
     title: str
     write: _Write[Result]
-    beside: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     is_race: bool = False
 
 
@@ -83,7 +83,7 @@ class Kind(Generic[Result]):
         """
         write = self.format_for(path).write if write is None else write
         target = Path(path)
-        with place(target, force=force) as temporary:
+        with atomic_path(target, force=force) as temporary:
             write(result, temporary)
         return target
 
@@ -152,20 +152,21 @@ def _comparison_formats() -> tuple[Format[Content], ...]:
         _own("card", ".png", "Replay as an image", "race.write_card_png", is_race=True),
         _own("animation", ".webp", f"{moving} (WebP)", "race.write_webp", is_race=True),
         _own("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
-        _own("csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv", beside=_CSV_BESIDE),
+        _own(
+            "csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv", companions=_CSV_COMPANIONS
+        ),
         _own("json", ".json", "Everything as JSON", "report.data.write_json"),
         markdown,
         latex,
         _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
         _own("archive", ".ammeter", "Full runs, to import elsewhere", "archive.writer.write_archive"),
-        _own("zip", ".zip", "Full runs, for Ammeter 0.1", "archive.writer.write_archive"),
-        _own("script", ".py", "Python script of one run", "script.page.write_script", beside=(".npz",)),
+        _own("script", ".py", "Python script of one run", "script.page.write_script", companions=(".npz",)),
     )
 
 
-_CSV_BESIDE = ("-runs.csv", "-summary.csv")
+_CSV_COMPANIONS = ("-runs.csv", "-summary.csv")
 _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
-_SCRIPT = _own("script", ".py", "Python script of the winner", "kinds.tune.write_script")
+_SCRIPT = _own("script", ".py", "Python script of the fastest settings", "kinds.tune.write_script")
 
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
 LIMIT: Kind[Study[Limit]] = Kind("the largest batch", _document_formats("kinds.limit.document"))
@@ -176,13 +177,13 @@ SWEEP: Kind[SweepRecord] = Kind("a sweep", _document_formats("kinds.sweep.docume
 TUNE: Kind[Study[Tuning]] = Kind("the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document")))
 
 
-def files_beside(path: Path) -> tuple[Path, ...]:
+def companion_files(path: Path) -> tuple[Path, ...]:
     """Return the existing companion files of an export of runs to `path`."""
-    ends = next((form.beside for form in COMPARISON.formats if form.suffix == path.suffix.lower()), ())
+    ends = next((form.companions for form in COMPARISON.formats if form.suffix == path.suffix.lower()), ())
     return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
 
 
-def and_beside(files: Sequence[Path]) -> str:
+def companions_clause(files: Sequence[Path]) -> str:
     """Return the companion files of an export as a clause, or "" without any."""
     names = " and ".join(file.name for file in files)
     return f", with {names}" if names else ""

@@ -1,4 +1,4 @@
-"""Sends runs to MLflow through its own client, an optional extra: to a folder, database or tracking server.
+"""Sending runs to MLflow through its own client, an optional extra: to a folder, database or tracking server.
 
 Nothing is printed. A server that does not answer is reported soon. Either all runs are kept or none.
 """
@@ -40,7 +40,7 @@ _ALLOWED = "a folder, http(s)://HOST:PORT, or a database such as sqlite:///mlflo
 
 
 @dataclass(frozen=True)
-class MlflowPlace:
+class MlflowDestination:
     """An MLflow location: `uri` for MLflow, `shown` for messages, without a password."""
 
     uri: str
@@ -58,7 +58,7 @@ class MlflowPlace:
         return f"To open them: {allow}mlflow ui --backend-store-uri {self.shown}"
 
 
-def place_of(destination: str) -> MlflowPlace:
+def parse_destination(destination: str) -> MlflowDestination:
     """Return the location that a destination names, with or without its prefix.
 
     Raises ProblemError if MLflow does not support it, and for a folder that contains other files.
@@ -71,11 +71,11 @@ def place_of(destination: str) -> MlflowPlace:
         fault = f"{MLFLOW} needs a destination"
     elif scheme in _SERVERS:
         if scheme == "databricks" or urlsplit(text).hostname:
-            return MlflowPlace(text, _without_password(text), is_server=True)
+            return MlflowDestination(text, _without_password(text), is_server=True)
         fault = f"{text} does not name a server"
     elif scheme in _DATABASES:
         if all(importlib.util.find_spec(name) for name in ("sqlalchemy", "alembic")):
-            return MlflowPlace(text, _without_password(text))
+            return MlflowDestination(text, _without_password(text))
         fault = "Only the MLflow client is installed, which cannot open databases"
         remedy = "Install the full mlflow package, or use a folder or a tracking server."
     elif scheme not in ("", "file"):
@@ -89,7 +89,7 @@ def place_of(destination: str) -> MlflowPlace:
         elif folder.is_dir() and any(folder.iterdir()) and not any(folder.glob("*/meta.yaml")):
             fault = f"{folder} contains other files but no MLflow runs"
         else:
-            return MlflowPlace(folder.as_uri(), str(folder), is_folder=True)
+            return MlflowDestination(folder.as_uri(), str(folder), is_folder=True)
     raise request_error(f"{fault}.", remedy, key="to", value=destination, allowed=_ALLOWED)
 
 
@@ -109,7 +109,7 @@ def _without_password(uri: str) -> str:
 class Logged:
     """The runs sent, with MLflow's ids in the order of `Content.runs`. `thinned` runs lack some steps."""
 
-    place: MlflowPlace
+    place: MlflowDestination
     experiment: str
     run_ids: tuple[str, ...]
     thinned: tuple[RunRecord, ...]
@@ -149,7 +149,7 @@ def log_runs(content: Content, destination: str) -> Logged:
     the environment is tags. Raises ProblemError if MLflow is not installed, cannot be reached or refuses,
     and then deletes the new runs.
     """
-    place = place_of(destination)
+    place = parse_destination(destination)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
     begun: list[str] = []
     thinned = []
@@ -206,7 +206,7 @@ def _all_or_none(client: MlflowClient, begun: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _answered(place: MlflowPlace) -> Iterator[None]:
+def _answered(place: MlflowDestination) -> Iterator[None]:
     try:
         yield
     except ProblemError:
@@ -236,7 +236,7 @@ def _is_unreachable(error: BaseException | None) -> bool:
     return False
 
 
-def _fail(place: MlflowPlace, reason: str, error: BaseException | None = None) -> NoReturn:
+def _fail(place: MlflowDestination, reason: str, error: BaseException | None = None) -> NoReturn:
     message = f"Could not send the runs to MLflow at {place.shown}: {reason.rstrip('.')}."
     remedy = "Nothing was kept there. Choose another destination, or export to a file."
     raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy)) from error
@@ -265,8 +265,8 @@ def _send(
         client.log_batch(run_id, params=parameters[first : first + _MOST_PARAMETERS], synchronous=True)
     metrics = [
         Metric(tag, value, _start_ms(run) + round(seconds * 1_000), step)
-        for step, seconds, figures in _values(run, curves, epochs)
-        for tag, value in figures.items()
+        for step, seconds, metrics in _values(run, curves, epochs)
+        for tag, value in metrics.items()
     ]
     for first in range(0, len(metrics), _MOST_METRICS):
         client.log_batch(run_id, metrics=metrics[first : first + _MOST_METRICS], synchronous=True)

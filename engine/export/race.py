@@ -22,13 +22,13 @@ from PIL import Image, ImageOps
 from engine.drawing.bitmap import SCALE, Painter
 from engine.drawing.blocks import UNLIT, Blocks
 from engine.drawing.looks import ThemeName
-from engine.drawing.shapes import colour
+from engine.drawing.shapes import ink_color
 from engine.drawing.svg import svg, svg_file
 from engine.experiment.problem import ProblemError
 from engine.export.content import ByRun, Content, Write
 from engine.export.document import Document
 from engine.export.report.report import machine_line, report_of
-from engine.export.writers.picture import facts_of
+from engine.export.writers.picture import metadata_of
 from engine.protocol.pictures import brightened, patterns
 from engine.race.card import Card, race_card
 from engine.race.lanes import MOST_BLOCKS
@@ -70,7 +70,7 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
 def race_source_if_any(content: Content, report: Document) -> RaceSource | None:
     """Return the race of the leading side, else of the first in mixed precision, else None."""
     sides = [answer.side for answer in report.answers]
-    leading = [side for side in sides if side.holds(content.leading)]
+    leading = [side for side in sides if side.contains(content.leading)]
     for side in [*leading, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         # the baseline itself, or runs with nothing to replay, have none
         with suppress(ProblemError):
@@ -101,20 +101,20 @@ _FINER = 1.5  # pixels of the pictures per pixel of the drawing
 _QUALITY = 78
 
 
-def card_svg(card: Card, colour: Callable[[str], str], name: str) -> str:
+def card_svg(card: Card, color: Callable[[str], str], name: str) -> str:
     """Return the card when the faster run finishes, for a page. `name` starts its ids, unique in the page."""
-    inside = _all_blocks(card, colour, name)
-    return svg(card.drawing(card.scene.end), colour, inside=inside, keeps_widths=True)
+    inside = _all_blocks(card, color, name)
+    return svg(card.drawing(card.scene.end), color, inside=inside, keeps_widths=True)
 
 
-def _all_blocks(card: Card, colour: Callable[[str], str], name: str) -> str:
+def _all_blocks(card: Card, color: Callable[[str], str], name: str) -> str:
     both = zip(LANES, card.blocks(card.scene.end), strict=True)
-    return "\n".join(_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both)
+    return "\n".join(_blocks(blocks, color, f"{name}-{which}") for which, blocks in both)
 
 
-def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
+def _blocks(blocks: Blocks, color: Callable[[str], str], name: str) -> str:
     lit, unlit = _squares(blocks, 0, blocks.lit), _squares(blocks, blocks.lit, blocks.grid.count)
-    shown = f'<path d="{unlit}" fill="{colour(UNLIT)}"/>' if unlit else ""
+    shown = f'<path d="{unlit}" fill="{color(UNLIT)}"/>' if unlit else ""
     if not lit:
         return shown
     picture = base64.b64encode(mosaic(blocks)).decode()
@@ -123,8 +123,8 @@ def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
     return (
         f'{shown}<mask id="{name}" maskUnits="userSpaceOnUse" {place}><image {place}'
         f' preserveAspectRatio="none" href="data:image/jpeg;base64,{picture}"/></mask>'
-        f'<path d="{lit}" fill="{colour(f"{blocks.ink}-low")}"/>'
-        f'<path d="{lit}" fill="{colour(f"{blocks.ink}-high")}" mask="url(#{name})"/>'
+        f'<path d="{lit}" fill="{color(f"{blocks.ink}-low")}"/>'
+        f'<path d="{lit}" fill="{color(f"{blocks.ink}-high")}" mask="url(#{name})"/>'
     )
 
 
@@ -158,15 +158,15 @@ def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> 
     report = report_of(content)
     card = card_of(content, report)
     painter = paint_card(card, card.scene.end, palette, SCALE)
-    painter.save(path, facts_of(report))
+    painter.save(path, metadata_of(report))
 
 
 def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Write the card as SVG. Raises ProblemError without a race."""
     report = report_of(content)
     card = card_of(content, report)
-    inside = _all_blocks(card, lambda ink: colour(palette, ink), "race")
-    metadata = json.dumps(facts_of(report), ensure_ascii=False)
+    inside = _all_blocks(card, lambda ink: ink_color(palette, ink), "race")
+    metadata = json.dumps(metadata_of(report), ensure_ascii=False)
     text = svg_file(card.drawing(card.scene.end), palette, metadata, card.ground, inside, keeps_widths=True)
     path.write_text(text, encoding="utf-8")
 
@@ -188,7 +188,7 @@ GIF_SCALE = 0.75
 
 def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Write the race as animated WebP, 1,280 by 720, which loops. Raises ProblemError without a race."""
-    film = Film(card_of(content, report_of(content)), palette, 1.0)
+    film = RaceFrames(card_of(content, report_of(content)), palette, 1.0)
     # the highest effort takes ten times as long and saves a tenth; key frames would double the size
     film.save(
         path,
@@ -208,13 +208,13 @@ def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Write the race as animated GIF, 960 by 540, which loops. Raises ProblemError without a race."""
     card = card_of(content, report_of(content))
     colors = gif_colors(card, palette)
-    film = Film(card, palette, GIF_SCALE, colors)
+    film = RaceFrames(card, palette, GIF_SCALE, colors)
     # the palette is written once, and with `optimize` what does not change from frame to frame is left out
     table = bytes(colors.getpalette() or ())
     film.save(path, "GIF", save_all=True, duration=film.durations, loop=0, palette=table, optimize=True)
 
 
-class Film(Image.Image):
+class RaceFrames(Image.Image):
     """The race as an image of many frames, at the window's pace. Each frame is painted when sought, in order.
 
     The first frame is the end, because previews show the first. `colors` is a GIF's palette.

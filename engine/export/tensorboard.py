@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.compare.figures import energy_of
+from engine.compare.metrics import energy_of
 from engine.curves import Columns
 from engine.export.content import Content
 from engine.protocol.events import Epoch, Summary
@@ -76,7 +76,7 @@ def write_tensorboard(content: Content, path: Path) -> None:
             columns = content.samples[run.id]
             for step, seconds, values in curve_values(columns) if columns else ():
                 events.scalars(step, seconds, values)
-            _write_figures(events, run)
+            _write_metrics(events, run)
 
 
 class _Events:
@@ -121,19 +121,19 @@ def _without_torch() -> Iterator[None]:
         del sys.modules["torch"]
 
 
-def _write_figures(events: _Events, run: RunRecord) -> None:
+def _write_metrics(events: _Events, run: RunRecord) -> None:
     from tensorboardX.proto.api_pb2 import Status as Ending
     from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
     from tensorboardX.summary import hparams
 
     summary = run.summary or Summary()
-    figures = summary_values(run)
+    metrics = summary_values(run)
     settings = {
         name: value if isinstance(value, str | bool | int | float) else str(value)
         for name, value in applying_settings(run.experiment).items()
         if value is not None
     }
-    described, begun, ended = hparams(settings, figures)
+    described, begun, ended = hparams(settings, metrics)
     if run.status not in (Status.FINISHED, Status.STOPPED):
         plugin = ended.value[0].metadata.plugin_data
         session = HParamsPluginData.FromString(plugin.content)
@@ -141,7 +141,7 @@ def _write_figures(events: _Events, run: RunRecord) -> None:
         plugin.content = session.SerializeToString()
     for part in (described, begun, ended):
         events.add(part)
-    events.scalars(summary.steps, summary.seconds, figures)
+    events.scalars(summary.steps, summary.seconds, metrics)
 
 
 def _write_texts(events: _Events, run: RunRecord) -> None:

@@ -55,10 +55,10 @@ class _Chart:
         self._crosses = self._failed()
         self._places = TextPlaces(area)
         for _, _, center in self._crosses:
-            self._places.take_around(center, _CROSS)
+            self._places.reserve_marker(center, _CROSS)
         for side in content.sides:
             for trial in side.passed:
-                self._places.take_around(self._place(*trial), _MARK + 2)
+                self._places.reserve_marker(self._place(*trial), _MARK + 2)
 
     def shapes(self) -> Iterator[Shape]:
         yield from self._legend.shapes
@@ -104,7 +104,7 @@ class _Chart:
     def _capacity_line(self, capacity_gib: float) -> Iterator[Shape]:
         level = float(round(self._y.place(capacity_gib)))
         ends = ((self._area.left, level), (self._area.right, level))
-        self._places.cross_not(ends)
+        self._places.avoid_curve(ends)
         yield Stroke(ends, "text", 2)
 
     def _lines(self, side: LimitSide) -> Iterator[Shape]:
@@ -122,7 +122,7 @@ class _Chart:
         self, points: Sequence[tuple[float, float]], ink: str, dash: tuple[float, ...]
     ) -> Iterator[Shape]:
         places = tuple(self._place(*point) for point in points)
-        self._places.cross_not(places)
+        self._places.avoid_curve(places)
         if len(places) > 1:
             yield Stroke(places, ink, 2, dash)
 
@@ -180,7 +180,7 @@ class _Chart:
         left = max(self._area.left + 4, x - text_width(words, 13, 600) - 6)
         ink = precision_look(side.precision).ink
         yield from self._write(words, [(left, base)], 13, 600, ink, stays=True)
-        self._places.cross_not(ends)
+        self._places.avoid_curve(ends)
 
     def _ratio(self, low: int, high: int, words: str) -> Iterator[Shape]:
         left, right = self._x.place(min(low, high)), self._x.place(max(low, high))
@@ -194,7 +194,7 @@ class _Chart:
         for edge in (round(left) + 0.5, round(right) + 0.5):
             yield Stroke(((edge, level - 4), (edge, level + 4)), "text2")
         yield from self._write(words, [(middle - width / 2, level + 5)], 13, 600, "text", stays=True)
-        self._places.take(Rect(left, level - 8, right, level + 8))
+        self._places.reserve(Rect(left, level - 8, right, level + 8))
 
     def _capacity(self, name: str, more: str, capacity_gib: float) -> Iterator[Shape]:
         level = round(self._y.place(capacity_gib))
@@ -229,7 +229,7 @@ class _Chart:
             if not stays:
                 return ()
             rect = rects[0]
-            self._places.take(rect)
+            self._places.reserve(rect)
         ground = Box(rect.left - 3, rect.top, rect.width + 6, rect.height, "bg1")
         return ground, Words(rect.left, rect.bottom - 3, words, ink, size, weight)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.drawing.chart_parts import Rect, Span, words_beside
+from engine.drawing.chart_parts import Rect, Span, place_label
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.experiment import Precision
@@ -192,7 +192,7 @@ class _Picture:
             name = shortened(short_name(mark.row.name), _LONGEST_NAME, 11)
             if name in named or len(named) == _NAMED:
                 continue
-            words = words_beside(name, mark.x, mark.y, mark.size / 2 + 5, area, taken)
+            words = place_label(name, mark.x, mark.y, mark.size / 2 + 5, area, taken)
             if words:
                 named.add(name)
                 yield from words

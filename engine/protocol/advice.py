@@ -43,7 +43,7 @@ class AdviceKind(StrEnum):
     FP32_MODULES = "FP32 modules"
     COULD_BE_TF32 = "could be TF32"  # FP32 matmuls that could run on Tensor Cores
     PAGEABLE_COPY = "pageable copy"
-    SYNCHRONISATION = "synchronisation"
+    SYNCHRONIZATION = "synchronisation"
     STARVED = "starved"
     TINY_KERNELS = "tiny kernels"
     UNFUSED_OPTIMIZER = "unfused optimizer"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntFlag
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, model_validator
 
 from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Seconds, StepNumber, Whole
 
@@ -143,7 +143,7 @@ class Summary(Message):
     that were not applied, by dotted key, each with the reason. `warmup_seconds` include compiling and
     capturing. The memory breakdown is of one step's tensors. `other_mib` is the rest of the training peak.
     Utilization, activity, power and clock are means over the measured steps, temperature and other programs'
-    memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in `sampling_seconds`.
+    memory maxima. A pause counts in `paused_seconds` only.
     `unchanged_weights_fraction` is the share of weights with a gradient that steps in pure BF16 leave
     unchanged. With multiple devices, speeds and energies are of all together, peaks and times of the device
     with the highest, and `ranks` has each device.
@@ -193,6 +193,13 @@ class Summary(Message):
     other_programs_mib: float | None = None
     energy: Energy | None = None
     paused_seconds: float | None = None
-    sampling_seconds: float | None = None
     seconds: Seconds = 0.0
     ranks: Annotated[tuple[RankFigures, ...], Field(max_length=100)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed(cls, values: Any, info: ValidationInfo) -> Any:
+        # saved runs may have a metric that no longer exists
+        if info.mode == "json" and isinstance(values, dict):
+            values.pop("sampling_seconds", None)
+        return values

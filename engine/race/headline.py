@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.compare.evidence import LITTLE_GAIN, DoubtKind
-from engine.compare.figures import SPEED, is_comparable
+from engine.compare.metrics import SPEED, is_comparable
 from engine.compare.sides import differing_axes, unlike_settings
 from engine.compare.verdict import energy_words
 from engine.experiment.experiment import Precision
@@ -90,7 +90,6 @@ _NOT_OF_THE_TRAINING = (
     "epochs",
     "measure.warmup_steps",
     "measure.block_steps",
-    "measure.range_every",
     "validation.limit",
 )
 """Settings that may differ within the same training, as they do not change the replayed part."""
@@ -158,7 +157,7 @@ def sentence(race: Race) -> str:
         return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         reason = why_no_ratio(race)
-        return f"{reason}, so there is no speed-up to report. The replay shows both runs."
+        return f"{reason}, so there is no speedup to report. The replay shows both runs."
     # which lane did not get to the end, and why
     stopped = (which for which in LANES if race.lane(which).stopped)
     ends = [f"{opened(called(race, which))} {race.lane(which).stopped} on the way." for which in stopped]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compare.comparison import Comparison
-from engine.compare.evidence import steps_a_row, warm_rows
-from engine.compare.figures import SPEED
+from engine.compare.evidence import count_warmup_rows, steps_per_row
+from engine.compare.metrics import SPEED
 from engine.compare.sides import Side
 from engine.curves import Columns
 from engine.experiment.problem import Kind, ProblemError, request_error
@@ -71,13 +71,13 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
     speeds = columns.get("samples_per_second")
     if speeds is None:
         return None
-    counted = np.asarray(speeds, dtype=np.float64)[warm_rows(run, columns) :]
+    counted = np.asarray(speeds, dtype=np.float64)[count_warmup_rows(run, columns) :]
     step_samples = float(run.experiment.step_samples)
     is_usable = np.isfinite(counted) & (counted > step_samples / _LONGEST_STEP_SECONDS)
     if not is_usable.any():
         return None
     counted = np.where(is_usable, counted, np.median(counted[is_usable]))
-    row_samples = step_samples * steps_a_row(columns)
+    row_samples = step_samples * steps_per_row(columns)
     samples = row_samples * np.arange(1, len(counted) + 1, dtype=np.float64)
     return Lane(side, run, np.cumsum(row_samples / counted), samples)
 
@@ -163,16 +163,16 @@ def pair_of(
 def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
     others = [report.side for report in comparison.ranked]
     if not others:
-        message = "There is only one configuration here, so there is nothing to race it against."
+        message = "There is only one configuration here, so there is nothing to compare it with."
         remedy = "Select runs of the same training in full and in mixed precision."
         raise request_error(message, remedy)
     if side_id is None:
         return sorted(others, key=lambda side: not side.precision.is_autocast)
-    chosen = [side for side in others if side.holds(side_id)]
+    chosen = [side for side in others if side.contains(side_id)]
     if not chosen:
-        is_baseline = comparison.baseline.holds(side_id)
+        is_baseline = comparison.baseline.contains(side_id)
         message = (
-            f"{comparison.baseline.title} is the baseline, which cannot race against itself."
+            f"{comparison.baseline.title} is the baseline, which cannot be replayed against itself."
             if is_baseline
             else f"The run {side_id} is not part of this comparison."
         )

@@ -16,9 +16,9 @@ from engine.drawing.shapes import (
     Measure,
     Shape,
     Words,
+    font_at,
     font_file,
     shortened,
-    sized,
     text_width,
     wrapped_evenly,
 )
@@ -69,7 +69,7 @@ class Number:
 
 
 def _drawn_edges(figure: str) -> tuple[float, float]:
-    mask, (begin, _) = sized(font_file(FIGURE_WEIGHT), MEASURED_AT).getmask2(figure, anchor="ls")
+    mask, (begin, _) = font_at(font_file(FIGURE_WEIGHT), MEASURED_AT).getmask2(figure, anchor="ls")
     # the mask is as wide as the advance
     left, _, right, _ = mask.getbbox()
     return (begin + left) / MEASURED_AT, (begin + right) / MEASURED_AT

@@ -10,8 +10,8 @@ from typing import Literal
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import Doubt
-from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
-from engine.compare.sides import Side, differing_work
+from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
+from engine.compare.sides import Side, training_differences
 from engine.curves import Columns
 from engine.drawing.looks import SideLook, precision_look, side_fills
 from engine.experiment.catalog import Task
@@ -186,7 +186,7 @@ def claim_of(
 
 
 def _is_unlike(full: Lane, mixed: Lane) -> bool:
-    return bool(differing_work(full.run.experiment, mixed.run.experiment))
+    return bool(training_differences(full.run.experiment, mixed.run.experiment))
 
 
 _UNITS: dict[Task, Unit] = {
@@ -283,8 +283,8 @@ def _sound(ratio: float | None) -> float | None:
 def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float | None, float | None]:
     if not is_comparable(PEAK_MEMORY, mixed, full):
         return None, None
-    row = next(row for row in comparison.figures if row.figure.name == PEAK_MEMORY.name)
-    scale = MIB_PER_GIB if row.figure.unit == "GiB" else 1.0
+    row = next(row for row in comparison.metrics if row.metric.name == PEAK_MEMORY.name)
+    scale = MIB_PER_GIB if row.metric.unit == "GiB" else 1.0
     one, other = (_sound(row.cells[comparison.sides.index(side)].value) for side in (full, mixed))
     return one and one * scale, other and other * scale
 

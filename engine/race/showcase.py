@@ -132,7 +132,7 @@ def _steps_of_race(experiment: Experiment, steps_per_second: float) -> int:
 
 _CLOSE_PROGRAMS = "Close programs that use the CPU or the GPU, then try again."
 TOO_SHORT = request_problem(
-    "This machine's speed keeps changing, so every race ended too early.",
+    "This machine's speed keeps changing, so every replay ended too early.",
     _CLOSE_PROGRAMS,
 )
 """The reason that the demo gives after too many starts."""
@@ -205,11 +205,11 @@ def _why(device: DeviceEntry, mixed: Precision) -> str:
             return "This GPU has Tensor Cores, which multiply 16-bit numbers several times as fast."
         if note is None:
             # not an NVIDIA GPU: it has units and rules of its own
-            return "On most GPUs mixed precision saves memory and time. The race shows its effect here."
+            return "On most GPUs mixed precision saves memory and time. The replay shows its effect here."
         return "This GPU has no Tensor Cores, so mixed precision saves memory here, and likely little time."
     if note is None:
         return "This CPU computes with 16-bit numbers, so mixed precision should be faster here too."
-    return f"Mixed precision {note}, so it is probably slower. The race shows by how much."
+    return f"Mixed precision {note}, so it is probably slower. The replay shows by how much."
 
 
 _COMMON: dict[str, Any] = {

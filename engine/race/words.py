@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compare.evidence import Doubt
-from engine.compare.figures import PEAK_MEMORY, is_comparable
+from engine.compare.metrics import PEAK_MEMORY, is_comparable
 from engine.compare.verdict import energy_words
 from engine.experiment.settings import PLAIN
 from engine.experiment.value import in_sentence

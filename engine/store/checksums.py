@@ -18,13 +18,6 @@ BLOCKS = {
 }
 """As `SEALED`, of the parts of a run. An index whose damage leads to another row is seen, too."""
 
-# an Ammeter that knows no checksums may still have the file open: what it changes is not checked any more
-TRIGGERS = tuple(
-    f"CREATE TRIGGER {table}_unsealed AFTER UPDATE OF {', '.join(columns)} ON {table}"
-    f" BEGIN UPDATE {table} SET checksum = NULL WHERE rowid = NEW.rowid; END"
-    for table, columns in {**SEALED, **BLOCKS}.items()
-)
-
 
 def checksum_of(*values: object) -> int:
     """Return the CRC-32 of the values of some columns."""
@@ -47,12 +40,3 @@ def seal(connection: sqlite3.Connection, table: str, row_id: str) -> None:
     if row is not None:
         values = (checksum_of(*row), row_id)
         connection.execute(f"UPDATE {table} SET checksum = ? WHERE id = ?", values)
-
-
-def seal_all(connection: sqlite3.Connection) -> None:
-    """Write the checksums of everything that is saved."""
-    connection.create_function("checksum_of", -1, checksum_of, deterministic=True)
-    for table, columns in {**SEALED, **BLOCKS}.items():
-        # bytes, since SQLite hands no text to a function that is not UTF-8
-        values = ", ".join(f"CAST({name} AS BLOB)" for name in columns)
-        connection.execute(f"UPDATE {table} SET checksum = checksum_of({values})")

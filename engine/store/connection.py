@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -11,12 +10,22 @@ from pathlib import Path
 
 from engine.experiment.paths import is_in_use
 from engine.experiment.problem import ProblemError
-from engine.store.database import BESIDE, Opened, damaged, fail, open_copy, open_database, open_to_write
+from engine.store.database import (
+    BESIDE,
+    Opened,
+    damaged,
+    fail,
+    identity_of,
+    open_copy,
+    open_database,
+    open_to_write,
+    status_of,
+)
 
 
 class Connection:
-    """For the thread that made it. `notes` are sentences on how the file had to be opened, and `files` counts
-    the files opened at the path so far.
+    """For the thread that made it. `notes` are sentences on how the file had to be opened, `moved` is one on
+    an older file that was in its place, and `files` counts the files opened at the path so far.
 
     Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
     be saved, the saved runs are read from a copy in memory.
@@ -90,7 +99,7 @@ class Connection:
         Return None if it stays: because another file is in its place, or because Windows does not rename open
         files, and then this connection is closed.
         """
-        if _identity(_file_status(self.path)) != self._identities[0]:
+        if identity_of(status_of(self.path)) != self._identities[0]:
             return None
         aside = self.path.with_name(f"{self.path.stem}-damaged-{time.time_ns()}{self.path.suffix}")
         self._sqlite.close()
@@ -114,8 +123,8 @@ class Connection:
         """
         if self.unwritable is not None or self._sqlite.in_transaction:
             return
-        status = _file_status(self.path)
-        if status is None or _identity(status) != self._identities[0]:
+        status = status_of(self.path)
+        if status is None or identity_of(status) != self._identities[0]:
             self._leave_behind()
             self._change_to(open_database(self.path))
             return
@@ -137,7 +146,7 @@ class Connection:
         with suppress(sqlite3.Error):
             self._sqlite.execute("PRAGMA wal_checkpoint(PASSIVE)")
         for beside, identity in zip(_beside(self.path), self._identities[1:], strict=True):
-            if identity is not None and _identity(_file_status(beside)) == identity:
+            if identity is not None and identity_of(status_of(beside)) == identity:
                 with suppress(OSError):
                     beside.unlink()
 
@@ -146,25 +155,12 @@ class Connection:
         self._take_in(opened)
 
     def _take_in(self, opened: Opened) -> None:
-        self._sqlite, self.notes, self.unwritable = opened
+        self._sqlite, self.notes, self.unwritable, self.moved = opened
         self.files += 1
-        status = _file_status(self.path)
-        self._identities = tuple(map(_identity, (status, *map(_file_status, _beside(self.path)))))
+        status = status_of(self.path)
+        self._identities = tuple(map(identity_of, (status, *map(status_of, _beside(self.path)))))
         self._size = 0 if status is None else status.st_size
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
     return tuple(path.with_name(path.name + ending) for ending in BESIDE)
-
-
-def _file_status(path: Path) -> os.stat_result | None:
-    """A file's status. The file is never opened: closing it again would drop SQLite's locks."""
-    try:
-        return path.stat()
-    except OSError:
-        return None
-
-
-def _identity(status: os.stat_result | None) -> tuple[int, int] | None:
-    """Device and inode, which tell a file from another of its name."""
-    return None if status is None else (status.st_dev, status.st_ino)

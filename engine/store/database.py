@@ -1,6 +1,6 @@
-"""Opens the store's file: checks that it is Ammeter's and not newer, and migrates an older one.
+"""Opens the store's file: checks that it is Ammeter's and not newer, and sets an older one aside.
 
-If nothing can be written, the store is read into memory and migrated there.
+If nothing can be written, the store is read into memory.
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
 from engine import __version__
-from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.value import BYTES_PER_MIB
-from engine.store import format16, format17
-from engine.store.checksums import TRIGGERS
-from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, VERSION
+from engine.store.schema import APPLICATION_ID, SCHEMA, VERSION
 
 _BUSY_SECONDS = 10.0
 _LOCKED_SECONDS = 0.02
+_OLDER_SECONDS = 2.0
 _KEPT_KIB = 16 * 1024  # of a temporary store in memory: some hundred thousand steps of a run
 _LONGEST_PATH = 504  # in bytes: SQLite's own limit on Unix, less the ending of a journal's name
 _NO_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -39,26 +36,20 @@ _LOGS = ("-wal", "-journal")
 BESIDE = ("-wal", "-shm")  # the endings of the files that SQLite keeps beside an open store
 
 
-_SPARE_BYTES = 16 * BYTES_PER_MIB
-
-
 class DamagedError(ProblemError):
     """Raised for a file that is not a store, or an incomplete one."""
 
 
-class NoRoomError(OSError):
-    """Raised if the copy and the migration would not fit on the disk."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-
-
 class Opened(NamedTuple):
-    """A connection to a store, with notes. If the store is `unwritable`, it is to a copy in memory."""
+    """A connection to a store, with notes. If the store is `unwritable`, it is to a copy in memory.
+
+    `moved` says that an older store was in its place, and where it is now.
+    """
 
     connection: sqlite3.Connection
     notes: tuple[str, ...] = ()
     unwritable: Problem | None = None
+    moved: str = ""
 
 
 def open_database(path: Path, vfs: str | None = None) -> Opened:
@@ -91,9 +82,10 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
     try:
         if path.exists() and path.stat().st_size:
             with _readable(path) as source:
-                _check(source, path)
+                if is_older(version := _check(source, path)):
+                    raise ProblemError(_problem(_older(path, version), unwritable.remedy))
                 source.backup(memory)
-        _bring_up_to_date(memory, path)
+        _complete(memory, path)
     except (OSError, sqlite3.Error, ProblemError) as second:
         memory.close()
         if isinstance(second, ProblemError):
@@ -106,40 +98,97 @@ def open_temporary() -> sqlite3.Connection:
     """Return an empty store in memory. SQLite moves large content to a temporary file."""
     connection = _set_up(sqlite3.connect("", isolation_level=None))
     connection.execute(f"PRAGMA cache_size = -{_KEPT_KIB}")
-    _bring_up_to_date(connection, Path(":memory:"))
+    _complete(connection, Path(":memory:"))
     return connection
 
 
 def open_to_write(path: Path, vfs: str | None = None) -> Opened:
-    """Open or create the store at `path`. Raises OSError, sqlite3.Error and ProblemError."""
+    """Open or create the store at `path`, and set an older one aside.
+
+    Raises OSError, sqlite3.Error and ProblemError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        # left by an earlier file of that name
-        for ending in BESIDE:
-            path.with_name(path.name + ending).unlink(missing_ok=True)
-    elif path.stat().st_size:
-        _look(path, vfs)
-    connection = _connect(path, "rwc", vfs)
-    try:
-        _check(connection, path)
-        notes = _choose_journal(connection)
-        _bring_up_to_date(connection, path, lambda version: back_up(path, version, vfs))
-        _try_to_write(connection)
-    except BaseException:
+    moved = ""
+    while True:
+        status = status_of(path)
+        if status is not None and status.st_size:
+            _look(path, vfs)
+        connection = _connect(path, "rwc", vfs)
+        try:
+            if not is_older(_check(connection, path)):
+                notes = _choose_journal(connection)
+                _complete(connection, path)
+                _try_to_write(connection)
+                return Opened(connection, notes, moved=moved)
+            aside = _set_aside(connection, path, identity_of(status))
+            # without one another program has just made the new store
+            moved = moved if aside is None else aside
+        except BaseException:
+            connection.close()
+            raise
         connection.close()
-        raise
-    return Opened(connection, notes)
 
 
-def _bring_up_to_date(
-    connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None = None
-) -> None:
+def _complete(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables of a new store, and check that no table is missing."""
     connection.execute("PRAGMA foreign_keys = ON")
-    if _version(connection) != VERSION:
-        _migrate(connection, path, back_up)
+    if _version(connection) == 0:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # another program may have created them while this one waited for the lock
+            if _check(connection, path) == 0:
+                for statement in SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        except BaseException:
+            # SQLite has rolled back by itself when the disk is full
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + KEPT_RUNS)) <= tables:
+    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA)) <= tables:
         raise damaged(path)
+
+
+def _set_aside(connection: sqlite3.Connection, path: Path, identity: tuple[int, int] | None) -> str | None:
+    """Rename the older store that `connection` has opened, and return a sentence about it.
+
+    Return None if the file at `path` is no longer the older one of that `identity`. While another program has
+    the store open, it stays as it is and ProblemError is raised. At no time is its log apart from it.
+    """
+    version = _version(connection)
+    try:
+        # held until the file has its new name
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        # brings the log into the file and removes it, which nobody else can have open then
+        _set_journal(connection, "DELETE", _OLDER_SECONDS)
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
+        message = f"{_older(path, version)} Another program has them open."
+        raise ProblemError(_problem(message, "Close every other Ammeter and try again.")) from error
+    if identity_of(status_of(path)) != identity or not is_older(version := _check(connection, path)):
+        return None
+    endings = ("", *(f"-{number}" for number in range(2, 1_000)))
+    places = (path.with_name(f"{path.stem}-format{version}{ending}{path.suffix}") for ending in endings)
+    aside = next(place for place in places if not place.exists())
+    if os.name == "nt":
+        # Windows renames no open file
+        connection.close()
+    path.rename(aside)
+    return f"{_older(path, version)} They are kept in {aside}, and a new file was started."
+
+
+def older_stores(path: Path, version: int | None = None) -> list[Path]:
+    """Return the stores, all or of one format, that were set aside from `path`."""
+    number = r"\d+" if version is None else str(version)
+    name = re.compile(rf"{re.escape(path.stem)}-format{number}(-\d+)?{re.escape(path.suffix)}")
+    with suppress(OSError):
+        return sorted(place for place in path.parent.iterdir() if name.fullmatch(place.name))
+    return []
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
@@ -166,12 +215,6 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
         is_full, is_refused = code == sqlite3.SQLITE_FULL, code in _REFUSED
     if not is_full and not is_refused:
         return None
-    if isinstance(error, NoRoomError):
-        message = (
-            f"Nothing can be saved: the saved runs at {path} are from an older Ammeter, and the disk has no "
-            "room for a copy, which is made before the update."
-        )
-        return _problem(message, "Free disk space and restart. Until then the runs can be read.")
     if is_full:
         message = f"Nothing can be saved: the disk of {path.parent} is full."
         return _problem(message, "Free some space, or set AMMETER_HOME to a folder on another disk.")
@@ -206,7 +249,7 @@ def _has_index(connection: sqlite3.Connection) -> bool:
     return True
 
 
-_DAMAGE = re.compile("not a database|malformed|no such (table|column)|already exists|duplicate column")
+_DAMAGE = re.compile("not a database|malformed|no such (table|column)|already exists")
 
 
 def fail(path: Path, error: Exception) -> NoReturn:
@@ -248,17 +291,21 @@ def _look(path: Path, vfs: str | None) -> None:
     """
     # without a log the file is whole, and opened as immutable it gets no new files beside it
     is_whole = not path.with_name(path.name + "-wal").exists()
-    connection = _connect(path, "ro&immutable=1" if is_whole else "ro", vfs)
-    try:
+    # a journal left by a kill can only be read by a connection that may write, which checks again
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(_connect(path, "ro&immutable=1" if is_whole else "ro", vfs)) as connection,
+    ):
         _check(connection, path)
-    except sqlite3.OperationalError:
-        # a journal left by a kill can only be read by a connection that may write, which checks again
-        return
-    finally:
-        connection.close()
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def is_older(version: int) -> bool:
+    """Return True for the format of an older Ammeter, which this one cannot read."""
+    return 0 < version < VERSION
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the format of the store, 0 for an empty file. Raises ProblemError for any other file."""
     version = _version(connection)
     is_empty = version == 0 and not _scalar(connection, "SELECT count(*) FROM sqlite_master")
     if version == 0 and not is_empty:
@@ -268,37 +315,23 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         known = f"format {version}, but version {__version__} supports up to {VERSION}"
         message = f"The saved runs at {path} were written by a newer Ammeter ({known})."
         remedy = "Install the newer Ammeter, or set AMMETER_HOME to another folder."
-        if copies := backups(path):
-            remedy += f" To restore the runs from before the update, rename {copies[-1]} to {path.name}."
+        if mine := older_stores(path, VERSION):
+            remedy += f" To use the runs of this version again, rename {mine[-1]} to {path.name}."
         raise ProblemError(_problem(message, remedy))
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
         raise damaged(path)
-    if 0 < version < format16.FORMAT:
-        message = (
-            f"The saved runs at {path} were written by an older Ammeter (format {version}). Version "
-            f"{__version__} reads formats {format16.FORMAT} to {VERSION}."
-        )
-        remedy = "Use that older Ammeter, or set AMMETER_HOME to another folder."
-        raise ProblemError(_problem(message, remedy))
+    return version
+
+
+def _older(path: Path, version: int) -> str:
+    written = f"were written by an older Ammeter (format {version})"
+    return f"The saved runs at {path} {written}, which version {__version__} cannot read."
 
 
 def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """WAL, so that readers and the recorder never wait for each other; else a rollback journal."""
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            mode = str(_scalar(connection, "PRAGMA journal_mode = WAL"))
-            break
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                mode = str(_scalar(connection, "PRAGMA journal_mode = DELETE"))
-                break
-            if time.monotonic() > deadline:
-                raise
-        # SQLite itself does not wait where two programs make a new store at once
-        time.sleep(_LOCKED_SECONDS)
-    if mode == "wal":
+    """Choose WAL, so that readers and the recorder never wait for each other, or else a rollback journal."""
+    if _set_journal(connection, "WAL", _BUSY_SECONDS) == "wal":
         # in WAL mode a killed process loses nothing by this, and each commit saves a flush
         connection.execute("PRAGMA synchronous = NORMAL")
         return ()
@@ -308,89 +341,31 @@ def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
     )
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int], Path] | None) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    copy: Path | None = None
-    try:
-        # another program may have migrated while this one waited for the lock
-        _check(connection, path)
-        version = _version(connection)
-        if back_up is not None and 0 < version < VERSION:
-            copy = back_up(version)
-        if version == 0:
-            for statement in (*f"{SCHEMA}{KEPT_RUNS}".split(";"), *TRIGGERS):
-                connection.execute(statement)
-        elif version < VERSION:
-            if version == format16.FORMAT:
-                format16.bring_over(connection)
-            format17.bring_over(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    except BaseException as error:
-        # SQLite has rolled back by itself when the disk is full
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if copy is None or not isinstance(error, sqlite3.Error) or _unwritable(path, error) is not None:
-            raise
-        if _DAMAGE.search(str(error)):
-            raise damaged(path) from error
-        message = (
-            f"The saved runs at {path} could not be updated: {error}. "
-            f"They are unchanged, and a copy is at {copy}."
-        )
-        remedy = "Try again. If it fails again, use the version of Ammeter that wrote them, and report this."
-        raise ProblemError(_problem(message, remedy)) from error
-    if 0 < version < VERSION:
-        format17.seal(connection)
-
-
-def back_up(path: Path, version: int, vfs: str | None) -> Path:
-    """Copy the store at `path`, of that version, with its log, and return the copy's path.
-
-    The copy is kept until the new store is known to work: once a window has read its runs and been closed, or
-    a command that reads them has succeeded. Nobody may write during the copy. Raises OSError, sqlite3.Error.
-    """
-    place = path.with_name(f"{path.name}.v{version}.backup")
-    part = part_path(place)
-    # a connection that is writing cannot be copied from
-    with closing(_connect(path, "ro", vfs)) as source:
-        size = _scalar(source, "PRAGMA page_count") * _scalar(source, "PRAGMA page_size")
-        # the copy, and the log of a migration that writes every row
-        if shutil.disk_usage(path.parent).free < 2 * size + _SPARE_BYTES:
-            raise NoRoomError(path.parent)
-        part.unlink(missing_ok=True)
+def _set_journal(connection: sqlite3.Connection, wanted: str, seconds: float) -> str:
+    deadline = time.monotonic() + seconds
+    while True:
         try:
-            with closing(sqlite3.connect(part)) as copy:
-                # a torn copy is thrown away, so it needs no journal
-                copy.execute("PRAGMA journal_mode = OFF")
-                source.backup(copy)
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())
-            part.replace(place)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise
-    return place
+            return str(_scalar(connection, f"PRAGMA journal_mode = {wanted}"))
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) and wanted == "WAL":
+                wanted = "DELETE"
+            elif "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        # SQLite itself does not wait where two programs open a store at once
+        time.sleep(_LOCKED_SECONDS)
 
 
-def backups(path: Path) -> list[Path]:
-    """Return the copies of the store at `path`, the newest format last."""
-    name = re.compile(re.escape(path.name) + r"\.v(\d+)\.backup")
-    versions: dict[Path, int] = {}
-    with suppress(OSError):
-        found = ((place, name.fullmatch(place.name)) for place in path.parent.iterdir())
-        versions = {place: int(match[1]) for place, match in found if match}
-    return sorted(versions, key=versions.__getitem__)
+def status_of(path: Path) -> os.stat_result | None:
+    """Return the status of a file without opening it: closing it again would drop SQLite's locks."""
+    try:
+        return path.stat()
+    except OSError:
+        return None
 
 
-def remove_backups(path: Path) -> None:
-    """Remove the copies of the store at `path`, which is known to work."""
-    for place in backups(path):
-        # a folder that cannot be written keeps them
-        with suppress(OSError):
-            place.unlink()
+def identity_of(status: os.stat_result | None) -> tuple[int, int] | None:
+    """Return device and inode, which tell a file from another of its name."""
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _version(connection: sqlite3.Connection) -> int:

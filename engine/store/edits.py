@@ -1,4 +1,4 @@
-"""User edits of saved runs: names, tags, notes, pins, colors, folders and deletion.
+"""User edits of saved runs: names, tags, notes, pins and deletion.
 
 A deleted run is hidden at first, so that the deletion can be undone, and permanently removed later.
 """
@@ -21,14 +21,12 @@ from engine.store.queue import leave, may_take, row_of
 from engine.store.readings import Readings
 from engine.store.record import Status
 from engine.store.schema import insert
-from resources.looks import OWN_COLOURS
 
 KEPT_SECONDS = 24 * 3600.0  # how long a deletion that its window never finished can be taken back
 MOST_TAGS = 20
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000
 LONGEST_NAME = 1_000
-LONGEST_FOLDER = 60
 
 _GAPS = re.compile(r"[\s,]+")
 
@@ -66,15 +64,6 @@ def cleaned_name(name: str) -> str:
     return shortened(name.strip(), LONGEST_NAME)
 
 
-def cleaned_folder(folder: str) -> str:
-    """Return a folder's name as one line. Raises ProblemError if it is too long."""
-    name = " ".join(one_line(folder).replace('"', "").split())
-    if len(name) > LONGEST_FOLDER:
-        message = f"The folder “{shortened(name, 21)}” has {len(name):,} characters."
-        raise request_error(message, f"Use at most {LONGEST_FOLDER} characters.", key="folder", value=name)
-    return name
-
-
 class Edits(Readings):
     """Reads saved runs and applies user edits, to all of the given runs or none."""
 
@@ -104,18 +93,6 @@ class Edits(Readings):
     def set_pinned(self, run_ids: Iterable[str], is_pinned: bool) -> None:
         """Pin runs to the top of the table, or unpin them."""
         self._set("is_pinned", dict.fromkeys(run_ids, is_pinned))
-
-    def set_colour(self, run_ids: Iterable[str], colour: str | None) -> None:
-        """Set the color of runs to one of `OWN_COLOURS`. None restores the color of the precision."""
-        if colour is not None and colour not in OWN_COLOURS:
-            remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
-            message = f"The color “{shortened(colour)}” does not exist."
-            raise request_error(message, remedy, key="colour", value=colour)
-        self._set("colour", dict.fromkeys(run_ids, colour))
-
-    def set_folders(self, folders: Mapping[str, str]) -> None:
-        """Move runs, by id, to folders. An empty name means no folder."""
-        self._set("folder", {run_id: cleaned_folder(folder) for run_id, folder in folders.items()})
 
     def _set(self, column: str, values: Mapping[str, object]) -> None:
         with self._connection.writing() as connection:

@@ -15,7 +15,6 @@ from engine.protocol.events import (
     Finished,
     Heartbeat,
     Log,
-    PartMeasured,
     Pictures,
     RankMemory,
     Ready,
@@ -25,14 +24,12 @@ from engine.protocol.events import (
     from_line,
     to_line,
 )
-from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store import samples
 from engine.store.checksums import BLOCKS, checksum_of, is_intact
 from engine.store.record import damaged, unreadable
 
 _LINE = "run, position, line, checksum"
-_IS_RANGES = """line LIKE '{"event":"diagnosed"%'"""
 
 
 def sheet_of(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None:
@@ -87,33 +84,15 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
     )
 
 
-def events_of(connection: sqlite3.Connection, run_id: str, *, with_ranges: bool = True) -> tuple[Event, ...]:
+def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
     """Return the events of a run without samples. Raises ProblemError of kind STORE for a damaged event."""
-    which = "" if with_ranges else f" AND NOT {_IS_RANGES}"
-    statement = f"SELECT {_LINE} FROM events WHERE run = ?{which} ORDER BY position"
+    statement = f"SELECT {_LINE} FROM events WHERE run = ? ORDER BY position"
     return tuple(_event(connection, run_id, row) for row in connection.execute(statement, (run_id,)))
-
-
-def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
-    """Return how often ranges were sampled during a run."""
-    statement = f"SELECT count(*) FROM events WHERE run = ? AND {_IS_RANGES}"
-    return int(connection.execute(statement, (run_id,)).fetchone()[0])
-
-
-def ranges_of(connection: sqlite3.Connection, run_id: str, number: int | None) -> tuple[Ranges, ...]:
-    """Return the ranges sampled during a run, all or only that number. Raises ProblemError if damaged."""
-    which = f"run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
-    bounds = (-1, 0) if number is None else (1, number)
-    rows = connection.execute(f"SELECT {_LINE} FROM events WHERE {which}", (run_id, *bounds))
-    events = (_event(connection, run_id, row) for row in rows)
-    results = (event.result for event in events if isinstance(event, PartMeasured))
-    return tuple(result for result in results if isinstance(result, Ranges))
 
 
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
     """Return the end of the run's last training, or None if it was not recorded."""
-    events = events_of(connection, run_id, with_ranges=False)
-    endings = (event for event in events if isinstance(event, Finished | Failed))
+    endings = (event for event in events_of(connection, run_id) if isinstance(event, Finished | Failed))
     return next(endings, None)
 
 
@@ -153,8 +132,6 @@ def _is_later(event: Event, step: int) -> bool:
             return max(event.steps, default=0) > step
         case Log(step=int(about)):
             return about > step
-        case PartMeasured(result=Ranges(step=taken)):
-            return taken > step
         case Started(resumed_step=int(resumed)):
             return resumed >= step
     return False

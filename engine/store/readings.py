@@ -13,7 +13,6 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line, shortened
 from engine.lazy_imports import np
 from engine.protocol.events import Event, Summary
-from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import ContactSheet
 from engine.store import journal, recording, samples
 from engine.store.connection import Connection
@@ -140,20 +139,10 @@ class Readings:
             sheets = (journal.sheet_of(connection, run_id) for run_id in run_ids)
             return next((sheet for sheet in sheets if sheet is not None), None)
 
-    def events(self, run_id: str, *, with_ranges: bool = False) -> tuple[Event, ...]:
-        """Return the run's events in order, without samples, and by default without sampled ranges."""
+    def events(self, run_id: str) -> tuple[Event, ...]:
+        """Return the run's events in order, without samples."""
         with self._connection.reading() as connection:
-            return journal.events_of(connection, run_id, with_ranges=with_ranges)
-
-    def count_ranges(self, run_id: str) -> int:
-        """Return how often ranges were sampled during the run."""
-        with self._connection.reading() as connection:
-            return journal.count_ranges(connection, run_id)
-
-    def ranges(self, run_id: str, number: int | None = None) -> tuple[Ranges, ...]:
-        """Return all range samples of a run in order, or only sample `number` (0-based)."""
-        with self._connection.reading() as connection:
-            return journal.ranges_of(connection, run_id, number)
+            return journal.events_of(connection, run_id)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
         """Return the run's known samples by column, one value per step (`step` int64, others float64)."""

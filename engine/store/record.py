@@ -187,10 +187,9 @@ class RunRecord:
     """A run in the store, without its samples and events.
 
     `number` is the 14 of "Run 14". `label` is the run's side of `comparison`. Times are in UTC. The user sets
-    `tags`, `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none). A run of
-    a `sweep` is the `repeat` (1-based) of a `cell`. `machine` is where it trains, "" for this one. If the run
-    comes from the store, `experiment`, `environment` and `summary` are parsed on first use, which raises
-    ProblemError on damage.
+    `tags`, `note` and `is_pinned`. A run of a `sweep` is the `repeat` (1-based) of a `cell`. `machine` is
+    where it trains, "" for this one. If the run comes from the store, `experiment`, `environment` and
+    `summary` are parsed on first use, which raises ProblemError on damage.
     """
 
     id: str
@@ -215,8 +214,6 @@ class RunRecord:
     repeat: int | None = None
     sweep_name: str = ""
     is_pinned: bool = False
-    colour: str | None = None
-    folder: str = ""
     machine: str = ""
 
     @cached_property
@@ -328,8 +325,8 @@ class ComparisonRecord:
 
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
-    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder, machine,"
-    " checksum, (SELECT name FROM sweeps WHERE sweeps.id = runs.sweep) AS sweep_name"
+    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, machine, checksum,"
+    " (SELECT name FROM sweeps WHERE sweeps.id = runs.sweep) AS sweep_name"
 )
 
 
@@ -367,8 +364,6 @@ def run_from(row: Row) -> RunRecord:
         repeat=None if row["sweep"] is None else _whole(row["repeat"]),
         sweep_name=one_line(row["sweep_name"] or ""),
         is_pinned=bool(row["is_pinned"]),
-        colour=None if row["colour"] is None else one_line(row["colour"]),
-        folder=one_line(row["folder"]),
         machine=one_line(row["machine"]),
     )
 

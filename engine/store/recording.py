@@ -47,7 +47,7 @@ def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -
 
 def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
     """Return the metrics of a run without a summary, from its recorded samples and events."""
-    events = journal.events_of(connection, run_id, with_ranges=False)
+    events = journal.events_of(connection, run_id)
     return summary_of(events, samples.parts_of(connection, run_id))
 
 

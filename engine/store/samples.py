@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
+from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, join_bins, join_columns
 from engine.experiment.problem import ProblemError
 from engine.lazy_imports import np
 from engine.protocol.events import Samples
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 def columns_in(batches: Iterable[Samples]) -> Columns:
     """Return neighboring batches as one table, which is empty without any."""
-    return joined(
+    return join_columns(
         {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
         for batch in batches
     )
@@ -76,7 +76,7 @@ def parts_of(connection: sqlite3.Connection, run_id: str) -> Iterator[Columns]:
 
 def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
     """Return the samples of a run by column. Raises ProblemError if they are damaged."""
-    return joined(parts_of(connection, run_id))
+    return join_columns(parts_of(connection, run_id))
 
 
 def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
@@ -87,11 +87,11 @@ def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
         steps = _OUTLINED_STEPS
         while total / steps + blocks > MOST_BINS:
             steps *= 2
-        return Curves(joined_bins([*_outlines(connection, run_id, steps)]))
+        return Curves(join_bins([*_outlines(connection, run_id, steps)]))
     curves = Curves()
     for columns in parts_of(connection, run_id):
         curves.extend(columns)
-    curves.settle()
+    curves.merge_all()
     return curves
 
 
@@ -142,7 +142,7 @@ def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int])
     if len(positions) < 2:
         return
     try:
-        columns = joined(_block_at(connection, run_id, position) for position in positions)
+        columns = join_columns(_block_at(connection, run_id, position) for position in positions)
     except ProblemError:
         # a damaged block keeps its checksum, which names it, and the others stay readable beside it
         return

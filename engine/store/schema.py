@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 APPLICATION_ID = 0x416D7472  # marks the file as Ammeter's in SQLite's own header
-VERSION = 18
+VERSION = 19
 
 SCHEMA = """
 CREATE TABLE comparisons (
@@ -40,8 +40,6 @@ CREATE TABLE runs (
     cell INTEGER,
     repeat INTEGER,
     is_pinned INTEGER NOT NULL DEFAULT 0,
-    colour TEXT,
-    folder TEXT NOT NULL DEFAULT '',
     machine TEXT NOT NULL DEFAULT '',
     checksum INTEGER
 );
@@ -143,16 +141,13 @@ CREATE TABLE studies (
     checksum INTEGER,
     UNIQUE (kind, number)
 );
-"""
-
-KEPT_RUNS = """
 CREATE TABLE kept_runs (
     run TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
     machine TEXT NOT NULL,
     worker TEXT NOT NULL,
     events_at INTEGER NOT NULL,
     errors_at INTEGER NOT NULL
-)
+);
 """
 
 

@@ -51,6 +51,11 @@ class Store(Edits):
         return self._connection.notes
 
     @property
+    def moved(self) -> str:
+        """A sentence on an older file that was in the place of this one and is kept, or ""."""
+        return self._connection.moved
+
+    @property
     def unwritable(self) -> Problem | None:
         """The problem that prevents saving while runs can still be read, or None if saving works."""
         return self._connection.unwritable

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from engine.compare.sides import for_speed
+from engine.compare.sides import speed_equivalent
 from engine.experiment.checks import Catalog, problems
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
@@ -133,7 +133,7 @@ class KnownRuns:
 
 
 def _speed_key(experiment: Experiment) -> Experiment:
-    return for_speed(experiment).model_copy(update=dict.fromkeys(_OPEN))
+    return speed_equivalent(experiment).model_copy(update=dict.fromkeys(_OPEN))
 
 
 def _may_be(experiment: Experiment, trained: Experiment) -> bool:

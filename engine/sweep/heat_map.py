@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from engine.compare.figures import SPEED, Figure
+from engine.compare.metrics import SPEED, Metric
 from engine.drawing.chart_parts import LegendEntry, Rect, legend
 from engine.drawing.shapes import (
     Box,
@@ -15,7 +15,7 @@ from engine.drawing.shapes import (
     Stroke,
     Words,
     hatching,
-    moved,
+    shifted,
     shortened,
     text_width,
 )
@@ -43,7 +43,7 @@ _WORD = {"running": "training", "done": "no value"}
 
 
 def heat_map(
-    results: Results, x: int, y: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
+    results: Results, x: int, y: int | None, figure: Metric, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
     """Draw the metric over two axes, or over `x` in one row. `at` has a place on every axis."""
     return _HeatMap(results, x, y, figure, at, size).picture()
@@ -84,7 +84,7 @@ class _HeatMap(Slice):
         bar_bottom = max(self._bottom, self._top + 60)
         shapes += self._shades.bar(self._right + 10, self._top, bar_bottom)
         down = self._bottom + _BELOW
-        shapes += moved(self._legend.shapes, 0, down)
+        shapes += shifted(self._legend.shapes, 0, down)
         height = max(down + self._legend.height, bar_bottom + 8)
         return CellPicture(Drawing(self._width, height, tuple(shapes), self._description()), spots)
 

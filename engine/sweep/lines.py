@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from engine.compare.figures import Figure
+from engine.compare.metrics import Metric
 from engine.drawing.chart_parts import LegendEntry, Span, legend, span_of
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, moved, text_width
+from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, shifted, text_width
 from engine.sweep.picture import (
     CellPicture,
     CellSpot,
@@ -35,7 +35,7 @@ _APART, _MOST_APART = 10.0, 36.0  # between the whiskers of two lines at one pla
 
 
 def lines(
-    results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
+    results: Results, x: int, by: int | None, figure: Metric, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
     """Draw the metric over the axis `x`, with a line for every value of the axis `by`, or only one.
 
@@ -83,7 +83,7 @@ class _Lines(Slice):
     def picture(self) -> CellPicture:
         whiskers = "95% intervals" if self._has_intervals else ""
         shapes = [*head(self._figure.title, (self._figure.unit, whiskers, self._fixed), self._width)]
-        shapes += [*moved(self._legend.shapes, 0, _HEAD), *self._axes()]
+        shapes += [*shifted(self._legend.shapes, 0, _HEAD), *self._axes()]
         spots: list[CellSpot] = []
         mark = _MARK if len(self._cells) <= _MANY else _SMALL_MARK
         of_lines = [self._line(place) for place in range(len(self._looks))]

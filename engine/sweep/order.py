@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.figures import SPEED, row_of
+from engine.compare.metrics import SPEED, metric_row
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.repeats import MOST_EXTRA_REPEATS, Pilot
 from engine.experiment.settings import Checkpoint, Measure
 from engine.protocol.events import Epoch, Event, Failed, Finished, Phase, PhaseName, Samples, Started, Summary
-from engine.statistics import student
+from engine.statistics import student_t
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 
@@ -117,11 +117,11 @@ def _extra_turns(record: SweepRecord, groups: Sequence[Group], wanted: float) ->
 def _likely_repeats(begun: int, reach: float, wanted: float) -> int:
     if not math.isfinite(reach) or begun < 2:
         return min(max(begun + 1, _LIKELY_REPEATS), MOST_EXTRA_REPEATS)
-    spread = reach * math.sqrt(begun) / student(begun - 1)
+    spread = reach * math.sqrt(begun) / student_t(begun - 1)
     likely = (
         repeats
         for repeats in range(begun + 1, MOST_EXTRA_REPEATS)
-        if student(repeats - 1) * spread / math.sqrt(repeats) <= wanted
+        if student_t(repeats - 1) * spread / math.sqrt(repeats) <= wanted
     )
     return next(likely, MOST_EXTRA_REPEATS)
 
@@ -131,7 +131,7 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
     if not runs or not base_runs:
         return math.inf
     side, base = Side(runs, label=""), Side(base_runs, label="")
-    known = row_of(SPEED, (side,), base, {}).cells[0]
+    known = metric_row(SPEED, (side,), base, {}).cells[0]
     if known.ratio is None or known.ratio_interval is None:
         return math.inf
     low, high = known.ratio_interval

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from engine.compare.figures import ACCURACY, SPEED, Figure
+from engine.compare.metrics import ACCURACY, SPEED, Metric
 from engine.drawing.chart_parts import LegendEntry, Span, span_of
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, marker, shortened, text_width
@@ -49,7 +49,7 @@ class Slice:
     """A metric over one or two axes of a grid, at a place on every other axis."""
 
     def __init__(
-        self, results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: Size
+        self, results: Results, x: int, by: int | None, figure: Metric, at: Sequence[int], size: Size
     ) -> None:
         self._results, self._figure, self._x, self._by = results, figure, x, by
         self._width, self._height = size
@@ -95,23 +95,23 @@ def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
     return tuple(looks)
 
 
-def shown_figures(results: Results) -> tuple[Figure, ...]:
+def shown_figures(results: Results) -> tuple[Metric, ...]:
     """Return the metrics to choose from: those of the results, and after the speed the ratio if known."""
     has_ratio = any(cell.ratio is not None for cell in results.cells)
     return (*results.figures[:1], *((RATIO_FIGURE,) if has_ratio else ()), *results.figures[1:])
 
 
-def is_higher_better(figure: Figure) -> bool:
+def is_higher_better(figure: Metric) -> bool:
     """True if a higher value is better. Times, memory, energy and losses should be low."""
     return figure.name in _HIGH_IS_BETTER
 
 
-def is_hollow(cell: CellResult, figures: Sequence[Figure]) -> bool:
+def is_hollow(cell: CellResult, figures: Sequence[Metric]) -> bool:
     """True if the cell's mark is hollow: its values are its pilot's, or disturbed."""
     return cell.is_piloted or any(map(cell.is_disturbed_in, figures))
 
 
-def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Figure]) -> Iterator[LegendEntry]:
+def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Metric]) -> Iterator[LegendEntry]:
     """Yield the legend's entry for hollow marks, where there are any."""
     reasons = {
         "disturbed, not reliable": sum(any(map(cell.is_disturbed_in, figures)) for cell in cells),
@@ -125,14 +125,14 @@ DISTURBED_MARK = "*"
 MARK_WORDS = f"{DISTURBED_MARK} not reliable: the machine was disturbed"
 
 
-def best_of(cells: Sequence[CellResult], figure: Figure) -> CellResult | None:
+def best_of(cells: Sequence[CellResult], figure: Metric) -> CellResult | None:
     """Return the cell with the best reliable value. None if there is none."""
     known = [cell for cell in cells if cell.conclusive(figure) is not None]
     sign = 1 if is_higher_better(figure) else -1
     return max(known, key=lambda cell: sign * (cell.finite(figure) or 0.0), default=None)
 
 
-def usual_places(results: Results, figure: Figure) -> tuple[int, ...]:
+def usual_places(results: Results, figure: Metric) -> tuple[int, ...]:
     """Return the places of the best cell on every axis."""
     best = best_of(results.cells, figure)
     return best.places if best is not None else (0,) * len(results.grid.axes)
@@ -216,7 +216,7 @@ def _rounded(span: Span) -> Span:
     return replace(span, low=low, high=high)
 
 
-def cell_words(cell: CellResult, figures: Sequence[Figure]) -> str:
+def cell_words(cell: CellResult, figures: Sequence[Metric]) -> str:
     """Return the words about a cell, in lines: its name, its state, and these metrics."""
     lines = [cell.name, state_words(cell)]
     for figure in figures:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from engine.compare.evidence import Evidence, doubts_of, is_disturbed
-from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Figure, figures, own_cell, row_of
+from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED, Metric, metric_row, own_cell, shown_metrics
 from engine.compare.sides import Side, node_of
 from engine.experiment.experiment import Experiment
 from engine.experiment.sweep import Grid
@@ -22,7 +22,7 @@ from engine.words.numbers import times
 CellStatus = Literal["running", "done", "piloted", "waiting", "paused", "stopped", "failed", "excluded"]
 
 
-class _Ratio(Figure):
+class _Ratio(Metric):
     def text(self, value: float | None) -> str:
         return super().text(value) if value is None else f"{times(value)}×"
 
@@ -59,18 +59,18 @@ class CellResult:
     is_scaling_disturbed: bool = False
     nodes: tuple[str, ...] = ()
 
-    def value(self, figure: Figure) -> float | None:
+    def value(self, figure: Metric) -> float | None:
         return self.ratio if figure is RATIO_FIGURE else self.values.get(figure.name)
 
-    def interval(self, figure: Figure) -> Interval | None:
+    def interval(self, figure: Metric) -> Interval | None:
         return self.ratio_interval if figure is RATIO_FIGURE else self.intervals.get(figure.name)
 
-    def finite(self, figure: Figure) -> float | None:
+    def finite(self, figure: Metric) -> float | None:
         """Return the value, unless it is unknown or has diverged."""
         value = self.value(figure)
         return value if value is not None and math.isfinite(value) else None
 
-    def conclusive(self, figure: Figure) -> float | None:
+    def conclusive(self, figure: Metric) -> float | None:
         """Return the finite value if its runs were not disturbed and did not diverge."""
         is_doubtful = self.is_piloted or self.has_diverged or self.is_disturbed_in(figure)
         return None if is_doubtful else self.finite(figure)
@@ -80,7 +80,7 @@ class CellResult:
         """True if its loss is no longer finite. Then it cannot be the best."""
         return not math.isfinite(self.values.get(LOSS.name, 0.0))
 
-    def is_disturbed_in(self, figure: Figure) -> bool:
+    def is_disturbed_in(self, figure: Metric) -> bool:
         """True if a disturbance changed the metric. For a ratio, also if it changed the baseline's."""
         if figure in SCALING:
             return self.is_scaling_disturbed
@@ -93,7 +93,7 @@ class Results:
 
     grid: Grid
     cells: tuple[CellResult, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[Metric, ...]
     shares_cores: bool = False
 
 
@@ -101,7 +101,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
     """Return the results of all cells, as in a comparison. `evidence` adds intervals within single runs."""
     grid, blocks = record.grid, {known.run.id: known.block_speeds for known in evidence}
     sides = list(map(_side, record.cells))
-    of_runs = figures([run for side in sides if side is not None for run in side.runs], _datasets(grid))
+    of_runs = shown_metrics([run for side in sides if side is not None for run in side.runs], _datasets(grid))
     speed = next(figure for figure in of_runs if figure.name == SPEED.name)
     scaling = efficiencies(grid, sides, speed, blocks)
 
@@ -131,7 +131,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
                     changes["intervals"][name] = efficiency.interval
                 changes["is_scaling_disturbed"] |= efficiency.is_disturbed
             if baseline is not None:
-                ratio = row_of(speed, (side,), baseline, blocks).cells[0]
+                ratio = metric_row(speed, (side,), baseline, blocks).cells[0]
                 changes |= {"ratio": ratio.ratio, "ratio_interval": ratio.ratio_interval}
                 changes["is_ratio_disturbed"] = is_disturbed(doubts_of(side, baseline, {}))
         elif cell.pilot is not None:
@@ -157,7 +157,7 @@ def _side(cell: CellRecord) -> Side | None:
     return Side(runs, runs[0].experiment.precision.label) if runs else None
 
 
-def _of_pilot(cell: CellRecord, of_runs: Sequence[Figure]) -> dict[str, float]:
+def _of_pilot(cell: CellRecord, of_runs: Sequence[Metric]) -> dict[str, float]:
     pilot = cell.pilot
     assert pilot is not None
     unit = next(figure.unit for figure in of_runs if figure.name == PEAK_MEMORY.name)

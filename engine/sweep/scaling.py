@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compare.evidence import doubts_of, is_disturbed
-from engine.compare.figures import Figure, row_of
+from engine.compare.metrics import Metric, metric_row
 from engine.compare.sides import Side
 from engine.experiment.sweep import Grid
 from engine.statistics import Interval
 from engine.store.record import RunRecord
 
 DEVICES = "devices"
-WEAK = Figure("weak_efficiency", "Scaling efficiency", "%", 1, False, lambda run: None)
-STRONG = Figure("strong_efficiency", "Efficiency at the same global batch", "%", 1, False, lambda run: None)
+WEAK = Metric("weak_efficiency", "Scaling efficiency", "%", 1, False, lambda run: None)
+STRONG = Metric("strong_efficiency", "Efficiency at the same global batch", "%", 1, False, lambda run: None)
 IDEAL = 100.0
 
 
@@ -33,7 +33,7 @@ def _exchange(run: RunRecord) -> float | None:
     return min(known) if ranks and len(known) == len(ranks) else None
 
 
-EXCHANGE = Figure(
+EXCHANGE = Metric(
     "exchange_percent", "Synchronizing gradients", "% of a step", 1, False, _exchange, is_mean=True
 )
 SCALING = (WEAK, STRONG, EXCHANGE)
@@ -49,7 +49,7 @@ class Efficiency:
 
 
 def efficiencies(
-    grid: Grid, sides: Sequence[Side | None], speed: Figure, blocks: Mapping[str, NDArray[np.float64]]
+    grid: Grid, sides: Sequence[Side | None], speed: Metric, blocks: Mapping[str, NDArray[np.float64]]
 ) -> dict[int, dict[str, Efficiency]]:
     """Return the efficiencies of cells by index and name. There are none unless `devices` is an axis.
 
@@ -72,7 +72,7 @@ def efficiencies(
                 continue
             for index, side in group.items():
                 cell, share = (
-                    row_of(speed, (side,), base, blocks).cells[0],
+                    metric_row(speed, (side,), base, blocks).cells[0],
                     IDEAL * _count(base) / _count(side),
                 )
                 if cell.ratio is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from engine.compare.figures import Figure
-from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words_beside
+from engine.compare.metrics import Metric
+from engine.drawing.chart_parts import LegendEntry, Rect, legend, place_label, span_of
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
+from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, shifted, shortened, text_width
 from engine.experiment.value import in_sentence
 from engine.sweep.picture import (
     CellPicture,
@@ -32,7 +32,7 @@ _FRONT_DASH = (5.0, 3.0)
 
 
 def scatter(
-    results: Results, x: Figure, y: Figure, shade: Figure | None, size: tuple[float, float]
+    results: Results, x: Metric, y: Metric, shade: Metric | None, size: tuple[float, float]
 ) -> CellPicture:
     """Draw the cells by two metrics, in a third's shade or their precision's color, with the Pareto front."""
     return _Scatter(results, x, y, shade, size).picture()
@@ -40,7 +40,7 @@ def scatter(
 
 class _Scatter:
     def __init__(
-        self, results: Results, x: Figure, y: Figure, shade: Figure | None, size: tuple[float, float]
+        self, results: Results, x: Metric, y: Metric, shade: Metric | None, size: tuple[float, float]
     ) -> None:
         self._results, self._x, self._y, self._shade = results, x, y, shade
         self._width, self._height = size
@@ -64,7 +64,7 @@ class _Scatter:
         self._left = 12 + max((text_width(tick.text, 11) for tick in self._ups), default=0.0)
         self._across = span_of(self._values(x), self._left, self._right)
 
-    def _values(self, figure: Figure) -> list[float]:
+    def _values(self, figure: Metric) -> list[float]:
         return [value for cell in self._cells if (value := cell.finite(figure)) is not None]
 
     def picture(self) -> CellPicture:
@@ -73,7 +73,7 @@ class _Scatter:
         beside = () if shade is None else (f"shade: {in_sentence(shade.title)}{_unit(shade)}",)
         shapes = [
             *head(self._title, beside, self._width),
-            *moved(self._legend.shapes, 0, _HEAD),
+            *shifted(self._legend.shapes, 0, _HEAD),
             *self._axes(),
         ]
         if len(steps) > 1:
@@ -141,7 +141,7 @@ class _Scatter:
         differing = [axis for axis, of_axis in enumerate(places) if len(set(of_axis)) > 1]
         for cell in self._front[:: max(1, -(-len(self._front) // _MOST_NAMED))]:
             name = shortened(grid.name(cell.places, differing), _LONGEST_NAME, 11)
-            yield from words_beside(name, *self._point(cell), size / 2 + 6, area, taken)
+            yield from place_label(name, *self._point(cell), size / 2 + 6, area, taken)
 
     def _entries(self) -> Iterator[LegendEntry]:
         if self._by is not None:
@@ -182,11 +182,11 @@ def _front_sample(x: float, y: float) -> tuple[Shape, ...]:
     return (Stroke(((x, y), (x + 24, y)), "text2", 1.5, _FRONT_DASH),)
 
 
-def _unit(figure: Figure) -> str:
+def _unit(figure: Metric) -> str:
     return f", {figure.unit}" if figure.unit else ""
 
 
-def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tuple[CellResult, ...]:
+def pareto_front(cells: Sequence[CellResult], figures: Sequence[Metric]) -> tuple[CellResult, ...]:
     """The cells of which no other is as good in all of these figures and better in some.
 
     They are in the order of the first figure. Cells without a conclusive value of each do not count.

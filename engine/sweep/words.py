@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from engine.compare.figures import SPEED, Figure
+from engine.compare.metrics import SPEED, Metric
 from engine.experiment.sweep import Axis
 from engine.sweep.picture import DISTURBED_MARK, MARK_WORDS, best_of, numbers_of, shown_figures, usual_places
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
@@ -68,7 +68,7 @@ def _of_axis(place: int, axis: Axis) -> Column:
     )
 
 
-def _of_figure(figure: Figure) -> Column:
+def _of_figure(figure: Metric) -> Column:
     def text(cell: CellResult) -> str:
         value = cell.value(figure)
         if value is None:

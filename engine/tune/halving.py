@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningTrial
-from engine.statistics import typical
+from engine.statistics import geometric_mean
 from engine.tune.candidates import BASELINE, Changes, Places, Space, value_of, with_value
 
 SHORT, LONG = 1.5, 3.0
@@ -60,7 +60,7 @@ def search(space: Space) -> Steps:
 
 def kept(speeds: Mapping[Places, Sequence[float]], most: int) -> tuple[Places, ...]:
     """The `most` fastest, fastest first, and as many of those whose intervals reach the last of them."""
-    center = {places: math.log(typical(values) or math.nan) for places, values in speeds.items()}
+    center = {places: math.log(geometric_mean(values) or math.nan) for places, values in speeds.items()}
     ranked = sorted(center, key=lambda places: -center[places])
     if len(ranked) <= most:
         return tuple(ranked)
@@ -116,7 +116,7 @@ def _ranked(trials: Sequence[TuningTrial]) -> Ranked:
         for trial in trials
         if trial.samples_per_second is not None and trial.round > last - _FINAL_ROUNDS
     ]
-    return Ranked(trials[0].changes, trials[0].words, typical(speeds) or 0.0, last)
+    return Ranked(trials[0].changes, trials[0].words, geometric_mean(speeds) or 0.0, last)
 
 
 class _Search:
@@ -168,7 +168,7 @@ class _Search:
                     break
                 rival = with_value(best[0], "batch", place)
                 speeds = yield from self._tried([*best, rival], SHORT)
-                before, after = (typical(speeds.get(one, ())) for one in (best[0], rival))
+                before, after = (geometric_mean(speeds.get(one, ())) for one in (best[0], rival))
                 if after is None or after < (before or 0.0) * (1 + _LEAST_GAIN):
                     break
                 best = (rival,)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from engine.compare.evidence import is_spoiled
+from engine.compare.evidence import was_slowed_down
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.experiment.repeats import Pilot, Turn, in_turns
@@ -17,7 +17,7 @@ from engine.experiment.settings import LEAST_BLOCKS
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial
-from engine.statistics import band_of, outlying_side, paired_ratio_interval, typical_ratio
+from engine.statistics import band_of, outlying_side, paired_ratio_interval, ratio_of_means
 from engine.tune.candidates import BASELINE, Changes, Places, Space, changed, value_of, with_value
 from engine.tune.halving import Outcome, ranking
 from engine.words.names import left_out_words
@@ -73,7 +73,7 @@ class SideRuns:
 def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
     pairs = min(len(baseline.speeds), len(winner.speeds))
     speeds, base_speeds = winner.speeds[:pairs], baseline.speeds[:pairs]
-    ratio = typical_ratio(speeds, base_speeds)
+    ratio = ratio_of_means(speeds, base_speeds)
     has_outliers = outlying_side(speeds, base_speeds, is_paired=True) is not None
     interval = None if has_outliers else paired_ratio_interval(speeds, base_speeds)
     alike = is_alike(baseline, winner)
@@ -109,7 +109,7 @@ def is_alike(baseline: SideRuns, winner: SideRuns) -> bool | None:
         return None
     at_once = zip(*mine, strict=True)
     curve = [median(losses) if all(map(math.isfinite, losses)) else math.nan for losses in at_once]
-    return band_of(theirs).parts_at(curve) is None
+    return band_of(theirs).first_step_outside(curve) is None
 
 
 def _binned(losses: Sequence[float], step_samples: int, samples: int, bins: int) -> list[float]:
@@ -193,7 +193,7 @@ def short_run(experiment: Experiment, seconds: float, speed: float | None) -> Ex
 def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -> Experiment:
     """Return the experiment with `steps` steps after a short warm-up."""
     warmup = short_warmup(experiment)
-    measure = {"warmup_steps": warmup, "block_steps": block_steps, "range_every": 0}
+    measure = {"warmup_steps": warmup, "block_steps": block_steps}
     return experiment.model_copy(
         update={
             "steps": warmup + measured_steps,
@@ -232,7 +232,7 @@ def shown(
         "samples_per_second": pilot.samples_per_second or by_steps,
         "peak_mib": pilot.peak_mib,
         "final_loss": pilot.final_loss,
-        "is_disturbed": is_spoiled(last.summary),
+        "is_disturbed": was_slowed_down(last.summary),
         "left_out": last.summary.left_out,
     }
     known = trial.model_copy(update=figures)
@@ -304,7 +304,7 @@ def gains(
     known, total = [], 1.0
     for (words, changes), mine, before in zip(changed, speeds[1:], speeds, strict=False):
         pairs = min(len(mine), len(before))
-        ratio = typical_ratio(mine[:pairs], before[:pairs])
+        ratio = ratio_of_means(mine[:pairs], before[:pairs])
         if ratio is None:
             return ()
         interval = paired_ratio_interval(mine[:pairs], before[:pairs])

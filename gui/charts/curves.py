@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPen
 
-from engine.drawing.curve_chart import Values, extended, local_line
+from engine.drawing.curve_chart import Values, extend_smoothed, local_line
 from engine.experiment.experiment import Precision
 from engine.words.numbers import nice_step
 from gui.charts.lines import Scale
@@ -36,10 +36,10 @@ class Curve:
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
     legend; `skips` are places on the x axis, rising. One that `is_background` is drawn faintly under the
-    others, for comparison, and does not decide how far x reaches. `colour` is the run's own. A rate,
-    `is_rate`, is smoothed over the time that each step took: the mean of rates exceeds what was done in all
-    that time. Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is
-    what is smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
+    others, for comparison, and does not decide how far x reaches. A rate, `is_rate`, is
+    smoothed over the time that each step took: the mean of rates exceeds what was done in all that time.
+    Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is what is
+    smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
     """
 
     key: str
@@ -51,7 +51,6 @@ class Curve:
     shadow_name: str = ""
     skips: Values = field(default_factory=lambda: np.empty(0))
     is_background: bool = False
-    colour: str | None = None
     means: Values | None = None
     changes: int = 0
     is_rate: bool = False
@@ -116,7 +115,7 @@ class CurveItems(PlotItems):
     """Dim trace, line, sparse markers, last point."""
 
     def __init__(self, plot: pg.PlotItem, curve: Curve) -> None:
-        self._precision, self._is_background, self.colour = curve.precision, curve.is_background, curve.colour
+        self._precision, self._is_background = curve.precision, curve.is_background
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
         self._width = 1.0
@@ -151,11 +150,11 @@ class CurveItems(PlotItems):
     def restyle(self) -> None:
         """Apply the colors of the theme."""
         palette = theme().palette
-        look = palette.look(self._precision, self.colour)
+        look = palette.look(self._precision)
         dim = QPen(QColor(look.dim), 1)
         dim.setCosmetic(True)
         self._dim.setPen(dim)
-        line = precision_pen(self._precision, self._width, look.color)
+        line = precision_pen(self._precision, self._width)
         if self._is_background:
             # a lighter ink and not a translucent one, which would cost frames
             line.setColor(QColor(look.dim))
@@ -209,7 +208,7 @@ def prepared(
     if not smooth:
         values = curve.y
     elif before is not None and same and len(before.values) < len(curve.y):
-        values = curve.averaged(extended(curve.averaged(before.values), noisy, smooth))
+        values = curve.averaged(extend_smoothed(curve.averaged(before.values), noisy, smooth))
     else:
         values = curve.averaged(local_line(noisy, smooth))
     raw = curve.y if smooth and has_trace else None

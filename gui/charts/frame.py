@@ -174,7 +174,7 @@ class FramePainter:
         metrics = QFontMetricsF(self._painter.font())
         places = TextPlaces(self._room)
         for note in self._frame.notes:
-            places.take_around((self.x(note.x), self.y(note.y)), 8)
+            places.reserve_marker((self.x(note.x), self.y(note.y)), 8)
         for note in self._frame.notes:
             x, y = self.x(note.x), self.y(note.y)
             width, height = metrics.horizontalAdvance(note.text), metrics.capHeight() + 2

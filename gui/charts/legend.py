@@ -28,8 +28,7 @@ _WHOLE = 10_000.0
 class Entry:
     """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it.
 
-    One that `is_background` is of a finished run beneath the others. `colour` is the run's own, None for the
-    precision's.
+    One that `is_background` is of a finished run beneath the others.
     """
 
     precision: Precision
@@ -38,7 +37,6 @@ class Entry:
     extra: str = ""
     fill: MarkFill = "full"
     is_background: bool = False
-    colour: str | None = None
 
 
 class _Fit(NamedTuple):
@@ -103,16 +101,16 @@ class LegendRow(QWidget):
 
     def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
         palette = theme().palette
-        look = palette.look(entry.precision, entry.colour)
+        look = palette.look(entry.precision)
         if fit.sample > 12:
-            pen = precision_pen(entry.precision, color=look.color)
+            pen = precision_pen(entry.precision)
             if entry.is_background:
                 pen.setColor(QColor(look.dim))
             painter.setPen(pen)
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
         middle = QPointF(left + fit.sample / 2, _MIDDLE)
         fill: MarkFill = "hollow" if entry.is_background else entry.fill
-        draw_marker(painter, middle, entry.precision, 8, fill=fill, color=look.color)
+        draw_marker(painter, middle, entry.precision, 8, fill=fill)
         left += fit.sample + 8
         name, value = (palette.text3,) * 2 if entry.is_background else (palette.text2, look.color)
         if fit.name:

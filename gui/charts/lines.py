@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from engine.drawing.chart_parts import log10_ticks
-from engine.drawing.curve_chart import Values, local_line, thinned
+from engine.drawing.curve_chart import Values, block_means, local_line
 from engine.drawing.looks import By
 from engine.experiment.experiment import Precision
 from engine.words.numbers import Tick, linear_ticks
@@ -120,16 +120,16 @@ class Level:
 class Trace:
     """A recorded quantity: `x` are the places of `values`, rising. `smooths` says that they are noisy.
 
-    `steps_a_row` is how many steps a value stands for. A long curve is taken in blocks of rows by their
+    `steps_per_row` is how many steps a value stands for. A long curve is taken in blocks of rows by their
     means. They begin at row 0 and are of a power of two, so that a curve does not change while it is moved,
     and every resolution is computed once.
     """
 
     def __init__(
-        self, x: Mapping[By, Values], values: Values, *, smooths: bool = True, steps_a_row: int = 1
+        self, x: Mapping[By, Values], values: Values, *, smooths: bool = True, steps_per_row: int = 1
     ) -> None:
         self._x, self._values, self._smooths = x, values, smooths
-        self.steps_a_row = steps_a_row
+        self.steps_per_row = steps_per_row
         self._levels: dict[int, Level] = {}
         self._smoothed: dict[int, tuple[int, Level]] = {}
 
@@ -153,7 +153,7 @@ class Trace:
     def blocks(self, rows: int) -> Level:
         """The means of blocks of `rows`."""
         if rows not in self._levels:
-            places, means = thinned(tuple(self._x.values()), self._values, rows)
+            places, means = block_means(tuple(self._x.values()), self._values, rows)
             self._levels[rows] = Level(dict(zip(self._x, places, strict=True)), means)
         return self._levels[rows]
 
@@ -165,7 +165,7 @@ class Trace:
         known = self._smoothed.get(rows)
         if known is None or known[0] != smooth:
             blocks = self.blocks(rows)
-            window = max(_SMOOTHING_POINTS, -(-smooth // (rows * self.steps_a_row)))
+            window = max(_SMOOTHING_POINTS, -(-smooth // (rows * self.steps_per_row)))
             known = (smooth, Level(blocks.x, local_line(blocks.y, window)))
             self._smoothed[rows] = known
         return known[1]
@@ -197,7 +197,7 @@ class Line:
     """One run. A further repeat of a side `is_repeat`: it is drawn dim, without markers or legend.
 
     `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
-    in their `fill`. `colour` is the side's own, None for the precision's.
+    in their `fill`.
     """
 
     key: str
@@ -207,7 +207,6 @@ class Line:
     note: str = ""
     is_repeat: bool = False
     fill: MarkFill = "full"
-    colour: str | None = None
 
 
 _FAR_OFF = 2.0

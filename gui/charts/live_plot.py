@@ -198,9 +198,6 @@ class LivePlot(Surface):
         if curve.key not in self._items:
             self._items[curve.key] = CurveItems(self.canvas.getPlotItem(), curve)
             self._items[curve.key].set_final(self._is_final)
-        elif self._items[curve.key].colour != curve.colour:
-            self._items[curve.key].colour = curve.colour
-            self._items[curve.key].restyle()
         rows = np.searchsorted(curve.x, x_range)
         markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
         self._items[curve.key].show(curve.x, shown.line, shown.dim, markers, self.spec.powers_of_two)
@@ -253,7 +250,7 @@ class LivePlot(Surface):
         # thousands of skips in one pixel are one tick
         palette, columns = theme().palette, int(self.canvas.area().width())
         return tuple(
-            (place, palette.look(curve.precision, curve.colour).color)
+            (place, palette.look(curve.precision).color)
             for curve in self._curves
             for place in curve.skips_in(x_range, columns)
         )
@@ -272,12 +269,11 @@ class LivePlot(Surface):
                 self._text(None if row is None else float(shown.values[row]), decimals),
                 _extra(shown.curve, row, decimals),
                 is_background=curve.is_background,
-                colour=curve.colour,
             )
             for curve, shown, row in rows
         ]
         skipping = next((curve for curve in self._curves if len(curve.skips)), None)
-        ink = theme().palette.look(skipping.precision, skipping.colour).color if skipping else None
+        ink = theme().palette.look(skipping.precision).color if skipping else None
         latest = ("at the end" if self._is_final else "latest") if self._curves else ""
         at = place_text(place, self._by) if self._curves and place is not None else latest
         self.legend.show_values(entries, at, ink)

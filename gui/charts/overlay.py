@@ -54,11 +54,11 @@ class LineItems(PlotItems):
     def restyle(self, *, is_wide: bool) -> None:
         """Apply the colors of the theme."""
         palette, precision = theme().palette, self._line.precision
-        look = palette.look(precision, self._line.colour)
+        look = palette.look(precision)
         if self._line.is_repeat:
             self._curve.setPen(QPen(QColor(look.dim), 0))
             return
-        self._curve.setPen(precision_pen(precision, 2.0 if is_wide else 1.0, look.color))
+        self._curve.setPen(precision_pen(precision, 2.0 if is_wide else 1.0))
         self._markers.setSymbol(look.symbol)
         is_full = self._line.fill == "full"
         self._markers.setBrush(QColor(look.color if is_full else palette.bg1))
@@ -186,7 +186,7 @@ class OverlayPlot(Surface):
             seen = slice(max(0, int(first) - 1), int(last) + 1)
             items.show(level.x[by][seen], level.y[seen])
             drawn.append((level.x[by][seen], level.y[seen]))
-        steps = self._rows * max((trace.steps_a_row for trace in traces), default=1)
+        steps = self._rows * max((trace.steps_per_row for trace in traces), default=1)
         smoothed = smoothing_words(steps, smoothing().steps) if quantity == "loss" else ""
         self.header.smooth.setEnabled(quantity == "loss")
         unit = ", ".join(filter(None, (self._units.get(quantity, ""), smoothed)))
@@ -219,7 +219,7 @@ class OverlayPlot(Surface):
             if len(known):
                 x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
                 words = f"{x:,.1f} s" + (f", {line.note}" if line.note else "")
-                notes.append(Note(x, y, words, theme().palette.look(line.precision, line.colour).color))
+                notes.append(Note(x, y, words, theme().palette.look(line.precision).color))
         return tuple(notes)
 
     def _read_at(self, place: float | None) -> None:
@@ -236,7 +236,6 @@ class OverlayPlot(Surface):
                 line.note if are_many and line.note else line.name,
                 number(value, decimals),
                 fill=line.fill,
-                colour=line.colour,
             )
             for line, value in zip(full, values, strict=True)
         ]

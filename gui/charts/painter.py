@@ -27,7 +27,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height, most_height
-from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, colour, wrapped
+from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, ink_color, wrapped
 from engine.words.numbers import number
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -80,7 +80,7 @@ def _is_straight(line: Stroke) -> bool:
 
 def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None:
     shape = shapes[0]
-    ink = QColor(colour(palette, shape.ink))
+    ink = QColor(ink_color(palette, shape.ink))
     if isinstance(shape, Box):
         for box in shapes:
             if isinstance(box, Box):
@@ -104,7 +104,7 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
     else:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         is_bare = shape.edge is None
-        edge = QPen(QColor(colour(palette, shape.edge or shape.ink)), _EDGE)
+        edge = QPen(QColor(ink_color(palette, shape.edge or shape.ink)), _EDGE)
         painter.setPen(QPen(Qt.PenStyle.NoPen) if is_bare else edge)
         if isinstance(shape, Dot):
             painter.setBrush(ink)

@@ -1,11 +1,10 @@
-"""Compares, exports and imports the runs that are opened or selected in Results."""
+"""The controller of Results: it compares, exports and imports the opened or selected runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
@@ -31,7 +30,7 @@ _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class CompareController(QObject):
-    """Connects the runs table, the head and the comparison.
+    """The connection of the runs table, the head and the comparison.
 
     `page_wanted` requests the page. `problem` (Problem) reports what could not be read or queued.
     """
@@ -77,13 +76,6 @@ class CompareController(QObject):
         self._reading.stop()
         self._writing.stop()
 
-    def state(self) -> dict[str, Any]:
-        return {**self.exporting.state(), "published": self._panel.published.is_open}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.exporting.restore(state)
-        self._panel.published.opener.setChecked(state.get("published") is True)
-
     def _connect(self, panel: ComparePanel) -> None:
         self.reader.problem.connect(self.problem)
         panel.headline.missing_wanted.connect(self._queue_missing)
@@ -113,7 +105,7 @@ class CompareController(QObject):
             return ExportRequest((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
         title = self._titles.get(frozenset(run_ids), "")
-        return ExportRequest(run_ids, against, leading, title, self._panel.published.is_open)
+        return ExportRequest(run_ids, against, leading, title)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())
@@ -125,7 +117,7 @@ class CompareController(QObject):
         self._runs.set_checked(tuple(dict.fromkeys(run_ids)))
 
     def _count(self) -> None:
-        self._panel.set_saved(len(self._trained()))
+        self._panel.set_saved_count(len(self._trained()))
 
     def _trained(self) -> list[RunRecord]:
         return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]
@@ -186,22 +178,26 @@ class CompareController(QObject):
         return added
 
     def _take_in(self, awaited: Awaited) -> None:
-        if awaited.beside <= set(self.reader.run_ids()):
+        if awaited.joins <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
             self._select((*kept, *awaited.run_ids))
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """Runs to be added together to the comparison of the runs `beside`, replacing the runs `instead`."""
+    """Runs to be added together to the comparison that it `joins`, replacing the runs `instead`."""
 
     run_ids: tuple[str, ...]
-    beside: frozenset[str]
+    joins: frozenset[str]
     instead: frozenset[str] = frozenset()
 
 
 class AwaitedRuns(QObject):
-    """Emits `arrived` with an `Awaited` once all its runs have finished, `changed` on new `experiments`."""
+    """Queued runs that a comparison waits for.
+
+    `arrived` carries an `Awaited` once all of its runs have finished. `changed` is emitted when `experiments`
+    may have changed.
+    """
 
     arrived = Signal(object)
     changed = Signal()

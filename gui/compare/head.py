@@ -104,14 +104,14 @@ class ItemHead(QWidget):
         self.sides.setMenu(QMenu(self))
         self.sides.menu().setAccessibleName("Compared runs")
         self.sides.menu().aboutToShow.connect(self._fill)
-        self.show_button = IconButton("play", "Replay", "Replay both runs side by side")
+        self.show_button = IconButton("play", "Replay", "Replay both runs")
         tip = "Copy these settings to the form of Experiment without running"
         self.settings = Button("Use these settings", "middle", tip)
         self.export = ExportButton()
         self._actions: QWidget | None = None
         buttons = (self.sides, self.show_button, self.settings, self.export)
         self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
-        theme().changed.connect(self._recolour)
+        theme().changed.connect(self._recolor)
         self.clear()
 
     def show_comparison(self, comparison: Comparison) -> None:
@@ -135,7 +135,7 @@ class ItemHead(QWidget):
 
     def show_title(self, icon_name: str, title: str, about: str) -> None:
         self._icon_name = icon_name
-        self._recolour()
+        self._recolor()
         self.title.set_whole_text(title)
         self.about.set_whole_text(about)
 
@@ -165,14 +165,14 @@ class ItemHead(QWidget):
             self._actions.hide()
             self._actions = None
 
-    def explainable(self) -> tuple[str, ...]:
+    def side_run_ids(self) -> tuple[str, ...]:
         """Return the id of one run per side, the baseline first."""
         if self._comparison is None:
             return ()
         baseline = self._comparison.baseline
         return (baseline.id, *(side.id for side in self._comparison.sides if side is not baseline))
 
-    def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
+    def chosen_baseline(self, runs: Sequence[RunRecord]) -> str | None:
         """Return the id of the user's baseline, or None. It is forgotten once it is not among `runs`."""
         if self._own_baseline not in [run.id for run in runs]:
             self._own_baseline = None
@@ -198,7 +198,7 @@ class ItemHead(QWidget):
         self._chosen = side_id
         self.headline_chosen.emit()
 
-    def prefer(self, run_id: str) -> None:
+    def prefer_side(self, run_id: str) -> None:
         """Put the side of this run into the headline of the next comparison, unless it is the baseline."""
         self._preferred = run_id
 
@@ -236,7 +236,7 @@ class ItemHead(QWidget):
             action.setIcon(QIcon(mark))
             group.addAction(action)
 
-    def _recolour(self) -> None:
+    def _recolor(self) -> None:
         if self._icon_name:
             ink, ratio = theme().palette.text2, self.devicePixelRatioF()
             self._icon.setPixmap(pixmap(self._icon_name, ink, _SIGN, ratio))

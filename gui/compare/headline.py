@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.sides import Side
 from engine.compare.split import Factor, Split
-from engine.compare.verdict import Outcome, joined
+from engine.compare.verdict import VerdictKind, join_pieces
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import printable
 from engine.export.report.report import subject_of
@@ -27,7 +27,7 @@ from gui.widgets.stat_card import VerdictLabel
 _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
 _ALONE = "Select another run, or drag it here, to compare the two."
 _AGAIN, _QUEUE_ONE = "Measure again", "Queue the missing run"
-_NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
+_NO_ANSWER: tuple[VerdictKind, ...] = ("alone", "baseline", "no-speed")
 
 
 class Headline(QWidget):
@@ -83,8 +83,8 @@ class Headline(QWidget):
         """Show the verdict on a side. For the baseline, show only its own metrics."""
         report = comparison.report(side_id)
         verdict = report.verdict
-        if verdict.outcome in _NO_ANSWER:
-            self._large.show_hint(". ".join(map(joined, verdict.lines)))
+        if verdict.kind in _NO_ANSWER:
+            self._large.show_hint(". ".join(map(join_pieces, verdict.lines)))
         else:
             facts = (tuple(piece for piece in line if piece.role != "aside") for line in verdict.lines)
             self._large.show_lines(tuple(facts), report.side)
@@ -94,7 +94,7 @@ class Headline(QWidget):
         words = " · ".join((*(clause.rstrip(".") for clause in clauses[:-1]), *clauses[-1:]))
         self._say_small(f"{words[:1].upper()}{words[1:]}")
         sides = (comparison.baseline,) if report.is_baseline else (comparison.baseline, report.side)
-        self._offer_again(sides if verdict.outcome == "spoiled" else ())
+        self._offer_again(sides if verdict.kind == "spoiled" else ())
         self._split = None if report.is_baseline or report.split is None else (report, report.split)
         self._show_origin()
         self._subject.set_whole_text(subject_of(comparison))

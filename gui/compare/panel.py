@@ -1,25 +1,36 @@
-"""A comparison in Results: the headline, then metrics, bars, settings and curves."""
+"""A comparison in Results: the headline, then metrics, speed bars, settings, devices and curves."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QLabel, QScrollArea, QSizePolicy, QTabWidget, QToolButton, QWidget
 
-from engine.compare.comparison import Comparison
-from engine.drawing.looks import side_fills
+from engine.compare.comparison import Comparison, SettingRow, setting_rows
+from engine.compare.devices import BY_DEVICE
+from engine.compare.metrics import SPEED, MetricRow
+from engine.compare.sides import Side
+from engine.drawing.bar_chart import Bar
+from engine.drawing.looks import side_fills, side_looks
+from engine.experiment.experiment import FACTS, setting_title
+from engine.export.report.report import devices_section
+from engine.words.numbers import number
 from gui.charts.lines import Line, Quantity
-from gui.compare.cards import BarPanel, DevicesCard, PublishedCard, SettingsCard
+from gui.charts.painter import BarChart
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
-from gui.compare.table import FigureTable
+from gui.compare.table import MetricTable
 from gui.runs.table.line import dropped_runs, has_runs
-from gui.widgets import Button
-from gui.widgets.boxes import Placed, Surface, in_column, in_row, scrolled, wide
+from gui.widgets import Button, ElidedLabel, divider, label
+from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
+from gui.widgets.labels import plain_tip
+from gui.widgets.table import ResultTable
+from gui.widgets.table.columns import word_columns
 
 if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
@@ -39,7 +50,6 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
             side.note if counts[side.precision] > 1 else "",
             repeat > 0,
             fills[side.id],
-            side.colour,
         )
         for side in sides
         for repeat, run in enumerate(side.runs)
@@ -74,8 +84,162 @@ _EMPTY = (
 )
 """Sentence, hint, button and tooltip for no saved run, one saved run, and more."""
 
-_LEAST_FIGURES, _BESIDE = 260, 560
+_LEAST_METRICS, _BESIDE = 260, 560
 """The least height of bars and settings, and the least width to show them side by side."""
+
+
+_ROW, _MARGIN, _BETWEEN = 24, 12, 13
+_FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
+_MOST_FIRST = 5
+
+
+class SettingsCard(Surface):
+    """The settings of the baseline and of the side in the headline, read-only."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("panel", "Settings", parent)
+        self._rows: tuple[SettingRow, ...] = ()
+        self._texts: list[list[str]] = []
+        self.show_all = Button("Show all", "inline", "Show all settings, or only the most important ones")
+        self.show_all.setCheckable(True)
+        self.show_all.toggled.connect(lambda _on: self._fill())
+        self._rows_holder = QWidget()
+        head = in_row(
+            label("Settings", "panelTitle"), label("read-only", "unit"), Stretch(1), self.show_all, spacing=8
+        )
+        self._column = in_column(head, self._rows_holder, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
+
+    def show_pair(self, comparison: Comparison, side: Side) -> None:
+        """Show the settings of the baseline and of `side`, which may be the baseline itself."""
+        pair = (comparison.baseline, side) if side is not comparison.baseline else (side,)
+        self._rows = tuple(setting_rows(pair))
+        self._fill()
+
+    def texts(self) -> list[list[str]]:
+        """Return the texts of the rows: title, then the values, or one value if both are the same."""
+        return self._texts
+
+    def _fill(self) -> None:
+        differing = [row for row in self._rows if row.differs]
+        same = [row for row in self._rows if not row.differs]
+        by_key = {row.key: row for row in same}
+        first = [by_key[key] for key in _FIRST if key in by_key][:_MOST_FIRST]
+        shown = same if self.show_all.isChecked() else first
+        self._texts = [_texts(row) for row in (*differing, *shown)]
+        # the machine is listed with them, but is no setting: a report counts as many
+        left = sum(row.key not in FACTS for row in same if row not in shown)
+        both = ", the same in both" if differing or len(self._rows[0].texts) > 1 else ""
+        more = [label(f"{left:,} more{both}", "unit")] if left else []
+        holder = QWidget()
+        in_column(_grid(differing, shown), *more, parent=holder, spacing=0)
+        self._column.replaceWidget(self._rows_holder, holder)
+        self._rows_holder.hide()
+        self._rows_holder.deleteLater()
+        self._rows_holder = holder
+        holder.show()
+        settings = sum(row.key not in FACTS for row in self._rows)
+        self.show_all.set_words("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
+
+
+def _texts(row: SettingRow) -> list[str]:
+    return [setting_title(row.key), *(row.texts if row.differs else row.texts[:1])]
+
+
+def _grid(differing: Sequence[SettingRow], same: Sequence[SettingRow]) -> QWidget:
+    holder = QWidget()
+    grid = grid_of(holder, spacing=(8, 0))
+    # all in one grid, or the values of both would not begin below each other
+    for place, row in enumerate((*differing, None, *same)):
+        if row is None:
+            if differing:
+                grid.addWidget(divider(), place, 0, 1, 3)
+                grid.setRowMinimumHeight(place, _BETWEEN)
+            continue
+        texts = _texts(row)
+        for column, text in enumerate(texts):
+            role = "body" if column == 0 else "strong" if column == 2 else "value"
+            grid.addWidget(_cell(text, role), place, column, 1, 2 if len(texts) == column + 1 == 2 else 1)
+    for column, stretch in enumerate((4, 3, 3)):
+        grid.setColumnStretch(column, stretch)
+    return holder
+
+
+def _cell(text: str, role: str) -> QLabel:
+    result = ElidedLabel(text, role)
+    result.setFixedHeight(_ROW)
+    result.setToolTip(plain_tip(text))
+    result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return result
+
+
+class BarPanel(Surface):
+    """The bar chart with its title and the meaning of its whiskers."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("panel", parent=parent)
+        self.chart = BarChart()
+        self._unit = ElidedLabel("", "unit")
+        head = in_row(label(SPEED.title, "panelTitle"), wide(self._unit), spacing=8)
+        in_column(head, wide(self.chart), Stretch(), parent=self, margins=(12, 14, 12, 8), spacing=8)
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Show one bar per side."""
+        row = next(row for row in comparison.metrics if row.metric.name == SPEED.name)
+        self._unit.set_whole_text(f"{row.metric.unit}{_whiskers(row)}")
+        looks, bars = side_looks(comparison.sides), []
+        for report, cell in zip(comparison.reports, row.cells, strict=True):
+            side = report.side
+            note = ", ".join(filter(None, (side.note, "unreliable" if report.is_disturbed else "")))
+            bars.append(
+                Bar(
+                    looks[side.id],
+                    side.label,
+                    note,
+                    cell.value,
+                    "no throughput" if cell.value is None else number(cell.value),
+                    cell.interval,
+                    side.is_named_fast,
+                )
+            )
+        self.chart.set_bars(bars, _why_none(comparison))
+
+
+def _why_none(comparison: Comparison) -> str:
+    runs = [run for side in comparison.sides for run in side.runs]
+    reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
+    reason = next(filter(None, reasons), "")
+    sentence = f"No throughput was measured in {'these runs' if len(runs) > 1 else 'this run'}."
+    if not reason:
+        return sentence
+    return f"{sentence} {reason[:1].upper()}{reason[1:].rstrip('.')}."
+
+
+def _whiskers(row: MetricRow) -> str:
+    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
+    if not kinds:
+        return ""
+    if kinds == {"repeats"}:
+        return ", 95% interval over repeats"
+    if kinds == {"within run"}:
+        return ", 95% interval within the run"
+    return ", 95% interval over repeats or within a run"
+
+
+class DevicesCard(Surface):
+    """The metrics of each device, hidden if no run was trained on multiple devices."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("panel", parent=parent)
+        self.table: ResultTable[Sequence[object]] = ResultTable(BY_DEVICE, whole=True, sorts=False)
+        in_column(label(BY_DEVICE, "panelTitle"), self.table, parent=self, margins=(12, 12, 12, 8), spacing=8)
+        self.hide()
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Show the devices of all compared runs."""
+        section = devices_section(comparison.sides)
+        if section is not None:
+            self.table.show_rows(section.rows, word_columns(section.headings, section.right, section.rows))
+        self.setVisible(section is not None)
 
 
 class ComparePanel(Surface):
@@ -96,10 +260,9 @@ class ComparePanel(Surface):
         self._saved, self._is_empty = 0, True
         self.offer = Button("", "secondary", "", do=self._take_offer)
         self.headline = Headline()
-        self.table = FigureTable()
-        self.devices, self.published = DevicesCard(), PublishedCard()
-        self.bars, self.settings = BarPanel(), SettingsCard()
-        self.figures, self._curves = self._figures_page(), QWidget()
+        self.table = MetricTable()
+        self.devices, self.bars, self.settings = DevicesCard(), BarPanel(), SettingsCard()
+        self.metrics_page, self._curves = self._metrics_page(), QWidget()
         self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -107,7 +270,7 @@ class ComparePanel(Surface):
         self.tabs.tabBar().setAccessibleName("Views of the comparison")
         for arrow in self.tabs.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
-        self.tabs.addTab(self.figures, "Metrics")
+        self.tabs.addTab(self.metrics_page, "Metrics")
         self.tabs.addTab(self._curves, "Curves")
         # else the offer would be at the lower edge
         self._rest = QWidget()
@@ -130,14 +293,14 @@ class ComparePanel(Surface):
         self._set_empty(True)
         self._say_empty()
 
-    def set_saved(self, count: int) -> None:
+    def set_saved_count(self, count: int) -> None:
         """Set the number of saved runs, on which the offered action depends."""
         if min(count, 2) != min(self._saved, 2):
             self._saved = count
             if self._is_empty:
                 self._say_empty()
 
-    def say_reading(self, count: int) -> None:
+    def show_reading(self, count: int) -> None:
         """Show that runs are being read, if no comparison is shown."""
         if self.comparison is None:
             self._is_empty = False
@@ -152,7 +315,6 @@ class ComparePanel(Surface):
         self.bars.show_comparison(compared.comparison)
         self.table.show_comparison(compared.comparison)
         self.devices.show_comparison(compared.comparison)
-        self.published.show_comparison(compared.comparison)
         self.set_headline(headline)
 
     def set_headline(self, side_id: str | None) -> None:
@@ -179,19 +341,18 @@ class ComparePanel(Surface):
         beside = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
         self._beside.setDirection(beside[event.size().width() < _BESIDE])
 
-    def _figures_page(self) -> QScrollArea:
+    def _metrics_page(self) -> QScrollArea:
         page, charts = Surface("page"), QWidget()
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         # not as a minimum of the parts: that would take the place of their content's own
-        self._beside.addStrut(_LEAST_FIGURES)
-        parts = (self.table, wide(charts), self.devices, self.published)
+        self._beside.addStrut(_LEAST_METRICS)
+        parts = (self.table, wide(charts), self.devices)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         return scrolled("Metrics", page)
 
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
             self.comparison = None
-            self.published.hide()
         self._is_empty = is_empty
         self.offer.setVisible(is_empty)
         self._rest.setVisible(is_empty)

@@ -1,4 +1,4 @@
-"""Reads the content of a comparison from the store in a thread, while the page is visible."""
+"""Reading the content of a comparison from the store, in a thread, while the page is visible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from engine.compare.comparison import Comparison, compare
-from engine.compare.evidence import Evidence, evidence_from, steps_a_row
+from engine.compare.evidence import Evidence, evidence_from, steps_per_row
 from engine.curves import Columns
 from engine.drawing.curve_chart import Values
 from engine.experiment.problem import Problem, ProblemError
@@ -63,11 +63,13 @@ def read_and_compare(
         with Store(store_path) as store:
             read |= {run.id: read_run(store, run) for run in missing}
     evidence = [read[run.id].evidence for run in runs]
-    comparison = compare(evidence, baseline, target_accuracy=target_accuracy, others=akin(others, runs))
+    comparison = compare(
+        evidence, baseline, target_accuracy=target_accuracy, others=related_runs(others, runs)
+    )
     return ComparedRuns(comparison, read)
 
 
-def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
+def related_runs(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the readable runs of the same models and datasets, which may show where a gain comes from."""
     works: set[tuple[str, str]] = {(run.experiment.model, run.experiment.dataset) for run in runs}
     return [run for run in others if _is_readable(run, works)]
@@ -99,7 +101,7 @@ def read_run(store: Store, run: RunRecord) -> ReadRun:
 def _loss(run: RunRecord, samples: Columns) -> Trace:
     columns = [samples.get(name, np.empty(0)) for name in ("step", "seconds", "loss")]
     steps, seconds, loss = (column[: min(map(len, columns))] for column in columns)
-    return Trace(_places(run, steps, seconds), loss, steps_a_row=steps_a_row(samples))
+    return Trace(_places(run, steps, seconds), loss, steps_per_row=steps_per_row(samples))
 
 
 def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> Trace:
@@ -115,7 +117,7 @@ def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]
 
 
 class CompareReader(QObject):
-    """Reads the compared runs in a thread while the page is visible, and shows them.
+    """The reader of the compared runs, in a thread while the page is visible. Head and panel show them.
 
     `shown` is emitted when the comparison is shown, `problem` (Problem) if it could not be read.
     """
@@ -183,12 +185,12 @@ class CompareReader(QObject):
             self._panel.clear()
             self.shown.emit()
             return
-        self._panel.say_reading(len(runs))
+        self._panel.show_reading(len(runs))
         self._is_reading = True
         work = partial(
             read_and_compare,
             self._store_path,
-            self._head.own_baseline(runs),
+            self._head.chosen_baseline(runs),
             self._panel.table.target.accuracy(),
             runs,
             dict(self._known),

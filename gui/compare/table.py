@@ -12,10 +12,10 @@ from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.metrics import Cell, Metric, MetricRow
 from engine.drawing.looks import side_fills
-from engine.export.document import FigureText
-from engine.export.report.report import figure_text
+from engine.export.document import MetricText
+from engine.export.report.report import metric_text
 from engine.words.numbers import times, unit_suffix
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
@@ -45,9 +45,8 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
         left = room.right() - width + 2 * PADDING + _EDGE
         if report.doubts:
             draw_icon(painter, QRectF(left, middle - _SIGN / 2, _SIGN, _SIGN), "info", palette.text3)
-        ink = palette.look(side.precision, side.colour).color
         place = QPointF(left + before + _MARKER / 2, middle)
-        draw_marker(painter, place, side.precision, _MARKER, fill=fill, color=ink)
+        draw_marker(painter, place, side.precision, _MARKER, fill=fill)
         left += before + _MARKER + _GAP
         for (text, look), needed in zip(texts, widths, strict=True):
             paint_words(painter, QRectF(left, room.top(), needed, room.height()), text, look)
@@ -58,24 +57,24 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
     return width, paint
 
 
-def _paint_name(painter: QPainter, room: QRectF, row: FigureRow) -> None:
+def _paint_name(painter: QPainter, room: QRectF, row: MetricRow) -> None:
     look = Look(500, size=_SIZE)
-    paint_words(painter, room.adjusted(_EDGE, 0, 0, 0), row.figure.title, look)
-    taken = _EDGE + text_width(row.figure.title, 500, _SIZE) + _GAP
-    paint_words(painter, room.adjusted(taken, 0, 0, 0), row.figure.unit, Look(ink="text2"))
+    paint_words(painter, room.adjusted(_EDGE, 0, 0, 0), row.metric.title, look)
+    taken = _EDGE + text_width(row.metric.title, 500, _SIZE) + _GAP
+    paint_words(painter, room.adjusted(taken, 0, 0, 0), row.metric.unit, Look(ink="text2"))
 
 
-def _paint_figure(painter: QPainter, room: QRectF, text: str, look: Look) -> None:
+def _paint_value(painter: QPainter, room: QRectF, text: str, look: Look) -> None:
     paint_words(painter, room.adjusted(0, 0, -_EDGE, 0), text, look, is_right=True)
 
 
-def _columns(comparison: Comparison, headline: str | None) -> list[Column[FigureRow]]:
+def _columns(comparison: Comparison, headline: str | None) -> list[Column[MetricRow]]:
     fills = side_fills(comparison.sides)
     baseline = next(report.side for report in comparison.reports if report.is_baseline)
     columns = [
-        Column[FigureRow](
+        Column[MetricRow](
             "Metric",
-            lambda row: row.figure.title,
+            lambda row: row.metric.title,
             paint=_paint_name,
             width=_NAME,
             widest=GROWS,
@@ -92,81 +91,81 @@ def _columns(comparison: Comparison, headline: str | None) -> list[Column[Figure
     return columns
 
 
-def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: bool) -> Column[FigureRow]:
+def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: bool) -> Column[MetricRow]:
     width, paint_heading = _heading(report, fill)
 
-    def text(row: FigureRow) -> str:
-        return figure_text(row.figure, row.cells[place], report).value
+    def text(row: MetricRow) -> str:
+        return metric_text(row.metric, row.cells[place], report).value
 
     return Column(
         " ".join(filter(None, (report.side.label, report.side.note))),
         text,
         tip=_heading_tip(report),
-        paint=lambda painter, room, row: _paint_figure(painter, room, text(row), _VALUE),
+        paint=lambda painter, room, row: _paint_value(painter, room, text(row), _VALUE),
         width=max(_FIGURE, width),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
-        about=lambda row: _figure_tip(row.figure, row.cells[place], report),
+        about=lambda row: _metric_tip(row.metric, row.cells[place], report),
         paint_heading=paint_heading,
     )
 
 
-def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[FigureRow]:
+def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[MetricRow]:
     against = f"vs. {baseline}"
 
-    def shown(row: FigureRow) -> FigureText:
-        return figure_text(row.figure, row.cells[place], report)
+    def shown(row: MetricRow) -> MetricText:
+        return metric_text(row.metric, row.cells[place], report)
 
-    def look(row: FigureRow) -> Look:
-        beside = shown(row)
-        mark = None if beside.is_sound else "info"
-        is_pale = beside.beside == "same" or beside.is_open or not beside.is_sound
+    def look(row: MetricRow) -> Look:
+        one = shown(row)
+        mark = None if one.is_sound else "info"
+        is_pale = one.relation == "same" or one.is_inconclusive or not one.is_sound
         return Look(400 if is_pale else 600, "text2" if is_pale else "text", mark, size=_SIZE)
 
-    def about(row: FigureRow) -> str:
-        beside, tip = shown(row), _figure_tip(row.figure, row.cells[place], report)
-        why = "" if beside.is_sound else f"The ratio of {beside.beside} is {beside.interval}\n"
+    def about(row: MetricRow) -> str:
+        one, tip = shown(row), _metric_tip(row.metric, row.cells[place], report)
+        why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
         return f"{why}{tip}".rstrip()
 
-    def text(row: FigureRow) -> str:
-        beside = shown(row)
-        return beside.beside if beside.is_sound else f"{beside.beside}, {beside.interval}"
+    def text(row: MetricRow) -> str:
+        one = shown(row)
+        return one.relation if one.is_sound else f"{one.relation}, {one.interval}"
 
     return Column(
         f"{report.side.label} {against}",
         text,
         tip=_heading_tip(report),
-        paint=lambda painter, room, row: _paint_figure(painter, room, shown(row).beside, look(row)),
+        paint=lambda painter, room, row: _paint_value(painter, room, shown(row).relation, look(row)),
         width=max(_FIGURE, text_width(against, 400) + 2 * (PADDING + _EDGE)),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
         look=look,
         about=about,
-        paint_heading=lambda painter, room: _paint_figure(painter, room, against, Look(ink="text2")),
+        paint_heading=lambda painter, room: _paint_value(painter, room, against, Look(ink="text2")),
     )
 
 
-def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
+def _metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
     if cell.value is None:
         return ""
     lines = []
-    unit = unit_suffix(figure.unit)
+    unit = unit_suffix(metric.unit)
     if cell.ratio_interval is not None:
         low, high = cell.ratio_interval
         lines.append(f"Ratio: 95% interval {times(low)} to {times(high)}")
     if cell.interval is not None and cell.interval_kind is not None:
         low, high = cell.interval
-        lines.append(f"{_PLAINLY[cell.interval_kind]}: {figure.text(low)} to {figure.text(high)}{unit}")
-    beside = figure_text(figure, cell, report)
-    if not figure.has_ratio and cell.difference and cell.within_spread is None:
-        lines.append(f"Difference {beside.beside} may be chance: the variation between runs is unknown")
-    elif not figure.has_ratio and cell.difference and cell.within_spread is False:
+        lines.append(f"{_PLAINLY[cell.interval_kind]}: {metric.text(low)} to {metric.text(high)}{unit}")
+    shown = metric_text(metric, cell, report)
+    if not metric.has_ratio and cell.difference and cell.within_spread is None:
+        lines.append(f"Difference {shown.relation} may be chance: the variation between runs is unknown")
+    elif not metric.has_ratio and cell.difference and cell.within_spread is False:
         lines.append("The difference is larger than between repeats of one side")
     if len(cell.values) > 1:
-        average = "Mean" if figure.is_mean else "Geometric mean" if figure.has_ratio else "Median"
-        lines.append(f"{average} of {', '.join(map(figure.text, cell.values))}{unit}")
+        average = "Mean" if metric.is_mean else "Geometric mean" if metric.has_ratio else "Median"
+        lines.append(f"{average} of {', '.join(map(metric.text, cell.values))}{unit}")
     return "\n".join(lines)
 
 
@@ -229,14 +228,14 @@ class TargetRow(QWidget):
             self.changed.emit()
 
 
-class FigureTable(Surface):
+class MetricTable(Surface):
     """The table of a `Comparison`, with the column of the headline's side shaded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Metrics of the compared runs", parent)
-        self.grid = ResultTable[FigureRow](
+        self.grid = ResultTable[MetricRow](
             "Metrics of the compared runs",
-            key=lambda row: row.figure.name,
+            key=lambda row: row.metric.name,
             whole=True,
             row_height=_ROW_HEIGHT,
             heading_height=_HEADING_HEIGHT,
@@ -255,7 +254,7 @@ class FigureTable(Surface):
     def set_headline(self, side_id: str | None) -> None:
         """Shade the column of this side only."""
         if self._comparison is not None:
-            self.grid.show_rows(self._comparison.figures, _columns(self._comparison, side_id))
+            self.grid.show_rows(self._comparison.metrics, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:
         """Return the texts of the rows: title, then value and ratio of each side."""
@@ -263,12 +262,12 @@ class FigureTable(Surface):
 
 
 def _has_accuracy(comparison: Comparison) -> bool:
-    row = next(row for row in comparison.figures if row.figure.name == "accuracy")
+    row = next(row for row in comparison.metrics if row.metric.name == "accuracy")
     return any(cell.value is not None for cell in row.cells)
 
 
 def _spread_note(comparison: Comparison) -> str:
-    rows = [row for row in comparison.figures if row.figure.is_mean]
+    rows = [row for row in comparison.metrics if row.metric.is_mean]
     cells = [cell for row in rows for cell in row.cells if cell.difference]
     if not cells or any(cell.within_spread is not None for cell in cells):
         return ""

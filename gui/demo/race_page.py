@@ -113,7 +113,7 @@ class RacePage(QWidget):
         super().__init__()
         # the keys of a presenter's remote come here, and continue to the panel
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("The race")
+        self.setAccessibleName("The replay")
         self.race: Race | None = None
         self.view, self.transport = RaceView(), DemoTransport(panel)
         self.popover = CertaintyPopover(self)
@@ -188,7 +188,7 @@ class RacePage(QWidget):
         self.transport.speed.set_value(f"{clock.speed:g}")
         self.transport.still.setChecked(reduces_motion())
         state = "playing" if clock.is_playing else "at the end" if clock.is_at_end else "paused"
-        self.setAccessibleDescription(f"{self.words()} The race is {state}.")
+        self.setAccessibleDescription(f"{self.words()} The replay is {state}.")
         self.view.tell()
 
     def _hold(self, is_held: bool) -> None:

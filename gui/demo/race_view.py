@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import Blocks
 from engine.drawing.chart_parts import Rect
-from engine.drawing.shapes import Drawing, Shape, Words, colour
+from engine.drawing.shapes import Drawing, Shape, Words, ink_color
 from engine.race.card import Card, race_card
 from engine.race.parts import FIGURE_WEIGHT, MEASURED_AT, Metrics, Part
 from engine.race.scene import Instant, Scene
@@ -88,12 +88,10 @@ class RaceView(QWidget):
     def show_scene(self, scene: Scene, instant: Instant, certainty: str = "") -> None:
         """Show another scene. `certainty` is the text of the link below the number, or ""."""
         self.scene, self.instant = scene, instant
-        self.certainty.setText(certainty)
-        self.certainty.tell(certainty, _SURE)
+        self.certainty.set_words(certainty, _SURE)
         self.again.setVisible(scene.is_spoiled)
         others = len(scene.doubts) - 1
-        self.more.setText(f"and {others} more" if others > 0 else "More")
-        self.more.tell(self.more.text(), _DOUBTS)
+        self.more.set_words(f"and {others} more" if others > 0 else "More", _DOUBTS)
         self._lay_out()
         self.tell()
 
@@ -203,7 +201,7 @@ class RaceView(QWidget):
         if self._still is None:
             palette, ratio = theme().palette, self.devicePixelRatioF()
             self._still = QPixmap((QSizeF(self.size()) * ratio).toSize())
-            self._still.fill(QColor(colour(palette, card.ground)))
+            self._still.fill(QColor(ink_color(palette, card.ground)))
             self._still.setDevicePixelRatio(ratio)
             self._lanes = tuple(PaintedLane(blocks, card.ground, palette, ratio) for blocks in card.lanes)
             painter = QPainter(self._still)

@@ -19,7 +19,7 @@ from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.pictures import brightened
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.reading import akin
+from gui.compare.reading import related_runs
 from gui.demo.panel import DemoPanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
@@ -78,7 +78,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     curves = {run.id: store.curves(run.id).bins() for run in runs}
     evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
     # as in Results: other saved runs may show how much of the gain comes from the optimizations
-    comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
+    comparison = compare(evidence, choice.baseline, others=related_runs(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
     sheet = store.pictures(race.pictured)
     return RaceToShow(choice, race, None if sheet is None else brightened(sheet.tiles()))

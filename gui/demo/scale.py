@@ -10,12 +10,10 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QWidget
 
 from engine.race.parts import Sizes
 from engine.words.names import GLOSSARY
-from gui.widgets.buttons import ICON, Button, Do
-from gui.widgets.labels import describe, plain_tip
+from gui.widgets.buttons import ICON, Button
 
 DESIGN = QSize(1440, 848)
 """The panel that the sizes are given for: a window of 1440 x 900 without its top bar."""
@@ -143,35 +141,14 @@ _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 
 
 class DemoButton(Button):
-    """A button of `kind` show, showPrimary, showIcon or showLink.
-
-    A click does not give it the focus, so that Space still plays and pauses; Tab does.
-    """
-
-    def __init__(
-        self,
-        text: str,
-        kind: str,
-        tooltip: str,
-        icon_name: str | None = None,
-        *,
-        do: Do | None = None,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(text, kind, tooltip, icon_name, do=do, parent=parent)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName(text.strip() or tooltip)
-
-    def tell(self, name: str, tooltip: str) -> None:
-        """Set its accessible name and its tooltip."""
-        describe(self, name, plain_tip(tooltip))
+    """A button of the replay, whose `kind` begins with "show". Arrow keys move the replay, not the focus."""
 
     def set_scale(self, scale: Scale) -> None:
         self.set_icon_side(max(ICON, scale.px(ICON)))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in _ARROWS:
-            # else they would move the focus and not the race
+            # else they would move the focus and not the replay
             event.ignore()
             return
         super().keyPressEvent(event)

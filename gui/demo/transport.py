@@ -35,8 +35,8 @@ class Scrubber(QSlider):
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setProperty("kind", "show")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName("Position in the race")
-        self.setToolTip("Drag to any moment of the race (arrow keys: one second)")
+        self.setAccessibleName("Position in the replay")
+        self.setToolTip("Drag to any moment (arrow keys: one second)")
         self._handle = handle_px(Scale())
         self.setSingleStep(MS)
         self.setPageStep(MS)
@@ -80,12 +80,12 @@ class Scrubber(QSlider):
 
 _SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
 _PLAY = {
-    "play": (" Play", "play", "Play the race from here (Space)"),
-    "pause": (" Pause", "pause", "Pause the race (Space)"),
-    "replay": (" Replay", "reset", "Play the race from the start (Space)"),
+    "play": (" Play", "play", "Play from here (Space)"),
+    "pause": (" Pause", "pause", "Pause (Space)"),
+    "replay": (" Replay", "reset", "Play from the start (Space)"),
 }
 _SAVE = (
-    ("animation", "Save the race as an animation…"),
+    ("animation", "Save the replay as an animation…"),
     ("card", "Save an image with the results…"),
 )
 _HEIGHT = 64
@@ -109,9 +109,8 @@ class DemoTransport(Surface):
         self._now.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._subject = ElidedLabel("", "showSubject")
         self._make_menu(panel)
-        self.save = DemoButton("", "showIcon", "Save the race as a file, and more", "export")
-        self.save.tell("Save the race", self.save.toolTip())
-        self.save.clicked.connect(self._open_menu)
+        self.save = DemoButton("", "showIcon", "", "export", do=self._open_menu)
+        self.save.set_words("", "Save the replay as a file, and more", name="Save the replay")
         self.full_screen = DemoButton("", "showIcon", "", "expand", do=panel.present_toggled)
         self._right = QWidget()
         self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
@@ -157,13 +156,12 @@ class DemoTransport(Surface):
             return
         self._state = state
         text, icon_name, tip = _PLAY[state]
-        self.play.setText(text)
+        self.play.set_words(text, tip)
         self.play.set_icon(icon_name)
-        self.play.tell(text.strip(), tip)
 
     def set_presenting(self, is_on: bool) -> None:
         name, keys = ("Leave full screen", "F11 or Escape") if is_on else ("Full screen", "F11")
-        self.full_screen.tell(name, f"{name} ({keys})")
+        self.full_screen.set_words("", f"{name} ({keys})", name=name)
         self.full_screen.set_icon("shrink" if is_on else "expand")
 
     def _fit_subject(self) -> None:
@@ -183,7 +181,7 @@ class DemoTransport(Surface):
 
     def _make_menu(self, panel: DemoPanel) -> None:
         self.menu = menu = QMenu(self)
-        menu.setAccessibleName("Save the race, and more")
+        menu.setAccessibleName("Save the replay, and more")
         for name, text in _SAVE:
             menu.addAction(text).triggered.connect(lambda _=False, name=name: panel.save_wanted.emit(name))
         menu.addSeparator()

@@ -19,7 +19,6 @@ from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 
 _NO_PARTS = "Select at least one part."
-_NO_SAMPLES = "This run has no range samples yet."
 
 
 class NumericsController(StudyController[StudyView[Numerics]]):
@@ -58,17 +57,6 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         """Search a run for its first NaN or Inf."""
         self._panel.tabs.open("nan")
         self.submit(run.experiment, ("nan",), run.id)
-
-    def show_samples(self, run: RunRecord) -> None:
-        """Show the ranges that were sampled while a run trained."""
-        runs = self._experiments.runs
-        count = runs.count_ranges(run.id)
-        if not count:
-            self._refuse(_NO_SAMPLES)
-            return
-        self._key = run.id
-        self._panel.show_samples(run, count, lambda number: runs.ranges(run.id, number))
-        self.page_wanted.emit()
 
     def _connect(self, follows: bool) -> None:
         if follows:

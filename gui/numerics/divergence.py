@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
+from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
 from engine.words.numbers import NONE
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
 
 _ABOUT = "Each run trains from the same weights on the same batches. Only the precision differs."
 _NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
-_COLUMNS: tuple[Column[Rung], ...] = (
+_COLUMNS: tuple[Column[PrecisionRun], ...] = (
     Column(
         "Precision",
-        lambda rung: rung.label,
+        lambda run: run.label,
         tip="Trained from the same weights and on the same batches as FP32",
         width=140,
-        look=lambda rung: Look(mark=rung.precision),
+        look=lambda run: Look(mark=run.precision),
     ),
     number_column(
         "Diverges at step",
-        lambda rung: rung.parts_at,
+        lambda run: run.diverges_at,
         "{:,}".format,
         "The step from which the loss stays outside FP32's band",
         width=110,
         absent="never",
-        look=lambda rung: FAINT if rung.parts_at is None else Look(600),
+        look=lambda run: FAINT if run.diverges_at is None else Look(600),
     ),
     Column(
         "First module",
-        lambda rung: NONE if rung.first_module is None else module_title(rung.first_module),
+        lambda run: NONE if run.first_module is None else module_title(run.first_module),
         tip="First module of the forward pass whose output diverges from FP32, with equal weights",
         widest=GROWS,
-        look=lambda rung: FAINT if rung.first_module is None else PLAIN,
+        look=lambda run: FAINT if run.first_module is None else PLAIN,
     ),
     number_column(
         "Skipped",
-        lambda rung: rung.skipped,
+        lambda run: run.skipped,
         "{:,}".format,
         "Steps that the loss scaler skipped and repeated at a lower scale",
         width=66,
@@ -80,20 +80,20 @@ class DivergenceView(OfferedView):
             label("", role, wraps=True) for role in ("strong", "hint", "body")
         )
         self.errors = ErrorTable()
-        self.precisions = ResultTable[Rung](
+        self.precisions = ResultTable[PrecisionRun](
             "Precisions",
             _COLUMNS,
-            key=lambda rung: rung.label,
-            about=lambda rung: rung.sentence or rung.label,
+            key=lambda run: run.label,
+            about=lambda run: run.sentence or run.label,
             selects_one=True,
             whole=True,
         )
         self.precisions.selected.connect(self._show_run)
         self._errors_of = ElidedLabel("", "unit")
-        self._side, body, rungs = self._make_side(), QWidget(), QFrame()
-        rungs.setProperty("surface", "panel")
-        in_column(self.precisions, parent=rungs, margins=1)
-        self._left = in_column(rungs, spacing=8)
+        self._side, body, runs = self._make_side(), QWidget(), QFrame()
+        runs.setProperty("surface", "panel")
+        in_column(self.precisions, parent=runs, margins=1)
+        self._left = in_column(runs, spacing=8)
         head = in_column(self.sentence, ElidedLabel(_ABOUT, "hint"), spacing=2)
         below = in_row(wide(self._left), self._side, spacing=8)
         in_column(head, wide(below), parent=body, margins=(0, 8, 0, 0), spacing=8)
@@ -110,18 +110,18 @@ class DivergenceView(OfferedView):
         tab_after(self.empty, plot)
         return plot
 
-    def show_divergence(self, ladder: Ladder | None) -> None:
+    def show_divergence(self, divergence: DivergenceTest | None) -> None:
         """Show all precisions and select the first that diverges. For None, show the empty state."""
-        self.show_page(is_known=ladder is not None)
-        if ladder is None:
+        self.show_page(is_known=divergence is not None)
+        if divergence is None:
             return
-        set_text(self.sentence, ladder.sentence)
-        set_text(self.notes, breakable("\n".join(ladder.notes)))
-        self.notes.setVisible(bool(ladder.notes))
-        self._side.setVisible(bool(ladder.rungs))
-        self.plot.show_divergence(ladder)
-        self.precisions.show_rows(ladder.rungs)
-        parted = (place for place, rung in enumerate(self.precisions.rows()) if rung.parts_at is not None)
+        set_text(self.sentence, divergence.sentence)
+        set_text(self.notes, breakable("\n".join(divergence.notes)))
+        self.notes.setVisible(bool(divergence.notes))
+        self._side.setVisible(bool(divergence.runs))
+        self.plot.show_divergence(divergence)
+        self.precisions.show_rows(divergence.runs)
+        parted = (place for place, run in enumerate(self.precisions.rows()) if run.diverges_at is not None)
         self.precisions.clearSelection()
         self.precisions.selectRow(next(parted, 0))
 
@@ -144,12 +144,12 @@ class DivergenceView(OfferedView):
         in_column(head, Placed(self.errors, 3), Placed(words, 2), parent=side, margins=1, spacing=8)
         return side
 
-    def _show_run(self, rungs: tuple[Rung, ...]) -> None:
-        for rung in rungs:
-            self._errors_of.set_whole_text(f"{rung.label}, first step")
-            set_text(self.run_sentence, breakable(rung.sentence))
-            self.errors.show_run(rung)
-            self.plot.show_band(rung)
+    def _show_run(self, runs: tuple[PrecisionRun, ...]) -> None:
+        for run in runs:
+            self._errors_of.set_whole_text(f"{run.label}, first step")
+            set_text(self.run_sentence, breakable(run.sentence))
+            self.errors.show_run(run)
+            self.plot.show_band(run)
 
 
 _PICTURE_TIP = (
@@ -202,12 +202,12 @@ class ErrorTable(ResultTable[_Error]):
         super().__init__("Errors by module", about=_Error.words, key=lambda row: row.error.module)
         self.setMinimumHeight(3 * ROW_HEIGHT)
 
-    def show_run(self, rung: Rung) -> None:
+    def show_run(self, run: PrecisionRun) -> None:
         """Show the errors of the modules in a precision."""
         rows = [
-            _Error(place, error, error.module == rung.first_module) for place, error in enumerate(rung.errors)
+            _Error(place, error, error.module == run.first_module) for place, error in enumerate(run.errors)
         ]
-        axis, order = _Axis.of(rung), "In the order of the forward pass"
+        axis, order = _Axis.of(run), "In the order of the forward pass"
         dots = Column[_Error]("", lambda row: "", lambda row: row.place, _PICTURE_TIP, axis.paint_dot)
         self.show_rows(
             rows,
@@ -236,17 +236,17 @@ class _Axis(NamedTuple):
     precision: Precision
 
     @classmethod
-    def of(cls, rung: Rung) -> _Axis:
+    def of(cls, run: PrecisionRun) -> _Axis:
         known = [
             math.log10(error)
-            for row in rung.errors
+            for row in run.errors
             for error in (row.relative_error, row.explained_error)
             if error and math.isfinite(error)
         ]
         if not known:
-            return cls(*_USUAL, rung.precision)
+            return cls(*_USUAL, run.precision)
         low = math.floor(min(known))
-        return cls(low, max(math.ceil(max(known)), low + 1), rung.precision)
+        return cls(low, max(math.ceil(max(known)), low + 1), run.precision)
 
     def place(self, error: float, room: QRectF) -> float:
         """Return the x of an error, on half a pixel. Errors off the scale are at its edges."""

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGraphicsPolygonItem
 
 from engine.drawing.curve_chart import Values
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.numerics import Ladder, Losses, Rung
+from engine.protocol.numerics.numerics import DivergenceTest, Losses, PrecisionRun
 from engine.words.numbers import number
 from gui.charts.curves import Curve, PlotItems
 from gui.charts.frame import Frame, Mark
@@ -59,7 +59,7 @@ class DivergencePlot(LivePlot):
     def __init__(self) -> None:
         super().__init__(_SPEC)
         self.setMinimumWidth(300)
-        self._ladder, self._shaded = Ladder(steps=0), ""
+        self._divergence, self._shaded = DivergenceTest(steps=0), ""
         self._edges: tuple[Losses, Losses] = ((), ())
         self._band = _Band(self.canvas.getPlotItem())
         self.difference = Button("Difference", "toggle", "Show how far each loss is from FP32's")
@@ -70,21 +70,21 @@ class DivergencePlot(LivePlot):
         self.canvas.resized.connect(self.refresh)
         self.hint = "No precision has a finite loss."
 
-    def show_divergence(self, ladder: Ladder) -> None:
+    def show_divergence(self, divergence: DivergenceTest) -> None:
         """Show FP32's first repeat, its band and all precisions."""
-        self._ladder = ladder
-        self.total = max(1, ladder.steps)
-        self.set_final(ladder.steps <= _MOST_WIDE_STEPS and len(ladder.rungs) <= MOST_WIDE)
+        self._divergence = divergence
+        self.total = max(1, divergence.steps)
+        self.set_final(divergence.steps <= _MOST_WIDE_STEPS and len(divergence.runs) <= MOST_WIDE)
         self.set_x_range(None)
         self.show_band(None)
 
-    def show_band(self, rung: Rung | None) -> None:
+    def show_band(self, run: PrecisionRun | None) -> None:
         """Shade the range that rounding explains in a precision. For None, shade FP32's own band."""
-        if rung is not None and rung.band_low:
-            self._edges, words = (rung.band_low, rung.band_high), f"expected from rounding in {rung.label}"
+        if run is not None and run.band_low:
+            self._edges, words = (run.band_low, run.band_high), f"expected from rounding in {run.label}"
         else:
-            self._edges = self._ladder.band_low, self._ladder.band_high
-            words = f"FP32's {len(self._ladder.repeats)} repeats"
+            self._edges = self._divergence.band_low, self._divergence.band_high
+            words = f"FP32's {len(self._divergence.repeats)} repeats"
         self._shaded = f"shaded: {words}"
         self._fill()
 
@@ -95,10 +95,10 @@ class DivergencePlot(LivePlot):
         is_difference = self.difference.isChecked()
         self.header.log.setEnabled(not is_difference)
         self.header.set_title("Loss minus FP32's" if is_difference else "Training loss", self._shaded)
-        fp32 = [("FP32", Precision.FP32, losses) for losses in self._ladder.repeats[:1]]
-        rungs = [(rung.label, rung.precision, rung.losses) for rung in self._ladder.rungs]
+        fp32 = [("FP32", Precision.FP32, losses) for losses in self._divergence.repeats[:1]]
+        runs = [(run.label, run.precision, run.losses) for run in self._divergence.runs]
         curves = []
-        for label, precision, losses in (*fp32, *rungs):
+        for label, precision, losses in (*fp32, *runs):
             y = self._above(losses)
             curves.append(Curve(label, precision, label, np.arange(1.0, len(y) + 1), y))
         self.set_curves(curves)
@@ -112,9 +112,9 @@ class DivergencePlot(LivePlot):
 
     def _above(self, losses: Losses) -> Values:
         values = np.array(losses, dtype=float)
-        if not self.difference.isChecked() or not self._ladder.repeats:
+        if not self.difference.isChecked() or not self._divergence.repeats:
             return values
-        reference = np.array(self._ladder.repeats[0], dtype=float)
+        reference = np.array(self._divergence.repeats[0], dtype=float)
         shared = min(len(values), len(reference))
         with np.errstate(invalid="ignore"):
             above: Values = values[:shared] - reference[:shared]
@@ -142,9 +142,9 @@ class DivergencePlot(LivePlot):
             y_range=shown,
             y_ticks=scale.ticks(*shown, max(2, int(self.canvas.area().height() / 30))),
             marks=tuple(
-                Mark(rung.parts_at, f"{rung.label} diverges", palette.look(rung.precision).color)
-                for rung in self._ladder.rungs
-                if rung.parts_at is not None
+                Mark(run.diverges_at, f"{run.label} diverges", palette.look(run.precision).color)
+                for run in self._divergence.runs
+                if run.diverges_at is not None
             ),
         )
 

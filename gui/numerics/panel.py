@@ -11,12 +11,11 @@ from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
 from engine.export.formats import NUMERICS
 from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
-from engine.store.record import RunRecord
 from engine.words.names import dataset_words
 from gui.numerics.answers import Fp32ModulesView, NonfiniteView
 from gui.numerics.divergence import DivergenceView
 from gui.numerics.map_view import MapView
-from gui.numerics.range_view import RangeView, ReadSample
+from gui.numerics.range_view import RangeView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import EmptyState, label, set_text
@@ -130,15 +129,6 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self._pages.setCurrentWidget(self.empty if view is None else self._content)
         self._show_parts(is_other)
 
-    def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
-        """Show the `count` ranges sampled while a run trained. `read` returns a sample by its number."""
-        self.show_view(None)
-        self.head.note.set_whole_text(f"Ranges sampled during “{run.title}”")
-        self.ranges.loss_scale.set_uses_scaler(run.experiment.uses_scaler)
-        self.ranges.show_samples(count, read)
-        self._pages.setCurrentWidget(self._content)
-        self.tabs.open("range")
-
     def parts(self) -> tuple[Part, ...]:
         """Return the parts selected for the next study."""
         chosen = zip(_CHOICES, self.boxes, strict=True)
@@ -227,12 +217,12 @@ def _page(view: QWidget, awaited: str) -> QStackedWidget:
 def finding(numerics: Numerics) -> tuple[str, str]:
     """Return the view and the sentence of the most serious finding on the examined precision."""
     known, precision = numerics.results, numerics.experiment.precision
-    rungs = () if known.ladder is None else known.ladder.rungs
-    ladder = "" if known.ladder is None else known.ladder.sentence
+    runs = () if known.ladder is None else known.ladder.runs
+    divergence = "" if known.ladder is None else known.ladder.sentence
     found = (
         ("nan", known.nan.first.sentence if known.nan is not None and known.nan.first is not None else ""),
         ("islands", known.islands.sentence if known.islands is not None else ""),
-        ("ladder", next((rung.sentence for rung in rungs if rung.precision == precision), ladder)),
+        ("ladder", next((run.sentence for run in runs if run.precision == precision), divergence)),
         ("range", "" if known.range is None else known.range.finding(precision)),
         ("nan", known.nan.sentence if known.nan is not None else ""),
     )

@@ -274,7 +274,6 @@ def _area(room: QRectF) -> Rect:
 
 _HANDLE, _VALUE_WIDTH = 12, 86
 _SCALE_TIP = "Multiplies the loss, and so all gradients. The left and right arrow keys halve and double it."
-_SAMPLE_TIP = "Choose a sample of the run. The left and right arrow keys step through them."
 
 
 class _Slider(QSlider):
@@ -377,22 +376,3 @@ def _scale_sentence(gradients: Exponents, overflowing: int, form: NumberFormat, 
     over = share_text(gradients.overflow_fraction(form, exponent))
     where = "1 module" if overflowing == 1 else f"{overflowing:,} modules"
     return f"{words} {over} overflow (in {where}). The step would be skipped."
-
-
-class SampleSlider(QWidget):
-    """Selects a sample of a run, from 0. `step` shows the training step after which it was taken."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.slider = _Slider("Sample", _SAMPLE_TIP)
-        self.step = label("", "value")
-        self.step.setMinimumWidth(_VALUE_WIDTH)
-        parts = (label("After step", "label"), wide(self.slider), self.step)
-        in_row(*parts, parent=self, margins=(0, 6, 0, 0), spacing=12)
-
-    def show_count(self, count: int) -> None:
-        """Offer `count` samples and select the newest."""
-        with QSignalBlocker(self.slider):
-            self.slider.setRange(0, count - 1)
-            self.slider.setValue(count - 1)
-        self.slider.setEnabled(count > 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
@@ -20,7 +19,6 @@ from gui.numerics.range_table import (
     LossScale,
     RangeRow,
     RangeTable,
-    SampleSlider,
     content_sentence,
     fate_sentence,
     power_text,
@@ -29,8 +27,6 @@ from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable
 from gui.widgets.messages import OfferedView
-
-ReadSample = Callable[[int], Ranges | None]
 
 _QUANTITIES: tuple[tuple[str, str], ...] = (
     ("activation", "Activations"),
@@ -57,9 +53,8 @@ class RangeView(OfferedView):
             "Train one step with the form's settings and count exponents",
         )
         self._ranges: Ranges | None = None
-        self._read_sample: ReadSample = lambda number: None
         self._axis = Axis()
-        self.samples, self.loss_scale, self.table = SampleSlider(), LossScale(), RangeTable()
+        self.loss_scale, self.table = LossScale(), RangeTable()
         self.headline, self._lost_in = label("", "strong", wraps=True), label("Lost in", "label")
         choices = (*_QUANTITIES, (_CASTS, "FP8 scaling"))
         self.quantity = Segmented(choices, "Values of", "Choose which module values to show")
@@ -77,23 +72,6 @@ class RangeView(OfferedView):
 
     def show_ranges(self, ranges: Ranges | None) -> None:
         """Show the ranges of a step. For None, show the empty state."""
-        self.samples.setVisible(False)
-        self._show(ranges)
-
-    def show_samples(self, count: int, read: ReadSample) -> None:
-        """Show the newest of `count` samples and a slider. `read` returns a sample by its number."""
-        self._read_sample = read
-        self.samples.show_count(count)
-        self.samples.setVisible(True)
-        self._show_sample(count - 1)
-
-    def _show_sample(self, number: int) -> None:
-        ranges = self._read_sample(number)
-        if ranges is not None:
-            set_text(self.samples.step, f"{ranges.step:,}")
-            self._show(ranges)
-
-    def _show(self, ranges: Ranges | None) -> None:
         self._ranges = ranges
         known: list[str] = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
         has_casts = ranges is not None and bool(ranges.casts)
@@ -122,7 +100,6 @@ class RangeView(OfferedView):
         self.detail.show_notes(notes[1:] if leads else notes)
 
     def _connect(self) -> None:
-        self.samples.slider.valueChanged.connect(self._show_sample)
         self.quantity.changed.connect(self._show_quantity)
         self.format.changed.connect(self._show_format)
         self.loss_scale.slider.valueChanged.connect(self._rescale)
@@ -139,7 +116,7 @@ class RangeView(OfferedView):
         self.readout.setContentsMargins(8, 0, 8, 0)
         line.setProperty("surface", "vdivider")
         in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
-        parts = (self.samples, self.headline, choices, self.loss_scale, wide(panel))
+        parts = (self.headline, choices, self.loss_scale, wide(panel))
         in_column(*parts, parent=body, margins=(0, 8, 0, 0), spacing=8)
         self.addWidget(body)
 

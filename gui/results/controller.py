@@ -198,7 +198,7 @@ class ResultsController(QObject):
             if row.run.status is Status.FAILED and row.overview.samples_per_second is None:
                 self._show_failure(row.run)
                 return
-            self.page.head.prefer(row.key)
+            self.page.head.prefer_side(row.key)
         elif row.is_failed:
             self._show_failure(row.lines[0].run, row)
             return

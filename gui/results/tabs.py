@@ -44,7 +44,7 @@ class Pair:
 def pair_of(comparison: Comparison, head: ItemHead) -> Pair:
     """Return the sides of the comparison in view."""
     by_id = {side.id: side for side in comparison.sides}
-    sides = [by_id[side_id] for side_id in head.explainable()]
+    sides = [by_id[side_id] for side_id in head.side_run_ids()]
     telling = by_id.get(head.headline() or "", comparison.baseline)
     return Pair(
         tuple(side.id for side in sides),

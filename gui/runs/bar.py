@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QDragEnterEvent, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QMenu, QStackedWidget, QToolButton, QWidget
 
 from engine.experiment.value import shortened
 from engine.words.numbers import counted
-from gui.runs.table.line import has_runs
 from gui.runs.table.rows import KINDS, TIP, ItemKind
 from gui.theme.icons import icon
 from gui.theme.theme import theme
@@ -28,9 +27,9 @@ _NOT_FOUND = (
 )
 _DELETED = ("All runs are deleted.", "You can restore them until you close Ammeter.", "Restore them")
 _LEAST_FILTER, _WIDEST_FILTER, _CONTROL = 80, 16_777_215, 32
-_EVERYTHING, _ALL_FOLDERS = "Everything", "All folders"
-_LEAST, _NARROWEST, _NARROW = 280, 400, 560
-"""Bar widths: the minimum, with the columns button, and with the text of the folders button."""
+_EVERYTHING = "Everything"
+_LEAST, _NARROWEST = 280, 400
+"""Bar widths: the minimum, and with the columns button."""
 
 
 class NoRuns(QStackedWidget):
@@ -74,10 +73,9 @@ class FilterBar(QWidget):
         self.filter.setFixedHeight(_CONTROL)
         self.kind = Button(_EVERYTHING, "middle", "Show all results, or one kind only")
         self.kind.setMenu(self._kinds())
-        self.folders = _FolderButton()
-        self.columns = IconButton("columns", "Columns and views", "Columns, saved views, and importing runs")
+        self.columns = IconButton("columns", "Columns and import", "Choose the columns, or import runs")
         self.columns.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        row = (wide(self.filter), self.kind, self.folders, self.columns)
+        row = (wide(self.filter), self.kind, self.columns)
         in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)
 
     def show_kind(self, kind: ItemKind | None) -> None:
@@ -89,10 +87,8 @@ class FilterBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        width = event.size().width()
-        self.folders.setText("" if width < _NARROW else f" {_ALL_FOLDERS}")
         # a right click on the headings has the columns too
-        self.columns.setVisible(width >= _NARROWEST)
+        self.columns.setVisible(event.size().width() >= _NARROWEST)
 
     def _kinds(self) -> QMenu:
         menu = QMenu(self)
@@ -107,20 +103,6 @@ class FilterBar(QWidget):
         return menu
 
 
-class _FolderButton(Button):
-    def __init__(self) -> None:
-        tip = "Show the folders. Drop runs on one to move them."
-        super().__init__(_ALL_FOLDERS, "middle", tip, "folder")
-        self.setAccessibleName("Folders")
-        self.setCheckable(True)
-        self.setAcceptDrops(True)
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        event.setAccepted(has_runs(event.mimeData()))
-        if event.isAccepted():
-            self.setChecked(True)
-
-
 class TableFoot(QWidget):
     """The bar below the table: the counts, and the actions on the selected runs."""
 
@@ -129,14 +111,13 @@ class TableFoot(QWidget):
         self.setFixedHeight(FOOT_HEIGHT)
         self.words = ElidedLabel("", "body")
         self.untick = Button("Deselect", "middle", "Deselect all runs")
-        self.move_to = Button("Move to…", "middle", "Move the selected runs to a folder")
         self.delete = IconButton("trash", "Delete", "Delete the selected runs (you can undo it)")
-        row = (wide(self.words), self.untick, self.move_to, self.delete)
+        row = (wide(self.words), self.untick, self.delete)
         in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)
 
     def show_counts(self, shown: int, total: int, studies: int, ticked: int) -> None:
         """Show how many runs there are in total, in the filter and selected."""
-        for button in (self.untick, self.move_to, self.delete):
+        for button in (self.untick, self.delete):
             button.setVisible(ticked > 0)
         if ticked > 1:
             whole = f"{counted(ticked, 'run')} selected, compared on the right"

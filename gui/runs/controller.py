@@ -21,7 +21,7 @@ from engine.store.saved.forecasts import Forecasts
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.session.request import Request
-from gui.widgets.notice import Do, Message, Notice
+from gui.widgets.notice import Do, Message, Notice, open_path
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class RunsController(QObject):
         self.experiments, self.runs = experiments, experiments.runs
         self._from_last_time: list[Do] = []
         self._stands: Message | None = None
+        self._moved = ""
         self._deletions: dict[_Deletion, Message] = {}
         table.edits = self
         notice.dismissed.connect(self._next)
@@ -124,13 +125,6 @@ class RunsController(QObject):
         undo = partial(self._restore, deletion)
         self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
         self._table.set_can_undo(True)
-
-    def delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
-        """Remove all runs from a folder, and offer to undo it."""
-        if self.runs.set_folders(dict.fromkeys(run_ids, "")):
-            back = partial(self.runs.set_folders, dict.fromkeys(run_ids, folder))
-            text = f"Deleted the folder “{folder}”. Its runs are kept."
-            self._notice.tell(text, action="Undo", do=back, asks=False)
 
     def offer(self, deleted: tuple[str, ...]) -> None:
         """Offer to restore runs that an earlier window deleted but did not purge."""
@@ -171,6 +165,10 @@ class RunsController(QObject):
         self._next()
 
     def _look_at_store(self) -> None:
+        moved, self._moved = self._moved, self.runs.moved
+        if self._moved not in ("", moved):
+            folder = self.runs.store_path.parent
+            self._notice.tell(self._moved, action="Show in folder", do=partial(open_path, folder))
         problem = self.runs.unwritable
         if problem is None:
             self._notice.take_back(self._stands)

@@ -16,7 +16,7 @@ from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
 from engine.export.files import TakenError
-from engine.export.formats import COMPARISON, MLFLOW, Format, and_beside, files_beside
+from engine.export.formats import COMPARISON, MLFLOW, Format, companion_files, companions_clause
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.numbers import counted
@@ -34,15 +34,13 @@ class ExportRequest:
     """The runs to export. `baseline` is the id of a run of the baseline.
 
     `side` is the id of a run of the side that leads the report and races the baseline, or None for the
-    default. `title` is the title of the report, "" for the default. `with_published` adds the published
-    results of the same models.
+    default. `title` is the title of the report, "" for the default.
     """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
     side: str | None = None
     title: str = ""
-    with_published: bool = False
 
     @property
     def words(self) -> str:
@@ -86,12 +84,11 @@ def write(
             written = COMPARISON.export(_content(store, request), path, force=force, write=how)
         except TakenError:
             return Written(path, is_taken=True)
-    return Written(written, beside=files_beside(written))
+    return Written(written, beside=companion_files(written))
 
 
 def _content(store: Store, request: ExportRequest) -> Content:
-    chosen = request.run_ids, request.baseline, request.side, request.title
-    return content_of(store, *chosen, with_published=request.with_published)
+    return content_of(store, request.run_ids, request.baseline, request.side, request.title)
 
 
 def table(store_path: Path, request: ExportRequest, form: str) -> str:
@@ -161,7 +158,7 @@ class Exporting(QObject):
                 self.write(request, folder / f"{self._name(request)}-tensorboard", form=form)
         else:
             formats = _offered(form, len(request.run_ids))
-            name = f"{self._name(request)}-race" if formats[0].is_race else self._name(request)
+            name = f"{self._name(request)}-replay" if formats[0].is_race else self._name(request)
             place = importing.ask_file(self._window, self._last_folder(), name, formats)
             if place is not None:
                 self._folder = place.path.parent
@@ -225,7 +222,7 @@ class Exporting(QObject):
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
         remedy = f"To view them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
-        beside = and_beside(written.beside)
+        beside = companions_clause(written.beside)
         self._notice.tell_written(f"Wrote {request.words} to {path.name}{beside}.", path, remedy)
 
     def _fail(self, problem: Problem) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QWidget
 
-from engine.export.archive import ARCHIVE_SUFFIXES
+from engine.export.archive import ARCHIVE_SUFFIX
 from engine.export.formats import COMPARISON, Format
 from engine.store.store import Store
 from engine.words.numbers import counted
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.export.archive.reader import Imported
     from engine.export.content import Content
 
-_ARCHIVE = f"Runs exported by Ammeter ({' '.join(f'*{suffix}' for suffix in ARCHIVE_SUFFIXES)})"
+_ARCHIVE = f"Runs exported by Ammeter (*{ARCHIVE_SUFFIX})"
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Importing(QObject):
 
 def archives_in(data: QMimeData) -> tuple[Path, ...]:
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
-    return tuple(path for path in paths if path.suffix.lower() in ARCHIVE_SUFFIXES)
+    return tuple(path for path in paths if path.suffix.lower() == ARCHIVE_SUFFIX)
 
 
 def import_words(imported: Imported) -> str:

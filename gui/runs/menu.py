@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
-from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
 from engine.store.edits import cleaned_note, cleaned_tags
 from engine.store.record import RunRecord
@@ -19,7 +16,6 @@ from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column
 from gui.runs.table.model import RunsModel
 from gui.runs.table.view import RunsTable
 from gui.session.saved_runs import SavedRuns
-from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row
 from gui.widgets.buttons import add_choice
@@ -126,25 +122,6 @@ def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
         action.triggered.connect(lambda _=False, do=entry.do: do())
 
 
-def _add_choices(
-    menu: QMenu,
-    title: str,
-    choices: Iterable[tuple[str, Any]],
-    checked: Callable[[Any], bool],
-    choose: Callable[[Any], object],
-    other: tuple[str, Callable[[], object]] | None = None,
-) -> QMenu:
-    submenu = menu.addMenu(title)
-    submenu.setAccessibleName(f"{title} of the run")
-    submenu.setObjectName(title.lower())
-    for words, value in choices:
-        add_choice(submenu, words, partial(choose, value), is_chosen=checked(value))
-    if other is not None:
-        submenu.addSeparator()
-        submenu.addAction(other[0]).triggered.connect(lambda _=False: other[1]())
-    return submenu
-
-
 def add_tags(
     menu: QMenu,
     runs: Sequence[RunRecord],
@@ -153,53 +130,13 @@ def add_tags(
     others: Callable[[], object],
 ) -> None:
     """Add a menu of the most frequent tags, checked if all of the runs have them."""
-    shared = _shared_tags(runs)
-    tags = dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED]))
-    _add_choices(
-        menu, "Tags", ((tag, tag) for tag in tags), shared.__contains__, toggle, ("Other tags…", others)
-    )
-
-
-def add_folders(
-    menu: QMenu,
-    runs: Sequence[RunRecord],
-    names: Sequence[str],
-    move: Callable[[str], object],
-    make: Callable[[], object],
-) -> QMenu:
-    """Add a menu of the folders, and return it. The folder of all the runs, if any, is checked."""
-    shared = {run.folder for run in runs}
-    choices = ((name or "No folder", name) for name in ("", *names))
-    return _add_choices(menu, "Folder", choices, lambda name: shared == {name}, move, ("New folder…", make))
-
-
-def add_colors(menu: QMenu, runs: Sequence[RunRecord], choose: Callable[[str | None], object]) -> None:
-    """Add a menu of the colors that a run can have. The color of all runs, if any, is checked."""
-    shared, own = {run.colour for run in runs}, theme().palette.own
-    choices = [("Default", None), *((name.capitalize(), name) for name in own)]
-    submenu = _add_choices(menu, "Color", choices, lambda name: shared == {name}, choose)
-    for action, (words, colour) in zip(submenu.actions(), choices, strict=True):
-        action.setToolTip(f"{words} in the table and in all charts")
-        if colour is not None:
-            action.setIcon(_swatch(own[colour].color))
-
-
-def _swatch(ink: str) -> QIcon:
-    picture = QPixmap(16, 16)
-    picture.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(picture)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(ink))
-    painter.drawEllipse(QRectF(3, 3, 10, 10))
-    painter.end()
-    return QIcon(picture)
-
-
-def why_no_ranges(run: RunRecord) -> str | None:
-    """The reason that a run has no sampled ranges to show; None if it has."""
-    is_sampled = run.experiment.measure.range_every > 0
-    return None if is_sampled else f"No ranges were sampled: {named('measure.range_every')} was 0."
+    shared, submenu = _shared_tags(runs), menu.addMenu("Tags")
+    submenu.setAccessibleName("Tags of the run")
+    submenu.setObjectName("tags")
+    for tag in dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED])):
+        add_choice(submenu, tag, partial(toggle, tag), is_chosen=tag in shared)
+    submenu.addSeparator()
+    submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
 
 
 def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -10,23 +10,19 @@ from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import FilterBar, NoRuns, TableFoot
-from gui.runs.folders import FolderList, in_folder
 from gui.runs.menu import (
     Entry,
     MarksDialog,
-    add_colors,
     add_entries,
-    add_folders,
     add_tags,
     fill_columns,
     toggled,
-    why_no_ranges,
 )
+from gui.runs.table.columns import Column
 from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
-from gui.runs.views import Views
 from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import divider
 from gui.widgets.boxes import Surface, in_column, wide
@@ -47,7 +43,6 @@ class RunsPanel(Surface):
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
     find_nan_requested = Signal(object)  # RunRecord
-    ranges_requested = Signal(object)  # RunRecord
     profile_requested = Signal(object)  # tuple[str, ...]
     sweep_requested = Signal(str)  # sweep id
     resume_requested = Signal(str)
@@ -64,8 +59,6 @@ class RunsPanel(Surface):
         self.table = RunsTable(self)
         self.bar, self.foot = FilterBar(), TableFoot()
         self.filter = self.bar.filter
-        self.folders = FolderList(self)
-        self.views = Views(self)
         self.columns = QMenu("Columns", self)
         self._can_undo = False
         self._empty = NoRuns(self._show_everything, lambda: self.edits.undo())
@@ -73,7 +66,7 @@ class RunsPanel(Surface):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self._empty)
-        in_column(self.bar, self.folders, wide(self.pages), divider(), self.foot, parent=self, spacing=0)
+        in_column(self.bar, wide(self.pages), divider(), self.foot, parent=self, spacing=0)
         self._connect()
         self._refresh()
 
@@ -86,19 +79,16 @@ class RunsPanel(Surface):
         header.customContextMenuRequested.connect(lambda at: self.columns.popup(header.mapToGlobal(at)))
         self.columns.aboutToShow.connect(lambda: fill_columns(self.columns, table, self.model))
         menu = QMenu(self)
-        menu.setAccessibleName("Columns and views")
-        menu.addMenu(self.views)
+        menu.setAccessibleName("Columns and import")
         menu.addMenu(self.columns)
         menu.addSeparator()
         importing = menu.addAction(f"Import runs from an archive…\t{keys_of('import')}")
         importing.triggered.connect(lambda _=False: self.import_wanted.emit())
         bar.columns.setMenu(menu)
         bar.kind_chosen.connect(self.choose_kind)
-        bar.folders.toggled.connect(self.folders.setVisible)
         self.filter.textChanged.connect(self._filter)
         foot.untick.clicked.connect(lambda: self.set_checked(()))
         foot.delete.clicked.connect(lambda: self._delete(self._ticked()))
-        foot.move_to.clicked.connect(self._open_folders)
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
         """Show exactly these runs. Selected and highlighted runs stay so."""
@@ -127,13 +117,21 @@ class RunsPanel(Surface):
         self._refresh()
 
     def state(self) -> dict[str, Any]:
-        """The state that survives a restart: the table, the saved views, and the folders made here."""
-        return {**self.views.state(), "folders": list(self.folders.made())}
+        """Return the state that survives a restart: columns, order and baseline, as plain JSON values."""
+        column, order = self.model.sorted_by
+        return {
+            "columns": self.table.columns(),
+            "column": column.name,
+            "descending": order is Qt.SortOrder.DescendingOrder,
+            "baseline": self.model.baseline,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state` returned. Raises KeyError or another error for anything else."""
-        self.views.restore(state)
-        self.folders.set_made(map(str, state.get("folders", ())))
+        self.table.set_columns(state["columns"])
+        order = Qt.SortOrder.DescendingOrder if state["descending"] else Qt.SortOrder.AscendingOrder
+        self.table.sortByColumn(Column[state["column"]], order)
+        self.model.set_baseline(state["baseline"])
 
     def delete_highlighted(self) -> None:
         """Delete the highlighted runs and studies. Queued runs are removed from the queue."""
@@ -152,10 +150,6 @@ class RunsPanel(Surface):
     def pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
         """Pin runs to the top, or unpin them where `run` is pinned."""
         self.edits.runs.set_pinned(tuple(chosen.id for chosen in runs), not run.is_pinned)
-
-    def move_runs(self, run_ids: Iterable[str], folder: str) -> None:
-        """Move runs to a folder; "" for none."""
-        self.edits.runs.set_folders(dict.fromkeys(run_ids, folder))
 
     def edit_note(self, run: RunRecord) -> None:
         """Open the dialog for the tags and the note of a run, at the note."""
@@ -189,17 +183,14 @@ class RunsPanel(Surface):
         menu.setAccessibleName(f"Actions for {run.title}")
         highlighted = self.table.highlighted()
         marked = runs or (highlighted if run.id in {chosen.id for chosen in highlighted} else (run,))
-        ids, saved = tuple(chosen.id for chosen in marked), self.edits.runs
         add_entries(menu, self._entries(run, marked, key or run.id))
         add_tags(
             menu,
             marked,
             self.model.tags,
-            lambda tag: saved.set_tags(toggled(marked, tag)),
+            lambda tag: self.edits.runs.set_tags(toggled(marked, tag)),
             lambda: self.edit_marks(marked).tags.setFocus(),
         )
-        self._add_folders(menu, marked)
-        add_colors(menu, marked, lambda colour: saved.set_colour(ids, colour))
         add_entries(menu, [Entry("Note…", lambda: self.edit_note(run))])
         menu.addSeparator()
         add_entries(menu, self._place_entries(run, marked))
@@ -207,23 +198,13 @@ class RunsPanel(Surface):
         add_entries(menu, self._last_entries(run, marked))
         return menu
 
-    def _add_folders(self, menu: QMenu, runs: Sequence[RunRecord]) -> QMenu:
-        ids = tuple(run.id for run in runs)
-        return add_folders(
-            menu,
-            runs,
-            self.folders.names(),
-            lambda folder: self.move_runs(ids, folder),
-            lambda: self.folders.ask_for_new(lambda folder: self.move_runs(ids, folder)),
-        )
-
     def _entries(self, run: RunRecord, marked: Sequence[RunRecord], key: str) -> list[Entry]:
         unborn = "This run has not started yet." if run.status is Status.QUEUED else None
         ids, ticked = tuple(chosen.id for chosen in marked), self.checked()
         # a run that is not ticked is meant by itself
         raced = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
         is_alone = len(raced) == 1 and run.comparison is None
-        alone = "Select two or more runs to show them side by side." if is_alone else None
+        alone = "Select two or more runs to replay them." if is_alone else None
         profiled = tuple(run.id for run in baseline_first(marked))
         unprofiled = self.edits.experiments.why_not_profiled(profiled)
         return [
@@ -231,11 +212,10 @@ class RunsPanel(Surface):
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
             Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
             Entry("Compare only these", lambda: self.set_checked(ids), unborn),
-            Entry("Show side by side", lambda: self.race_requested.emit(raced), unborn or alone),
+            Entry("Replay", lambda: self.race_requested.emit(raced), unborn or alone),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             Entry("Profile", lambda: self.profile_requested.emit(profiled), unprofiled),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
-            Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(key)),
         ]
 
@@ -267,29 +247,8 @@ class RunsPanel(Surface):
             Entry("Delete", lambda: self._delete(marked)),
         ]
 
-    def rename_folder(self, folder: str, name: str) -> None:
-        """Move the runs of a folder to one of another name."""
-        self.move_runs(self.model.in_folder(folder), name)
-        self._filter_by(folder, name)
-
-    def delete_folder(self, folder: str) -> None:
-        if run_ids := self.model.in_folder(folder):
-            self.edits.delete_folder(folder, run_ids)
-        self._filter_by(folder, "")
-
-    def _filter_by(self, folder: str, other: str) -> None:
-        text = self.filter.text()
-        if f'folder:"{folder}"'.casefold() in text.casefold():
-            self.filter.setText(in_folder(text, other))
-
     def _ticked(self) -> tuple[RunRecord, ...]:
         return tuple(self.model.lines[run_id].run for run_id in self.checked())
-
-    def _open_folders(self) -> None:
-        menu, button = QMenu(self), self.foot.move_to
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        folders = self._add_folders(menu, self._ticked())
-        folders.popup(button.mapToGlobal(button.rect().topLeft() - QPoint(0, folders.sizeHint().height())))
 
     def _show_everything(self) -> None:
         self.choose_kind(None)
@@ -297,7 +256,6 @@ class RunsPanel(Surface):
 
     def _filter(self, text: str) -> None:
         self.model.set_filter(text)
-        self.folders.mark(text)
         self._refresh()
 
     def _rename(self, row: Item | Line, name: str) -> None:
@@ -319,7 +277,6 @@ class RunsPanel(Surface):
         total = len(self.model.lines)
         studies = sum(item.kind != "comparison" for item in self.model.items)
         self.foot.show_counts(len(self.model.found), total, studies, len(self.checked()))
-        self.folders.show_counts(self.model.folders)
         looked_for = self.filter.text().strip()
         self._empty.tell(looked_for, has_any=bool(total or studies), can_undo=self._can_undo)
         self.pages.setCurrentIndex(0 if self.model.rowCount() else 1)

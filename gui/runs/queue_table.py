@@ -315,8 +315,7 @@ def _paint_handle(painter: QPainter, room: QRectF, slot: Slot) -> None:
 
 def _paint_kind(painter: QPainter, room: QRectF, slot: Slot) -> None:
     if (precision := slot.item.precision) is not None:
-        own = theme().palette.look(precision, slot.item.colour).color
-        draw_marker(painter, _icon_at(room, room.left()).center(), precision, color=own)
+        draw_marker(painter, _icon_at(room, room.left()).center(), precision)
         return
     ink = getattr(theme().palette, _look(slot).ink)
     draw_icon(painter, _icon_at(room, room.left()), KIND_ICONS[slot.item.kind], ink)

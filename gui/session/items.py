@@ -34,8 +34,8 @@ NOUNS: Mapping[str, tuple[str, str]] = {
 class QueueItem:
     """A running or waiting job in the queue. `progress` (0 to 1) and `seconds_left` are None if unknown.
 
-    `machine` is where it trains, "" for this one. A run has a `precision`, may have its own `colour`, and has
-    a `brief` title without the model.
+    `machine` is where it trains, "" for this one. A run has a `precision` and a
+    `brief` title without the model.
     """
 
     key: str
@@ -49,7 +49,6 @@ class QueueItem:
     machine: str = ""
     brief: str = ""
     precision: Precision | None = None
-    colour: str | None = None
 
 
 def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
@@ -107,7 +106,6 @@ class Items:
             machine=record.machine,
             brief=f"{brief}{of_all}",
             precision=experiment.precision,
-            colour=record.colour,
         )
 
     def expected_seconds(self, experiment: Experiment) -> float | None:

@@ -42,7 +42,7 @@ class LiveRun:
 
     `status` is queued, running, finished, stopped, failed or interrupted. `revision` grows with every change.
     `unit` is the unit of the throughput. `batch_size` counts the samples of one optimizer step. `detail` is
-    the whole message of a failure. `colour` is the run's own. None means the precision's.
+    the whole message of a failure.
     """
 
     run_id: str
@@ -68,7 +68,6 @@ class LiveRun:
     problem: Problem | None = None
     detail: str = ""
     revision: int = 0
-    colour: str | None = None
 
     @classmethod
     def of(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:
@@ -166,8 +165,8 @@ class LiveRun:
         self.summary, self.problem, self.rank_memory = None, None, None
         # what came after is forgotten: a resumed run trains it again
         step = event.resumed_step or 0
-        self.curves.keep(step)
-        self.skipped.keep(int(np.searchsorted(self.skipped.values, step, side="right")))
+        self.curves.truncate(step)
+        self.skipped.truncate(int(np.searchsorted(self.skipped.values, step, side="right")))
         self.epochs = [epoch for epoch in self.epochs if epoch.step <= step]
         self.environment, self.total_steps = event.environment, event.total_steps
         self.loss_name, self.loss_unit = event.loss_name, event.loss_unit

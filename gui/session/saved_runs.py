@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.problem import Problem, ProblemError
-from engine.protocol.numerics.ranges import Ranges
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.store import Store
 from gui.session.live_run import LiveRun
@@ -48,6 +48,15 @@ class SavedRuns(QObject):
     def unwritable(self) -> Problem | None:
         """Why nothing can be saved; None if the store is writable."""
         return self._store.unwritable
+
+    @property
+    def moved(self) -> str:
+        """A sentence on an older store that was in the place of this one, or ""."""
+        return self._store.moved
+
+    @property
+    def store_path(self) -> Path:
+        return self._store.path
 
     def try_to_write(self) -> None:
         """Test whether the store is writable again, and read it again if so."""
@@ -141,14 +150,6 @@ class SavedRuns(QObject):
         self._live.pop(run_id, None)
         self._recent.pop(run_id, None)
 
-    def count_ranges(self, run_id: str) -> int:
-        """The number of samples of the run's ranges."""
-        return self._read(lambda: self._store.count_ranges(run_id)) or 0
-
-    def ranges(self, run_id: str, number: int) -> Ranges | None:
-        """The run's ranges of that sample, counted from 0; None where they cannot be read."""
-        return next(iter(self._read(lambda: self._store.ranges(run_id, number)) or ()), None)
-
     def rename(self, run_id: str, name: str) -> None:
         self._change([run_id], lambda: self._store.rename(run_id, name))
 
@@ -163,14 +164,6 @@ class SavedRuns(QObject):
     def set_pinned(self, run_ids: Sequence[str], is_pinned: bool) -> None:
         """Pin or unpin runs."""
         self._change(run_ids, lambda: self._store.set_pinned(run_ids, is_pinned))
-
-    def set_colour(self, run_ids: Sequence[str], colour: str | None) -> None:
-        """Set the color of runs. None restores the colors of their precisions."""
-        self._change(run_ids, lambda: self._store.set_colour(run_ids, colour))
-
-    def set_folders(self, folders: Mapping[str, str]) -> bool:
-        """Move runs, by id, into folders. Return False if the store fails."""
-        return self._change(tuple(folders), lambda: self._store.set_folders(folders))
 
     def delete(self, run_ids: Sequence[str]) -> bool:
         """Delete runs until they are restored or purged. Return False if the store fails."""
@@ -219,7 +212,6 @@ class SavedRuns(QObject):
             return
         if not is_known:
             self._group()
-        self._recolour()
         self.run_changed.emit(run_id)
 
     def reload(self) -> None:
@@ -230,7 +222,6 @@ class SavedRuns(QObject):
         self._records = {record.id: record for record in listing.runs}
         self._unreadable = {run.id: run for run in listing.unreadable}
         self._group()
-        self._recolour()
         self.list_changed.emit()
 
     def _group(self) -> None:
@@ -239,13 +230,6 @@ class SavedRuns(QObject):
         for record in sorted(self._records.values(), key=lambda record: record.number):
             if record.comparison is not None:
                 self._compared.setdefault(record.comparison, []).append(record.id)
-
-    def _recolour(self) -> None:
-        for run_id, live in self._live.items():
-            record = self._records.get(run_id)
-            if record is not None and record.colour != live.colour:
-                live.colour = record.colour
-                live.revision += 1
 
     def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:
         """The runs of the run's comparison by label, in the order in which they were queued."""
@@ -266,14 +250,13 @@ class SavedRuns(QObject):
             return False
         return True
 
-    def _change(self, run_ids: Sequence[str] | None, do: Callable[[], object]) -> bool:
-        is_done = self._changed_store(do)
+    def _change(self, run_ids: Sequence[str] | None, do: Callable[[], object]) -> None:
+        self._changed_store(do)
         # reading thousands of runs for the sake of a single one would be felt
         if run_ids is not None and len(run_ids) == 1:
             self.refresh(run_ids[0])
         else:
             self.reload()
-        return is_done
 
     def _replayed(self, run_id: str) -> LiveRun:
         record = self._records[run_id]
@@ -281,7 +264,7 @@ class SavedRuns(QObject):
         live.take_all(self._store.events(run_id))
         live.replay(self._store.curves(run_id))
         live.set_status(record.status.value, record.summary, record.problem)
-        live.colour, live.detail = record.colour, record.detail
+        live.detail = record.detail
         return live
 
     def _look_for_others(self) -> None:

@@ -139,9 +139,6 @@ class TitleDialog(QDialog):
         save: Callable[[str], Preset | None],
         parent: QWidget | None = None,
         button: Callable[[str], str] = lambda _title: "Save",
-        *,
-        field: str = "Title",
-        tip: str = "The preset's title in the list",
     ) -> None:
         super().__init__(parent)
         self.saved: Preset | None = None
@@ -152,9 +149,9 @@ class TitleDialog(QDialog):
         self.setMinimumWidth(360)
         self.title = QLineEdit()
         self.title.setMaxLength(100)
-        self.title.setToolTip(tip)
+        self.title.setToolTip("The preset's title in the list")
         self.title.textChanged.connect(self._refresh)
-        self.field = Field(field, self.title)
+        self.field = Field("Title", self.title)
         self.save_button = Button("Save", "primary", "Save under this title", do=self._save)
         self.save_button.setDefault(True)
         hint = label(about, "hint", wraps=True)

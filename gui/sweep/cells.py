@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
+from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.sweep.picture import cell_words, shown_figures
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scaling import WEAK

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
 
-from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Figure
+from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
 from engine.drawing.shapes import Drawing
 from engine.experiment.sweep import Grid
 from engine.sweep.heat_map import heat_map
@@ -208,7 +208,7 @@ def figure_entries(results: Results) -> list[tuple[str, str]]:
     return [(figure.name, figure.title) for figure in shown_figures(results)]
 
 
-def figure_named(results: Results, name: object) -> Figure:
+def figure_named(results: Results, name: object) -> Metric:
     """Return the metric of that name, or else the first."""
     figures = shown_figures(results)
     return next((figure for figure in figures if figure.name == name), figures[0])
@@ -230,7 +230,7 @@ class Slice:
         view.rows.addLayout(self._at_row)
 
     def offer(
-        self, results: Results, usual: tuple[int, int | None], figure: Figure, *, is_other_grid: bool
+        self, results: Results, usual: tuple[int, int | None], figure: Metric, *, is_other_grid: bool
     ) -> None:
         """Fill the choosers for these results. Other axes start at the best cell."""
         axes = results.grid.axes

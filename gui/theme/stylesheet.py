@@ -23,7 +23,6 @@ def style_sheet(palette: Palette) -> str:
     values["mono"] = ", ".join(f'"{family}"' for family in MONO_FAMILIES)
     parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CHROME, _SHOW)
     inks = {name: look.color for name, look in palette.precisions.items()}
-    inks |= {name: own.color for name, own in palette.own.items()}
     precisions = "\n".join(f'*[precision="{name}"] {{ color: {ink}; }}' for name, ink in inks.items())
     return "\n".join(Template(part).substitute(values) for part in parts) + precisions
 

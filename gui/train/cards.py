@@ -12,9 +12,9 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from engine.compare.evidence import about_machine, is_spoiled
-from engine.compare.figures import ACCURACY, LOSS, Figure
-from engine.compare.sides import differing_work
+from engine.compare.evidence import machine_disturbances, was_slowed_down
+from engine.compare.metrics import ACCURACY, LOSS, Metric
+from engine.compare.sides import training_differences
 from engine.experiment.experiment import Experiment
 from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
@@ -166,7 +166,7 @@ class LiveCards(QWidget):
         self._show_difference(card, shares, ACCURACY, step)
 
     def _show_difference(
-        self, card: StatCard, values: Sequence[float | None], figure: Figure, step: int | None
+        self, card: StatCard, values: Sequence[float | None], figure: Metric, step: int | None
     ) -> None:
         is_over = len(values) == 2 and all(run.is_over for run in self._runs)
         if step is not None:
@@ -221,7 +221,7 @@ def _fill(
         ratio(value, values[0]) if has_ratio and _are_alike(run.experiment, runs[0].experiment) else ""
         for run, value in zip(runs, values, strict=True)
     ]
-    is_disturbed = bool(notes) and any(is_spoiled(run.summary) for run in runs)
+    is_disturbed = bool(notes) and any(was_slowed_down(run.summary) for run in runs)
     rows = []
     for place, (run, value) in enumerate(zip(runs, values, strict=True)):
         against = f"{ratios[place]} {runs[0].label}" if place and ratios[place] else ""
@@ -241,13 +241,13 @@ def _are_all_alike(runs: Sequence[LiveRun]) -> bool:
 
 
 def _are_alike(mine: Experiment | None, theirs: Experiment | None) -> bool:
-    return mine is None or theirs is None or not differing_work(mine, theirs)
+    return mine is None or theirs is None or not training_differences(mine, theirs)
 
 
 def _notes(run: LiveRun) -> str:
     if run.summary is None:
         return ""
-    sentences = [sentence for _, sentence in about_machine(run.summary)]
+    sentences = [sentence for _, sentence in machine_disturbances(run.summary)]
     return ", and ".join(sentences) or run.summary.speed_note or ""
 
 
@@ -268,4 +268,4 @@ def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "
     hollow = run.status in ("queued", "failed")
     if absent and run.status == "failed":
         text = "failed"
-    return StatRow(run.precision, run.label, text, after, absent, hollow, detail, run.colour)
+    return StatRow(run.precision, run.label, text, after, absent, hollow, detail)

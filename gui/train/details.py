@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.compare.devices import device_rows
-from engine.compare.figures import ENERGY
+from engine.compare.metrics import ENERGY
 from engine.compare.sides import Side
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, setting_title
@@ -59,7 +59,6 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f}%",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
-        "Sampling ranges": _seconds(summary.sampling_seconds) if summary.sampling_seconds else "",
         **{row.name: row.words for row in device_rows(summary, experiment.dataset if experiment else "")},
     }
     return {name: words for name, words in lines.items() if words}
@@ -133,7 +132,7 @@ class LiveDetails(Surface):
         told = [detail_lines(run.experiment, run.summary) for run in runs]
         lines = [{**trouble, **details} for trouble, details in zip(troubles, told, strict=True)]
         memory = [memory_parts(run.summary) for run in runs]
-        heads = [(run.precision, run.colour, run.label, run.is_over) for run in runs]
+        heads = [(run.precision, run.label, run.is_over) for run in runs]
         if (heads, lines, memory) == self._content:
             return
         self._content = (heads, lines, memory)
@@ -167,7 +166,7 @@ class LiveDetails(Surface):
             if not parts:
                 self._put(_words("–", "legend"), row, column)
                 continue
-            bar = ShareBar(run.precision, colour=run.colour)
+            bar = ShareBar(run.precision)
             bar.set_shares(
                 [Share(size, f"{name} {size / scale:,.{decimals}f} {unit}") for name, size in parts]
             )
@@ -194,7 +193,7 @@ class LiveDetails(Surface):
 def _head(run: LiveRun) -> QWidget:
     holder = QWidget()
     holder.setAccessibleName(run.label)
-    parts = (Marker(run.precision, colour=run.colour), label(run.label, "value"), Stretch(1))
+    parts = (Marker(run.precision), label(run.label, "value"), Stretch(1))
     in_row(*parts, parent=holder, margins=(0, 0, 0, 2), spacing=6)
     return holder
 

@@ -91,7 +91,7 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
     rows = slice(begin, None if step is None else run.rows_until(step))
     losses = run.curves.means("loss")[rows]
     if len(losses):
-        return float(np.average(losses, weights=run.curves.steps_of_rows[rows]))
+        return float(np.average(losses, weights=run.curves.steps_by_row[rows]))
     return ended[-1].train_loss if ended else None
 
 

@@ -34,7 +34,7 @@ class _Bars(QWidget):
         if self.run is None or not self.mib:
             return
         palette, painter = theme().palette, QPainter(self)
-        ink = palette.look(self.run.precision, self.run.colour).color
+        ink = palette.look(self.run.precision).color
         pitch = (self.width() + _GAP) / len(self.mib)
         are_alike = len({memory_text(mib) for mib in self.mib}) == 1
         for rank, mib in enumerate(self.mib):
@@ -81,7 +81,7 @@ class RankMemoryStrip(QWidget):
         if self._marker is None:
             self._marker = Marker(run.precision)
             self._row.insertWidget(0, self._marker)
-        self._marker.set_precision(run.precision, colour=run.colour)
+        self._marker.set_precision(run.precision)
         known = 0.0 if run.environment is None else run.environment.device_memory_mib
         self._bars.capacity_mib = max(known, *mib, 1.0)
         what = "Memory" if run.summary is None else "Peak memory"

@@ -25,12 +25,11 @@ _STILL = (
     PhaseName.COMPILING,
     PhaseName.CAPTURING,
 )
-_BETWEEN = (PhaseName.VALIDATING, PhaseName.NUMERICS, PhaseName.SAVING)
+_BETWEEN = (PhaseName.VALIDATING, PhaseName.SAVING)
 _MORE = {
     PhaseName.CHECKING: " the images",
     PhaseName.COMPILING: ", this can take a minute",
     PhaseName.CAPTURING: " the step as one graph",
-    PhaseName.NUMERICS: " the ranges",
     PhaseName.SAVING: " a checkpoint",
 }
 _SILENT_SECONDS = 2
@@ -184,7 +183,7 @@ class LiveStrip(QWidget):
         if self._marker is None:
             self._marker = Marker(current.precision)
             self._row.insertWidget(2, self._marker)
-        self._marker.set_precision(current.precision, current.status == "queued", current.colour)
+        self._marker.set_precision(current.precision, current.status == "queued")
         place = f", {runs.index(current) + 1} of {len(runs)}" if len(runs) > 1 else ""
         over = all(run.is_over for run in runs)
         if over and len(runs) > 1 and {run.status for run in runs} == {"finished"}:
@@ -207,12 +206,12 @@ class LiveStrip(QWidget):
         if fraction is not None:
             set_text(self.step, f"{fraction:.0%}")
             set_text(self.left, "")
-            self.progress.set_progress(fraction, run.precision, run.colour)
+            self.progress.set_progress(fraction, run.precision)
             return
         total = run.total_steps
         word = "" if self._narrow else "step "
         set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
-        self.progress.set_progress(run.step / total if total else 0.0, run.precision, run.colour)
+        self.progress.set_progress(run.step / total if total else 0.0, run.precision)
         seconds = None if run.is_paused else run.seconds_left()
         own = f"{duration(seconds)} left" if seconds is not None else ""
         if seconds is None or self._work_left is None:
@@ -288,5 +287,5 @@ class LiveGauges(QWidget):
         if self._marker is None:
             self._marker = Marker(run.precision)
             self._row.insertWidget(0, self._marker)
-        self._marker.set_precision(run.precision, colour=run.colour)
+        self._marker.set_precision(run.precision)
         self.words.set_whole_text(f"{run.label}   {words}")

@@ -37,19 +37,16 @@ class ProgressLine(QWidget):
         self._name = name
         self._fraction = 0.0
         self._precision: Precision | None = None
-        self._colour: str | None = None
         self.setFixedHeight(4)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.set_progress(0.0)
         theme().changed.connect(self.update)
 
-    def set_progress(
-        self, fraction: float, precision: Precision | None = None, colour: str | None = None
-    ) -> None:
-        """Fill the bar to `fraction` (0 to 1), in a run's own `colour` if it has one."""
+    def set_progress(self, fraction: float, precision: Precision | None = None) -> None:
+        """Fill the bar to `fraction` (0 to 1)."""
         self.setAccessibleName(f"{self._name}: {fraction:.0%}")
-        if (fraction, precision, colour) != (self._fraction, self._precision, self._colour):
-            self._fraction, self._precision, self._colour = fraction, precision, colour
+        if (fraction, precision) != (self._fraction, self._precision):
+            self._fraction, self._precision = fraction, precision
             self.update()
 
     def fraction(self) -> float:
@@ -61,7 +58,7 @@ class ProgressLine(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         palette = theme().palette
         precision = self._precision
-        color = palette.text2 if precision is None else palette.look(precision, self._colour).color
+        color = palette.text2 if precision is None else palette.look(precision).color
         painter = QPainter(self)
         draw_bar(painter, QRectF(self.rect()), self._fraction, color, palette.bg3)
         painter.end()
@@ -82,9 +79,9 @@ class Share:
 class ShareBar(QWidget):
     """Shares of a whole, with a legend below that wraps where the bar is narrow."""
 
-    def __init__(self, precision: Precision, colour: str | None = None) -> None:
+    def __init__(self, precision: Precision) -> None:
         super().__init__()
-        self._precision, self._colour = precision, colour
+        self._precision = precision
         self._shares: tuple[Share, ...] = ()
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
@@ -119,7 +116,7 @@ class ShareBar(QWidget):
         for share, shade, (place, row) in zip(
             self._shares, _SHADES, self._places(self.width()), strict=False
         ):
-            ink = mixed(palette.look(self._precision, self._colour).color, palette.bg1, shade)
+            ink = mixed(palette.look(self._precision).color, palette.bg1, shade)
             width = share.amount / total * self.width()
             painter.fillRect(QRectF(left, _ABOVE, max(width - 1, 1), _BAR), ink)
             left += width

@@ -51,7 +51,10 @@ Do = Callable[..., object] | SignalInstance
 
 
 class Button(QPushButton):
-    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link; a click does `do`."""
+    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link. A click calls `do`.
+
+    The kinds of Demo begin with "show". A click does not focus them, so Space still plays and pauses there.
+    """
 
     def __init__(
         self,
@@ -66,8 +69,10 @@ class Button(QPushButton):
         super().__init__(text, parent)
         self._kind, self._icon_name, self._icon_side = kind, icon_name, ICON
         self.setProperty("kind", kind)
-        describe(self, text, plain_tip(tooltip))
+        describe(self, text.strip() or tooltip, plain_tip(tooltip))
         self.setAutoDefault(False)
+        if kind.startswith("show"):
+            self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         if kind == "toggle":
             self.setCheckable(True)

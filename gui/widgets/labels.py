@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 from engine.experiment.experiment import Precision
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row
 from gui.widgets.shortcuts import tab_after
-from resources.looks import OWN_COLOURS
 
 _WIDEST = 100
 
@@ -70,10 +69,9 @@ def set_property(target: QWidget, name: str, value: object) -> None:
         target.style().polish(target)
 
 
-def set_precision(target: QLabel, precision: Precision | None, colour: str | None = None) -> None:
-    """Set the text color to that of a precision, or of a run (`colour`). Without a precision, reset it."""
-    name = "" if precision is None else colour if colour in OWN_COLOURS else precision.value
-    set_property(target, "precision", name)
+def set_precision(target: QLabel, precision: Precision | None) -> None:
+    """Set the text color to that of a precision. Without a precision, reset it."""
+    set_property(target, "precision", "" if precision is None else precision.value)
 
 
 def divider() -> QFrame:

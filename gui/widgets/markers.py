@@ -63,10 +63,10 @@ def marker_pixmap(
     return picture
 
 
-def precision_pen(precision: Precision, width: float = 1.0, color: str | None = None) -> QPen:
+def precision_pen(precision: Precision, width: float = 1.0) -> QPen:
     """The precision's cosmetic pen, with its dash pattern scaled to `width`."""
     look = theme().palette.look(precision)
-    pen = QPen(QColor(color or look.color), width)
+    pen = QPen(QColor(look.color), width)
     pen.setCosmetic(True)
     if look.dash:
         pen.setDashPattern([length / width for length in look.dash])
@@ -80,26 +80,24 @@ _SIZE = 8
 class Marker(QWidget):
     """A precision's marker alone; the precision's name must stand beside it."""
 
-    def __init__(self, precision: Precision, *, colour: str | None = None) -> None:
-        """`colour` is a run's own, None for the precision's."""
+    def __init__(self, precision: Precision) -> None:
         super().__init__()
-        self._precision, self._colour = precision, colour
+        self._precision = precision
         self._fill: MarkFill = "full"
         self.setFixedSize(_SIZE + 4, _SIZE + 4)
         theme().changed.connect(self.update)
 
-    def set_precision(self, precision: Precision, hollow: bool = False, colour: str | None = None) -> None:
-        """Show the precision's marker, in a run's own `colour` if it has one."""
+    def set_precision(self, precision: Precision, hollow: bool = False) -> None:
+        """Show the marker of another precision."""
         fill: MarkFill = "hollow" if hollow else "full"
-        if (precision, fill, colour) != (self._precision, self._fill, self._colour):
-            self._precision, self._fill, self._colour = precision, fill, colour
+        if (precision, fill) != (self._precision, self._fill):
+            self._precision, self._fill = precision, fill
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         center = QPointF(self.width() / 2, self.height() / 2)
-        ink = theme().palette.look(self._precision, self._colour).color
-        draw_marker(painter, center, self._precision, _SIZE, fill=self._fill, color=ink)
+        draw_marker(painter, center, self._precision, _SIZE, fill=self._fill)
         painter.end()
 
 

@@ -142,7 +142,7 @@ class Notice(QWidget):
 
     def tell_written(self, text: str, path: Path, remedy: str = "") -> Message:
         """Report a written file or folder, and offer to open it or its folder."""
-        offers = (("Open", partial(_open, path)), ("Show in folder", partial(_open, path.parent)))
+        offers = (("Open", partial(open_path, path)), ("Show in folder", partial(open_path, path.parent)))
         return self._add(text, remedy, offers, path)
 
     def stand(self, text: str, remedy: str = "", action: str = "", do: Do | None = None) -> Message:
@@ -246,5 +246,6 @@ class Notice(QWidget):
         self.raise_()
 
 
-def _open(path: Path) -> None:
+def open_path(path: Path) -> None:
+    """Open a file or folder in the program that the desktop has for it."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))

@@ -11,7 +11,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.sides import Side
-from engine.compare.verdict import Piece, Pieces, joined
+from engine.compare.verdict import Piece, Pieces, join_pieces
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -29,7 +29,7 @@ _GAP, _MARKER = 6, 24
 
 @dataclass(frozen=True)
 class StatRow:
-    """One run's line: `value` in the precision's color or the run's own, then `after` in small neutral ink.
+    """One run's line: `value` in the precision's color, then `after` in small neutral ink.
 
     An `absent` value ("not used", "–") is small and gray. `detail` is the row's tooltip.
     """
@@ -41,7 +41,6 @@ class StatRow:
     absent: bool = False
     hollow: bool = False
     detail: str = ""
-    colour: str | None = None
 
 
 class _Row:
@@ -57,10 +56,10 @@ class _Row:
         grid.addLayout(values, number, 2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def show(self, row: StatRow) -> None:
-        self.marker.set_precision(row.precision, row.hollow, row.colour)
+        self.marker.set_precision(row.precision, row.hollow)
         self.name.set_whole_text(row.name)
         set_text(self.value, "" if row.absent else row.value)
-        set_precision(self.value, row.precision, row.colour)
+        set_precision(self.value, row.precision)
         self.value.setVisible(not row.absent)
         after = row.value if row.absent else row.after
         set_text(self.after, after)
@@ -224,7 +223,7 @@ class VerdictLabel(QLabel):
     def show_lines(self, lines: tuple[Pieces, ...], side: Side | None = None) -> None:
         """Show lines of pieces. Numbers in them have the color of `side`."""
         self._lines, self._hint, self._side = lines, "", side
-        self.setAccessibleName(" ".join(map(joined, lines)))
+        self.setAccessibleName(" ".join(map(join_pieces, lines)))
         self._refresh()
 
     def set_sizes(self, sizes: Sizes) -> None:
@@ -279,7 +278,7 @@ def _markup(piece: Piece, size: tuple[int, int], about: Side | None) -> str:
     is_figure = piece.role == "strong" and any(map(str.isdigit, piece.text))
     side = about if is_figure and piece.side is None else piece.side
     if side is not None:
-        style += f";color:{palette.look(side.precision, side.colour).color}"
+        style += f";color:{palette.look(side.precision).color}"
     elif piece.role == "plain":
         style += ";font-weight:500"
     return f"<span style='{style}'>{text}</span>"

@@ -17,7 +17,6 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 
 from engine import __version__
 from engine.experiment.problem import ProblemError
-from engine.store.database import remove_backups
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.session.garbage import collect_due
@@ -90,10 +89,7 @@ def run(archives: Sequence[Path] = ()) -> int:
         window.show()
         # Python's handler would only print a traceback in the next slot
         signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
-        status = application.exec()
-        # the runs were read, and the window was closed as it should be
-        remove_backups(store.path)
-        return status
+        return application.exec()
 
 
 def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:

@@ -31,7 +31,7 @@ _LONGEST_NAME = 240
 
 @dataclass(frozen=True)
 class Activity:
-    """The contents of the activity chip. `precision` and `colour` are those of the current run.
+    """The contents of the activity chip. `precision` is that of the current run.
 
     `brief` is the name if there is little room.
     """
@@ -43,7 +43,6 @@ class Activity:
     time: str = ""
     waits: str = ""
     precision: Precision | None = None
-    colour: str | None = None
     is_busy: bool = False
 
     @property
@@ -70,7 +69,6 @@ def activity_of(schedule: Schedule) -> Activity:
         time,
         waits,
         running.precision,
-        running.colour,
         is_busy=True,
     )
 
@@ -85,7 +83,7 @@ def begins_text(schedule: Schedule) -> str:
         return "starts after the jobs in the queue"
     # by the minute: a time that changes each second would be read over and over
     minutes = round(schedule.seconds / 60)
-    return f"starts in about {minutes:,} min" if minutes else "starts within a minute"
+    return f"starts in about {duration(60 * minutes)}" if minutes else "starts within a minute"
 
 
 class ActivityChip(QAbstractButton):
@@ -134,8 +132,8 @@ class ActivityChip(QAbstractButton):
         if activity.precision is None:
             draw_icon(painter, QRectF(left, middle - 7, _ICON, _ICON), activity.icon, palette.text2)
         else:
-            own = palette.look(activity.precision, activity.colour).color
-            draw_marker(painter, QPointF(left + _ICON / 2, middle), activity.precision, color=own)
+            own = palette.look(activity.precision).color
+            draw_marker(painter, QPointF(left + _ICON / 2, middle), activity.precision)
         left += _ICON + _GAP
         room = self.width() - _PAD - _CHEVRON - _GAP
         for kind, words in self._parts():

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from engine.experiment.paths import data_folder, sockets_folder
 from engine.experiment.problem import Problem
-from engine.export.archive import ARCHIVE_SUFFIXES
+from engine.export.archive import ARCHIVE_SUFFIX
 from gui.session.background import Background
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Openings(QObject):
         peer.disconnectFromServer()
         # whoever may open the socket may send anything
         for path in paths if isinstance(paths, list) else ():
-            if isinstance(path, str) and Path(path).suffix.lower() in ARCHIVE_SUFFIXES:
+            if isinstance(path, str) and Path(path).suffix.lower() == ARCHIVE_SUFFIX:
                 self.wanted.emit(Path(path))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.verdict import Piece, joined
+from engine.compare.verdict import Piece, join_pieces
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
 from gui.compare.reading import ComparedRuns, read_and_compare
@@ -99,7 +99,7 @@ class OtherPages(QObject):
             Key.PROFILE: self.profile_panel,
             Key.SWEEP: self.sweep_panel,
             Key.TUNE: self.tune_panel,
-            Key.EXPORT: self.comparisons,
+            Key.EXPORT: self.comparisons.exporting,
             Key.SHOW: self.shows,
         }
 
@@ -144,7 +144,6 @@ class OtherPages(QObject):
         for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
             panel.guide_wanted.connect(window.show_guide)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
-        runs.ranges_requested.connect(self.numerics.show_samples)
         experiments.ended.connect(self._offer_to_find)
         self.results.wanted.connect(partial(window.show_page, "results"))
         self.results.problem.connect(window.tell)
@@ -227,7 +226,7 @@ def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) 
         return None
     report = comparison.ranked[0]
     lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
-    if report.verdict.outcome == "ratio" and len(lines) > 1:
+    if report.verdict.kind == "ratio" and len(lines) > 1:
         lines = ((*lines[0], Piece(",")), *lines[1:])
     ids = tuple(run.id for run in runs)
     alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)
@@ -238,7 +237,7 @@ def _quiet(report: SideReport) -> tuple[str, ...]:
     """Return the uncertainty, notes and doubts as clauses without brackets or periods."""
     asides = [piece for line in report.verdict.lines for piece in line if piece.role == "aside"]
     doubts = [doubt.sentence for doubt in report.unreported_doubts]
-    clauses = [joined(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
+    clauses = [join_pieces(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
     return tuple(clause.removesuffix(".") for clause in dict.fromkeys(clauses) if clause)
 
 

@@ -114,7 +114,7 @@ def first_nan() -> Drawing:
     return drawing
 
 
-def ladder() -> Drawing:
+def divergence() -> Drawing:
     drawing = Drawing(
         262, "Losses of four precisions from the same start: one leaves the band of FP32, a sketch"
     )
@@ -186,6 +186,6 @@ NUMERICS_PICTURES: dict[str, Callable[[], Drawing]] = {
     "precision-map": precision_map,
     "ranges": ranges,
     "first-nan": first_nan,
-    "divergence": ladder,
+    "divergence": divergence,
     "fp32-modules": fp32_modules,
 }

@@ -76,7 +76,7 @@ def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
         runs = json.loads(program.says("results", "--json"))["runs"]
         check(len(runs) == 2, f"of 2 runs in the archive {len(runs)} are listed")
         ids = [run["id"] for run in runs]
-        for name in ("report.html", "table.csv", "curves.png", "again.zip"):
+        for name in ("report.html", "table.csv", "curves.png", "again.ammeter"):
             program.says("export", *ids, "--to", scratch / name)
             check((scratch / name).stat().st_size > 0, f"the export {name} is empty")
         page = (scratch / "report.html").read_text(encoding="utf-8")

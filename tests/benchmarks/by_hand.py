@@ -1,7 +1,7 @@
-"""The loops that a person would write by hand, to hold the engine against; nothing here is the engine's.
+"""Training loops as a person writes them by hand, independent of the engine: the reference of its overhead.
 
-Each is as fast as its kind can honestly be: no figure is read, printed or kept. They train on batches that
-lie on the device already, in turns, with AdamW at a rate of 1e-3, and give the speed of each block of steps.
+Each loop is as fast as its kind can be and records nothing. It trains with AdamW at a learning rate of 1e-3,
+cycles through batches that are on the device already, and returns the throughput of each block of steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Workload:
-    """What is trained: `steps` are measured in blocks of `block`, after `warmup` steps."""
+    """A model and its batches: `steps` are measured in blocks of `block`, after `warmup` steps."""
 
     model: str
     batch_size: int
@@ -42,7 +42,7 @@ class Workload:
         return f"{self.model} {size}, batch {self.batch_size}, {self.precision}"
 
     def network(self) -> nn.Module:
-        """The model on its device, with the same weights each time."""
+        """Return the model on its device, with the same weights each time."""
         torch.manual_seed(0)
         if self.model == "small-cnn":
             network: nn.Module = small_cnn(self.num_classes)
@@ -51,7 +51,7 @@ class Workload:
         return network.to(self.device)
 
     def batches(self, memory_format: torch.memory_format) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Four batches drawn on the device."""
+        """Return four random batches on the device."""
         generator = torch.Generator(device=self.device).manual_seed(0)
         shape = (self.batch_size, 3, self.image_size, self.image_size)
         return [
@@ -64,7 +64,7 @@ class Workload:
 
 
 def small_cnn(num_classes: int) -> nn.Module:
-    """The small convolutional network for pictures in three colours, as a plain sequence."""
+    """Return the small convolutional network for color images, as a plain sequence."""
     convolutions: list[nn.Module] = []
     for channels_in, channels_out, pools in ((3, 32, True), (32, 64, True), (64, 128, False)):
         convolutions += [nn.Conv2d(channels_in, channels_out, 3, padding=1), nn.ReLU()]
@@ -74,13 +74,13 @@ def small_cnn(num_classes: int) -> nn.Module:
 
 
 def guides(workload: Workload, *, cudnn_benchmark: bool) -> list[float]:
-    """The loop of PyTorch's guides: FP32 (strict), or AMP with a scaler for FP16; samples per second."""
+    """Run the loop of PyTorch's guides: strict FP32, or AMP with a scaler for FP16."""
     with _flags(cudnn_benchmark):
         return _speeds(_guides_step(workload), workload, torch.contiguous_format)
 
 
 def guides_stretches(workload: Workload) -> Generator[float, None, None]:
-    """The same loop on a CPU, for as long as it is asked: samples per second of block after block."""
+    """Yield the samples per second of each block of the same loop, on a CPU, without end."""
     step = _guides_step(workload)
     batches = itertools.cycle(workload.batches(torch.contiguous_format))
     for _ in range(workload.warmup):
@@ -126,7 +126,7 @@ def _unscaled(model: nn.Module, optimizer: torch.optim.Optimizer, workload: Work
 
 
 def captured(workload: Workload) -> list[float]:
-    """Channels last, fused optimizer, compiled, the whole step in one CUDA graph (where there is CUDA)."""
+    """Run channels last with a fused optimizer, compiled; with CUDA the full step is one CUDA graph."""
     model = workload.network().to(memory_format=torch.channels_last)
     on_cuda = workload.device.type == "cuda"
     optimizer = torch.optim.AdamW(
@@ -177,13 +177,13 @@ def _autocast(workload: Workload, cache_enabled: bool = True) -> AbstractContext
 
 @contextmanager
 def _flags(cudnn_benchmark: bool) -> Iterator[None]:
-    # Strict float32, as the engine's: matrix products are that in PyTorch by themselves.
+    # Strict FP32, as in the engine: PyTorch's default for matmuls, but not for convolutions.
     with torch.backends.cudnn.flags(enabled=True, benchmark=cudnn_benchmark, allow_tf32=False):
         yield
 
 
 def _speeds(step: Step, workload: Workload, memory_format: torch.memory_format) -> list[float]:
-    """Samples per second of each block of steps, by the device's own clock; it is waited for at the end."""
+    """Return the samples per second of each block of steps by the device's clock; synchronize at the end."""
     batches = itertools.cycle(workload.batches(memory_format))
     for _ in range(workload.warmup):
         step(*next(batches))

@@ -1,17 +1,12 @@
-"""How often the interval of a speed-up covers the true ratio, and a drift is seen, in simulated comparisons.
+"""Coverage of the interval of a speedup, power, and drifts that are noticed, in simulated comparisons.
 
     uv run python tests/benchmarks/interval_coverage.py [--comparisons 1000] [--noise 0.05]
 
-Steps last as a first-order autoregressive series says (0.7 from one to the next), repeats differ by 2%
-(standard deviation), and a repeat's speed is the median over blocks of 20 steps. Beside Ammeter's interval
-stands that of the plain bootstrap, which draws repeats, then blocks within them, and takes percentiles.
-
-Then the machine itself changes: all runs of a comparison are made one after another while it slows down by
-30%, or wanders (AR(1), 0.6 from run to run, 3%), in pairs or as repeats that know nothing of one another,
-in turns or one whole side after the other. Then some repeats of one side or of both are slow, which may leave
-no interval, and a true gain of 3% has to be seen. Last, single runs slide by 30%, halve their clocks in
-mid-run, or do neither, to count how often they are flagged, and so are steady comparisons of repeats whose
-steps have a heavy tail.
+Step times are a first-order autoregressive series (0.7), repeats differ by 2% (standard deviation), and a
+repeat's throughput is the median over blocks of 20 steps. Ammeter's interval is compared with a plain
+bootstrap, which resamples repeats, then their blocks, and takes percentiles. Further tables: repeats of which
+some are slow, which may leave no interval; a true gain of 3% that should be seen; and single runs that slide
+by 30%, halve their clocks, or do neither, and how often they are flagged.
 """
 
 from __future__ import annotations
@@ -25,11 +20,9 @@ from numpy.typing import NDArray
 from engine.statistics import (
     Interval,
     drift,
-    drifts,
     outlying_side,
     paired_ratio_interval,
-    ratio_interval,
-    student,
+    student_t,
 )
 
 Floats = NDArray[np.float64]
@@ -40,7 +33,7 @@ BETWEEN_REPEATS = 0.02
 BLOCK_STEPS = 20
 _RESAMPLES = 400
 _FEW = 200
-"""Comparisons for the bootstrap, which takes its time."""
+"""Comparisons for the bootstrap, which is slow."""
 
 
 def simulated_blocks(
@@ -51,10 +44,10 @@ def simulated_blocks(
     noise: float,
     shared: float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Block speeds of both sides, of shape (comparisons, repeats, blocks).
+    """Return the throughput of both sides' blocks, of shape (comparisons, repeats, blocks).
 
-    `noise` is the standard deviation of a step's time; of what makes repeats differ, the share `shared` is
-    the same in the two runs of a pair.
+    `noise` is the standard deviation of a step's time. The share `shared` of the difference between repeats
+    is the same in both runs of a pair.
     """
     shape = (comparisons, repeats)
     common = generator.standard_normal(shape) * np.sqrt(shared)
@@ -68,14 +61,14 @@ def simulated_blocks(
 
 
 def covered_fraction(blocks: Floats, base_blocks: Floats) -> float:
-    """In what fraction of the comparisons Ammeter's interval holds the true ratio."""
+    """Return the fraction of comparisons whose interval by Ammeter includes the true ratio."""
     speeds, base_speeds = np.median(blocks, axis=-1), np.median(base_blocks, axis=-1)
     found = (paired_ratio_interval(*pair) for pair in zip(speeds, base_speeds, strict=True))
     return _fraction([interval for interval in found if interval is not None])
 
 
 def covered_by_percentiles(generator: np.random.Generator, blocks: Floats, base_blocks: Floats) -> float:
-    """The same of the plain hierarchical bootstrap."""
+    """Return the same fraction for the plain hierarchical bootstrap."""
     intervals = []
     for mine, theirs in zip(blocks, base_blocks, strict=True):
         ratios = _resampled(generator, mine) / _resampled(generator, theirs)
@@ -106,47 +99,14 @@ def _fraction(intervals: Sequence[Interval]) -> float:
     return sum(low <= TRUE_RATIO <= high for low, high in intervals) / len(intervals)
 
 
-def covered_on_a_changing_machine(
-    generator: np.random.Generator, levels: Floats, *, in_turns: bool, in_pairs: bool
-) -> float:
-    """The fraction covered where the machine's speed was `levels`, (comparisons, 2 x repeats) in time.
-
-    Beside them each run has noise of its own, of 1%.
-    """
-    places = np.arange(levels.shape[1])
-    # in turns as Ammeter trains: A B, B A, A B, ...
-    is_mine = places % 4 % 3 == 0 if in_turns else places < len(places) // 2
-    seen = levels * np.exp(0.01 * generator.standard_normal(levels.shape))
-    sides = zip(TRUE_RATIO * seen[:, is_mine], seen[:, ~is_mine], strict=True)
-    found = [(paired_ratio_interval if in_pairs else ratio_interval)(*pair) for pair in sides]
-    return _fraction([interval for interval in found if interval is not None])
-
-
 def flagged_fraction(speeds: Floats) -> float:
-    """How many of the runs are said to have drifted; `speeds` are of steps, of shape (runs, steps)."""
+    """Return the fraction of runs that are flagged as drifting; `speeds` has the shape (runs, steps)."""
     blocks = 1 / (1 / speeds).reshape(len(speeds), -1, BLOCK_STEPS).mean(axis=-1)
     return float(np.mean([drift(one) is not None for one in blocks]))
 
 
-def _print_changing_machine(generator: np.random.Generator, comparisons: int) -> None:
-    print("\nthe machine  repeats   pairs in turns  unpaired in turns  unpaired, side after side")
-    for repeats in (3, 5, 10, 20):
-        wandering = np.ones((comparisons, 2 * repeats))
-        noise = 0.03 * generator.standard_normal(wandering.shape)
-        for run in range(1, noise.shape[1]):
-            noise[:, run] = 0.6 * noise[:, run - 1] + 0.8 * noise[:, run]
-        slowing = np.tile(np.linspace(1.0, 0.7, 2 * repeats), (comparisons, 1))
-        for name, levels in (("steady", wandering), ("wanders", np.exp(noise)), ("slows down", slowing)):
-            found = [
-                covered_on_a_changing_machine(generator, levels, in_turns=in_turns, in_pairs=in_pairs)
-                for in_turns, in_pairs in ((True, True), (True, False), (False, False))
-            ]
-            told = "  ".join(f"{100 * fraction:15.1f}%" for fraction in found)
-            print(f"{name:11}  {repeats:7}{told}")
-
-
 def repeats_of(generator: np.random.Generator, name: str, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """The logarithms of the repeats' speeds, without the true ratio, of shape (comparisons, repeats)."""
+    """Return the logarithms of the repeats' throughput without the true ratio, of that shape."""
 
     def normal(spread: float) -> Floats:
         return spread * generator.standard_normal(shape)
@@ -190,7 +150,7 @@ def _print_slow_repeats(generator: np.random.Generator, comparisons: int) -> Non
                 interval = paired_ratio_interval(mine, theirs)
                 if interval is not None and outlying_side(mine, theirs, is_paired=True) is None:
                     given.append(interval)
-                    widths.append(np.log(interval[1] / interval[0]) / (2 * student(repeats - 1) * error))
+                    widths.append(np.log(interval[1] / interval[0]) / (2 * student_t(repeats - 1) * error))
             missed = len(given) - sum(low <= TRUE_RATIO <= high for low, high in given)
             refused = 1 - len(given) / comparisons
             covered = 1 - missed / max(1, len(given))
@@ -211,20 +171,6 @@ def _print_power(generator: np.random.Generator, comparisons: int) -> None:
             ]
             found.append(sum(interval is not None and interval[0] > 1 for interval in given) / comparisons)
         print(f"{repeats:7}  " + "  ".join(f"{100 * fraction:5.1f}%" for fraction in found))
-
-
-def _print_drift_of_repeats(generator: np.random.Generator, comparisons: int) -> None:
-    print("\nsteady comparisons of two sides that are flagged, by how their lognormal steps hang together")
-    print("repeats  blocks  hanging   flagged")
-    for repeats in (1, 2, 3, 10):
-        for blocks, correlation in ((10, 0.7), (10, 0.95), (20, 0.95)):
-            shape = (comparisons, 2 * repeats, blocks * BLOCK_STEPS)
-            steps = np.exp(0.5 * _autoregressive(generator, shape, correlation))
-            speeds = 1 / steps.reshape(comparisons, 2, repeats, blocks, BLOCK_STEPS).mean(axis=-1)
-            flagged = [
-                any(change is not None for side in one for change in drifts(list(side))) for one in speeds
-            ]
-            print(f"{repeats:7}  {blocks:6}  {correlation:7}  {100 * float(np.mean(flagged)):6.1f}%")
 
 
 def _print_drift(generator: np.random.Generator, runs: int) -> None:
@@ -258,10 +204,8 @@ def main() -> None:
                 found = (covered_fraction(*blocks), covered_by_percentiles(generator, *few))
                 told = "  ".join(f"{100 * fraction:6.1f}%" for fraction in found)
                 print(f"{repeats:7}  {steps:5,}  {100 * shared:13.0f}%  {told}")
-    _print_changing_machine(generator, asked.comparisons)
     _print_slow_repeats(generator, asked.comparisons)
     _print_power(generator, asked.comparisons)
-    _print_drift_of_repeats(generator, asked.comparisons)
     _print_drift(generator, asked.comparisons)
 
 

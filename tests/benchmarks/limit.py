@@ -1,27 +1,16 @@
-"""The largest batch that fits: is the answer exact, how many trials and seconds does it take, does it last.
+"""The largest batch: is it exact, and how many trials and seconds does the search take.
 
-    uv run python tests/benchmarks/limit.py [--device cpu] [--cap-gib 24] [--trials 50] [--again 1000]
-        [--model resnet18] [--precision fp16] [--seconds 60]
+    uv run python tests/benchmarks/limit.py [--device cpu] [--cap-gib 24] [--model resnet18]
+        [--precision fp16] [--seconds 60]
 
-On a CUDA card it searches ResNet-50 at 224x224 with AdamW in FP32 and FP16 under the cap, beside what the
-best-known finder does with the same work on an H200; elsewhere the small CNN under 2 GiB. A search that is
-not over after `--seconds` is stopped with what it knows.
-
-`--steady` does it in one process that is kept: it searches, tries the answer and twice the next batch in
-turns (`--trials`) with the memory that the process holds before each, provokes out-of-memory errors with the
-latter (`--again`), and searches once more. On a card that process is a worker, and the answer must be the
-same. On a CPU a worker ends with its trial, so there this program itself makes the trials, as a worker would.
-The first search is for what the libraries take once, on first use (oneDNN's generated code, the stacks of its
-threads); and since a process that is kept also keeps pieces of its heap, which the next trial fills, its
-answer may move by some MiB's worth of samples: that is why a CPU's trials get a process each.
+On a CUDA GPU it searches ResNet-50 at 224x224 with AdamW in FP32 and FP16 under the cap; on a CPU
+the small CNN under 2 GiB.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,7 +18,7 @@ from pathlib import Path
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.limit.driver import RETURNS_MEMORY, LimitDriver, TrialRunner
+from engine.limit.driver import LimitDriver, TrialRunner
 from engine.limit.search import Search
 from engine.protocol.events import Failed
 from engine.protocol.jobs import Control
@@ -41,7 +30,6 @@ from engine.training.runs.trial import try_batch
 from engine.worker.launcher import Launcher
 
 AIM = "aim: exact, <= 8 trials, <= 7 s"
-FINDER = {"fp32": "270 / 18 trials / 17.2 s", "fp16": "530 / 21 trials / 26.5 s"}
 _SHOWN = 100
 
 
@@ -60,9 +48,8 @@ def experiments(options: argparse.Namespace, device: str) -> list[Experiment]:
     return [experiment_from({**base, **data, **cap, "precision": name}) for name in chosen]
 
 
-def search(
-    driver: LimitDriver, experiment: Experiment, seconds: float | None
-) -> tuple[LimitResult, Experiment]:
+def search(driver: LimitDriver, experiment: Experiment, seconds: float | None) -> LimitResult:
+    """Return the result; a search that takes longer than `seconds` is stopped with what it knows."""
     until = None if seconds is None else time.monotonic() + seconds
     side = LimitSide(label=experiment.precision.label, experiment=experiment)
     for known in driver.follow(Study(answer=Limit(sides=(side,)))):
@@ -74,22 +61,20 @@ def search(
             driver.stop()
     if side.result is None:
         raise SystemExit("The search ended without a result.")
-    return side.result, side.experiment
+    return side.result
 
 
-def show(result: LimitResult, finder: str | None) -> None:
+def show(result: LimitResult) -> None:
     tried = ", ".join(f"{each.batch_size:,}{'' if each.fits else ' x'}" for each in result.trials)
     proven = "verified" if result.verified else "NOT verified"
     print(f"{result.precision.label}: {result.largest_batch:,}, {proven}, bound by {result.bound_by}")
     print(f"    {len(result.trials)} trials in {result.seconds:.1f} s ({tried}); {AIM}")
     if result.peak_mib is not None and result.budget_mib is not None:
         print(f"    peak {result.peak_mib:,.1f} of {result.budget_mib:,.1f} MiB")
-    if finder is not None:
-        print(f"    best-known finder on an H200: {finder}")
 
 
 class OneProcess:
-    """Trials in one process that is kept: a worker, or on a CPU this one."""
+    """Trials in one process that is kept: a worker, or on a CPU, whose worker ends with a trial, this one."""
 
     def __init__(self, launcher: Launcher, experiment: Experiment) -> None:
         self._experiment = experiment
@@ -108,7 +93,7 @@ class OneProcess:
         return last
 
     def answer(self, label: str) -> tuple[int, int]:
-        """The largest batch that fits this process, and the smallest that does not."""
+        """Return the largest batch that fits, and the smallest that does not."""
         course = Search()
         while (batch := course.next_batch()) is not None:
             told = self.tried(batch)
@@ -138,35 +123,13 @@ def show_baselines(told: Sequence[Tried], what: str, seconds: float) -> None:
         print("    MiB before each: " + " ".join(f"{each:.1f}" for each in baselines))
 
 
-def show_steady(launcher: Launcher, experiment: Experiment, trials: int, again: int) -> None:
-    process = OneProcess(launcher, experiment)
-    try:
-        process.answer("in one process, at first use")
-        fits, fails = process.answer("in one process")
-        for what, batches in (
-            ("in turns", [(fits, 2 * fails)[number % 2] for number in range(trials)]),
-            ("again and again", [2 * fails] * again),
-        ):
-            began = time.perf_counter()
-            told = [process.tried(batch) for batch in batches]
-            if told:
-                show_baselines(told, what, time.perf_counter() - began)
-        after, _ = process.answer("in the same process after all that")
-        print("    the answer is the same" if after == fits else f"    the answer moved by {after - fits:+,}")
-    finally:
-        process.close()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device", help="cpu, or a card such as cuda:0; the machine's best one by default")
-    parser.add_argument("--cap-gib", type=float, help="24 on a card and 2 on a CPU by default")
+    parser.add_argument("--device", help="cpu, or a GPU such as cuda:0; the machine's best one by default")
+    parser.add_argument("--cap-gib", type=float, help="24 on a GPU and 2 on a CPU by default")
     parser.add_argument("--precision", help="one alone")
     parser.add_argument("--model")
-    parser.add_argument("--seconds", type=float, help="no trial begins after so many")
-    parser.add_argument("--steady", action="store_true")
-    parser.add_argument("--trials", type=int, default=50)
-    parser.add_argument("--again", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, help="no trial starts after so many")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -177,14 +140,9 @@ def main() -> None:
         device = options.device or catalog.devices[0].name
         driver = LimitDriver(store, launcher, catalog)
         for experiment in experiments(options, device):
-            result, resolved = search(driver, experiment, options.seconds)
-            show(result, FINDER.get(result.precision.value) if device != "cpu" else None)
-            if options.steady:
-                show_steady(launcher, resolved, options.trials, options.again)
+            result = search(driver, experiment, options.seconds)
+            show(result)
 
 
 if __name__ == "__main__":
-    if "--steady" in sys.argv and not RETURNS_MEMORY.items() <= os.environ.items():
-        # read once, when a process begins
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **RETURNS_MEMORY})
     main()

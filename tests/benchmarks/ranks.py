@@ -1,12 +1,11 @@
-"""Two ranks on the CPU, by gloo: their losses beside those of one process, their speed beside a loop by hand.
+"""Two ranks on the CPU, by gloo: their losses beside one process's, their throughput beside a loop by hand.
 
     uv run python tests/benchmarks/ranks.py [--rounds 6] [--steps 150] [--seconds 900]
 
-The losses are of 2 ranks and of one process at the same global batch, over an epoch: the largest relative
-difference of a step's loss. The loop by hand is DistributedDataParallel as PyTorch's tutorial has it, under
-torchrun, on the same model and batches with as many threads; both take turns, a launch each.
-
-Aims: losses within 1e-5 in FP32 and within rounding in 16 bits; a speed of at least 0.98.
+Losses: 2 ranks and one process at the same global batch, the largest relative difference of a step.
+Throughput: the engine over DistributedDataParallel as in PyTorch's tutorial, under torchrun, with the same
+model, batches and threads, alternating. Aims: losses within 1e-5 in FP32 and within rounding in 16 bits; a
+ratio of 0.98.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from side_by_side import print_heading, print_ratio
+from side_by_side import print_heading, print_ratio, turns, within
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
-from within import within
 
 from engine.experiment.experiment import experiment_from, layered
 from engine.experiment.own.code import read_code
@@ -67,7 +65,7 @@ VARIETIES: dict[str, dict[str, Any]] = {
 
 
 def trained(settings: dict[str, Any]) -> tuple[list[float], Finished]:
-    """The losses of a run, and its end."""
+    """Return the losses of a run, and its end."""
     losses: list[float] = []
     last = None
     for last in perform(jobs.Train(experiment=experiment_from(settings)), jobs.Control()):
@@ -92,7 +90,7 @@ def compare_losses() -> None:
 
 
 def engine_speed(file: Path, steps: int) -> float:
-    """Samples a second of both ranks."""
+    """Return the samples per second of both ranks."""
     settings = {"model": str(file), "code": read_code(file).to_json(), "dataset": "own", "samples": 10**6}
     rest = {"device": "cpu", "devices": RANKS, "batch_size": BATCH, "steps": steps}
     measure = {"warmup_steps": WARMUP, "block_steps": BLOCK}
@@ -102,7 +100,7 @@ def engine_speed(file: Path, steps: int) -> float:
 
 
 def by_hand(file: Path, steps: int) -> None:
-    """A rank of the loop by hand; the first prints samples a second of both."""
+    """Train as one rank; the first prints the samples per second of both."""
     distributed.init_process_group("gloo")
     names: dict[str, Any] = {}
     exec(file.read_text(encoding="utf-8"), names)
@@ -125,7 +123,7 @@ def by_hand(file: Path, steps: int) -> None:
 
 
 def launched(file: Path, steps: int) -> float:
-    """`by_hand` under torchrun."""
+    """Run `by_hand` under torchrun; return the samples per second."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     options = ["--by-hand", str(file), "--steps", str(steps)]
     threads = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // RANKS)), "GLOO_SOCKET_IFNAME": "lo"}
@@ -157,7 +155,7 @@ def main() -> None:
         arms = {"engine": engine_speed, "by hand": launched}
         found: dict[str, list[list[float]]] = {name: [] for name in arms}
         for number in within(range(options.rounds), options.seconds):
-            for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
+            for name in turns(arms, number):
                 found[name].append([arms[name](file, options.steps)])
     print_ratio("speed of 2 ranks: engine / by hand", found["engine"], found["by hand"], AIM)
 

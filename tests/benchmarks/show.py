@@ -1,12 +1,10 @@
-"""What the race in Show costs: how long a frame takes and how large its saved animation is.
+"""Time of a frame of the replay, size of the saved animation, and time from Run demo to the replay's end.
 
     uv run python tests/benchmarks/show.py [FRAMES] [--not-saved] [--show-me] [--seconds 300]
 
-A frame moves everything (blocks, counters, number,
-gauges, slider) to the next sixtieth of a second and paints what changed, of a panel of 1920 x 1080 with lanes
-of 500 blocks that are never lit at the same pace. With `--show-me` it also prints how many seconds pass from
-a press on "Run demo" in a new store to the end of the race, which trains two runs on this machine; the models
-and precisions are those that the program picks. It ends with an error where that takes over `--seconds`.
+A frame moves everything to the next sixtieth of a second and paints it, in a panel of 1920x1080 with two
+lanes of 500 blocks. `--show-me` presses Run demo with a new store, trains the two runs that the program picks
+for this machine, and plays the replay. It fails if that takes more than `--seconds`.
 """
 
 from __future__ import annotations
@@ -18,19 +16,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import numpy as np
 from PySide6.QtWidgets import QApplication
+from side_by_side import print_spreads
+from views import add_run, milliseconds
 
-from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
 from engine.export.race import write_gif, write_webp
-from engine.protocol.events import Environment, Finished, Samples, Started, Summary
 from engine.protocol.pictures import patterns
 from engine.race.race import Race, race_of
 from engine.store.store import Store
@@ -42,75 +40,29 @@ from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
 _BLOCKS = 500
-_BATCH = 64
 _SPEEDS = {"fp32": 880.0, "fp16": 4_998.0}
 _STEPS = 500
-_CARD = Environment(
-    device_name="a card", device_memory_mib=81_920, torch="2.15", python="3.13", os="Linux", ammeter="0.1"
-)
-
-
-def add_run(store: Store, precision: str, samples_per_second: float) -> str:
-    """A run as a worker would have told it."""
-    experiment = experiment_from(
-        {"precision": precision, "device": "cuda:0", "steps": _STEPS, "batch_size": _BATCH}
-    )
-    run_id = store.add(experiment).id
-    store.begin(run_id)
-    rng = np.random.default_rng(0)
-    steps = np.arange(1, _STEPS + 1)
-    seconds = steps * _BATCH / samples_per_second
-    speeds = samples_per_second * (1 + 0.02 * rng.normal(size=_STEPS))
-    begun = Started(
-        experiment=experiment, environment=_CARD, total_steps=_STEPS, steps_per_epoch=100,
-        parameters=11, loss_name="cross-entropy", loss_unit="nats",
-    )  # fmt: skip
-    told = Samples(
-        step=tuple(steps.tolist()), seconds=tuple(seconds.tolist()), loss=(1.0,) * _STEPS,
-        samples_per_second=tuple(speeds.tolist()), learning_rate=(0.1,) * _STEPS,
-    )  # fmt: skip
-    end = Finished(
-        summary=Summary(
-            steps=_STEPS, samples_per_second=samples_per_second, seconds=float(seconds[-1]),
-            step_ms=1e3 * _BATCH / samples_per_second, final_train_loss=1.0,
-            peak_allocated_mib=10_445.0 if precision == "fp32" else 3_277.0,
-        )
-    )  # fmt: skip
-    store.record(run_id, [begun, told, end])
-    return run_id
 
 
 def long_race(made: Content) -> Race:
-    """Its race, in lanes of more blocks than the program itself would make."""
+    """Return the replay of the runs, in lanes of more blocks than the program would make."""
     race = race_of(made.comparison, made.samples)
     return replace(race, blocks=_BLOCKS, block_samples=max(race.samples // _BLOCKS, 1))
 
 
-def frame_ms(race: Race, frames: int, mode: str) -> np.ndarray:
-    """Milliseconds of each frame, from the start to the end."""
+def frame_ms(race: Race, frames: int, mode: str) -> list[float]:
+    """Return the milliseconds of each frame, from the start to the end."""
     theme().set_mode(mode)
     panel = DemoPanel()
     panel.resize(1920, 1080)
     panel.show()
     panel.show_race(race, patterns(200))
     QApplication.processEvents()
-    taken = []
-    for number in range(1, frames + 1):
-        begun = time.perf_counter()
-        panel.race.clock.seek(race.seconds * number / frames)
-        QApplication.processEvents()
-        taken.append((time.perf_counter() - begun) * 1e3)
+    times = [race.seconds * number / frames for number in range(1, frames + 1)]
+    taken = [milliseconds(partial(panel.race.clock.seek, time), QApplication.processEvents) for time in times]
     panel.close()
     panel.deleteLater()
-    return np.array(taken)
-
-
-def print_frames(race: Race, frames: int) -> None:
-    print("theme   frames   median ms   95th percentile ms   longest ms")
-    for mode in ("dark", "light"):
-        taken = frame_ms(race, frames, mode)
-        middle, high, longest = np.percentile(taken, (50, 95, 100))
-        print(f"{mode:<5}   {frames:>6}   {middle:>9.2f}   {high:>18.2f}   {longest:>10.2f}")
+    return taken
 
 
 def print_saved(made: Content, folder: Path) -> None:
@@ -124,7 +76,7 @@ def print_saved(made: Content, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Shown:
-    """A race that was shown, and the seconds from the press to its end."""
+    """A replay that was shown, and the seconds from the press to its end."""
 
     seconds: float
     race: Race
@@ -138,10 +90,10 @@ def show_me(
     most_seconds: float,
     look: Callable[[MainWindow, str], None] = lambda window, page: None,
 ) -> Shown:
-    """Presses "Run demo", with a worker that stands ready, as a moment after the start; plays the race.
+    """Press Run demo once a worker is ready, and play the replay to its end.
 
-    `look` is called with the window and the name of the page while the second run is measured and at the
-    race's end. Raises SystemExit where there is no race, and TimeoutError.
+    Call `look` with the window and a name while the second run is measured and at the end. Raises SystemExit
+    if there is no replay, and TimeoutError.
     """
     window = MainWindow(store, launcher, Settings(folder / "window.json"))
     window.resize(1440, 900)
@@ -184,8 +136,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with Store(folder / "ammeter.sqlite") as store:
-            made = content_of(store, [add_run(store, *one) for one in _SPEEDS.items()])
-            print_frames(long_race(made), options.frames)
+            settings = {"steps": _STEPS, "batch_size": 64}
+            ids = [add_run(store, {**settings, "precision": name}, speed) for name, speed in _SPEEDS.items()]
+            made = content_of(store, ids)
+            race = long_race(made)
+            frames = {mode: frame_ms(race, options.frames, mode) for mode in ("dark", "light")}
+            print_spreads("a frame of the replay: ms", frames)
             if not options.not_saved:
                 print_saved(made, folder)
         if options.show_me:

@@ -1,36 +1,59 @@
-"""Arms measured in one process, alternating, and the ratio of two of them with its interval."""
+"""Compare arms that alternate in one process; as a script, the engine's plain loop over a loop by hand.
+
+    uv run python tests/benchmarks/side_by_side.py [--rounds 60] [--steps 20] [--model resnet18]
+        [--precision bf16] [--seconds 300]
+
+The script trains the small CNN on 28x28 images and ResNet-18 on 32x32 images on a CPU, in alternating
+stretches of about half a second. A ratio of 1 means that the engine costs nothing. On a GPU, `tests/gpu/day`
+measures the same.
+"""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import itertools
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TypeVar, get_args
 
 import numpy as np
 import torch
-from by_hand import Workload
+from by_hand import Format, Workload, guides_stretches
 from numpy.typing import NDArray
-from within import within
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.events import Finished, Samples
 from engine.protocol.jobs import Control
 from engine.training.runs.loop import train
 
+T = TypeVar("T")
 Arm = Callable[[], list[float]]
 Rounds = list[list[float]]
+_AIM = 0.98
 _RESAMPLES = 4_000
 
 
-def alternate(arms: Mapping[str, Arm], rounds: int, seconds: float | None = None) -> dict[str, Rounds]:
-    """The speeds of each arm's blocks, round by round; every other round runs backwards.
+def within(items: Iterable[T], seconds: float | None) -> Iterator[T]:
+    """Yield the first item, and each later one until `seconds` have passed."""
+    began = time.monotonic()
+    for number, item in enumerate(items):
+        if number and seconds is not None and time.monotonic() - began >= seconds:
+            return
+        yield item
 
-    No round but the first begins after so many seconds.
-    """
+
+def turns(names: Iterable[str], number: int) -> list[str]:
+    """Return the names in the order of round `number`: every other round runs backwards."""
+    return list(names) if number % 2 == 0 else list(names)[::-1]
+
+
+def alternate(arms: Mapping[str, Arm], rounds: int, seconds: float | None = None) -> dict[str, Rounds]:
+    """Return the throughput of each arm's blocks, round by round. No later round starts after `seconds`."""
     found: dict[str, Rounds] = {name: [] for name in arms}
     for number in within(range(rounds), seconds):
-        for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
+        for name in turns(arms, number):
             # One arm's compiled code, graphs and memory are none of the next one's.
             torch.compiler.reset()
             gc.collect()
@@ -43,21 +66,21 @@ def alternate(arms: Mapping[str, Arm], rounds: int, seconds: float | None = None
 def interleave(
     arms: Mapping[str, Iterator[float]], pairs: int, seconds: float | None = None
 ) -> dict[str, Rounds]:
-    """The speeds of arms that run at once, a stretch each in turns: for a machine that others use too.
+    """Return the throughput of arms that run at once, a stretch each in turn: for a machine in shared use.
 
-    No pair but the first begins after so many seconds.
+    No later pair starts after `seconds`.
     """
     found: dict[str, Rounds] = {name: [] for name in arms}
     for number in within(range(pairs), seconds):
-        for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
+        for name in turns(arms, number):
             found[name].append([next(arms[name])])
     return found
 
 
 def ratio(over: Rounds, under: Rounds) -> tuple[float, float, float]:
-    """The median over rounds of the ratio of the arms' median speeds, with its bootstrap 95% interval.
+    """Return the median over rounds of the ratio of the arms' medians, with its bootstrap 95% interval.
 
-    Rounds are drawn anew, and within each the blocks of either arm.
+    Rounds are resampled, and within each the blocks of either arm.
     """
     rng = np.random.default_rng(0)
     ratios = [np.median(one) / np.median(other) for one, other in zip(over, under, strict=True)]
@@ -75,33 +98,44 @@ def _drawn_medians(blocks: Sequence[float], count: int, rng: np.random.Generator
     return np.median(rng.choice(blocks, size=(count, len(blocks))), axis=1)
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median of the values with its bootstrap 95% interval."""
+    drawn = np.random.default_rng(0).choice(values, size=(_RESAMPLES, len(values)))
+    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    return float(np.median(values)), float(low), float(high)
+
+
 def speed(rounds: Rounds) -> float:
-    """Samples per second: the median over rounds of each one's median."""
+    """Return the samples per second: the median over rounds of each round's median."""
     return float(np.median([np.median(blocks) for blocks in rounds]))
 
 
 def print_heading(device: torch.device) -> None:
-    title = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads()} threads"
+    threads = f"CPU, {torch.get_num_threads()} threads"
+    title = torch.cuda.get_device_name(device) if device.type == "cuda" else threads
     print(f"{title}, torch {torch.__version__}")
     print(f"{'ratio':<64}{'median':>8}{'95% interval':>18}{'aim':>10}")
 
 
-def print_ratio(what: str, over: Rounds, under: Rounds, aim: float | None) -> None:
+def print_ratio(title: str, over: Rounds, under: Rounds, aim: float | None) -> None:
     middle, low, high = ratio(over, under)
     shown = "" if aim is None else f">= {aim:g}"
-    print(f"{what:<64}{middle:>8.3f}{f'{low:.3f} to {high:.3f}':>18}{shown:>10}", flush=True)
+    print(f"{title:<64}{middle:>8.3f}{f'{low:.3f} to {high:.3f}':>18}{shown:>10}", flush=True)
 
 
-def threads() -> int:
-    return torch.get_num_threads()
+def print_spreads(title: str, values: Mapping[str, Sequence[float]], digits: int = 2) -> None:
+    """Print a table with the median, the 95th percentile and the largest of each row's values."""
+    print(f"{title:<44}{'median':>10}{'95th':>10}{'largest':>10}")
+    for name, one in values.items():
+        spread = "".join(f"{value:>10.{digits}f}" for value in np.percentile(one, (50, 95, 100)))
+        print(f"{name:<44}{spread}", flush=True)
 
 
 def engine(workload: Workload, recipe: str, experiment: Experiment | None = None) -> list[float]:
-    """The engine's own loop under a recipe, drained as its worker drains it: speeds of its blocks.
+    """Return the throughput of each block of the engine's loop under a recipe, or of `experiment` instead.
 
-    Times are those of its samples, so that all it does between two steps counts. It trains longer than its
-    own warm-up, for that ends before compiling and capturing are done. `experiment` is trained in place of
-    the workload's own.
+    Times are those of the samples, so all that the engine does between two steps counts. The loop trains
+    longer than its own warm-up, because that ends before compiling and capturing are done.
     """
     measured = workload.warmup + workload.steps
     ends: list[float] = []
@@ -116,16 +150,13 @@ def engine(workload: Workload, recipe: str, experiment: Experiment | None = None
     return [samples / (end - begin) for begin, end in itertools.pairwise(marks)]
 
 
-def engine_stretches(
-    workload: Workload, recipe: str, experiment: Experiment | None = None
-) -> Generator[float, None, None]:
-    """The same loop on a CPU, for as long as it is asked: samples per second of stretches of a block or more.
+def engine_stretches(workload: Workload, recipe: str) -> Generator[float, None, None]:
+    """Yield the samples per second of the engine's loop on a CPU, in stretches of at least a block.
 
-    Between two stretches the loop stands still where it has told of its last steps. `experiment` is trained
-    in place of the workload's own.
+    Between two stretches the loop stands still after it has sent its samples.
     """
     steps, begun = 0, time.perf_counter()
-    for event in train(experiment or experiment_of(workload, recipe), Control()):
+    for event in train(experiment_of(workload, recipe), Control()):
         if not isinstance(event, Samples):
             continue
         steps += len(event.step)
@@ -136,7 +167,7 @@ def engine_stretches(
 
 
 def experiment_of(workload: Workload, recipe: str) -> Experiment:
-    """The workload as an experiment of one epoch, without validation."""
+    """Return the workload as an experiment of one epoch, without validation."""
     steps = workload.warmup + workload.steps
     return experiment_from(
         {
@@ -154,3 +185,28 @@ def experiment_of(workload: Workload, recipe: str) -> Experiment:
             "validation": {"every": 0},
         }
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=20, help="of each round")
+    parser.add_argument("--model")
+    parser.add_argument("--precision", choices=get_args(Format), default="fp32")
+    parser.add_argument("--seconds", type=float, help="no round starts after so many")
+    options = parser.parse_args()
+    steps, rounds, device = options.steps, options.rounds, torch.device("cpu")
+    print_heading(device)
+    # Twice as many as are asked for: the engine's stretches end where it sends its samples.
+    length = 2 * steps * rounds
+    for model in (options.model,) if options.model else ("small-cnn", "resnet18"):
+        batch, size, warmup = (64, 28, 20) if model == "small-cnn" else (16, 32, 10)
+        warmup = min(warmup, steps)
+        workload = Workload(model, batch, size, 10, options.precision, device, length, warmup, block=steps)
+        with closing(engine_stretches(workload, "plain")) as ours, closing(guides_stretches(workload)) as own:
+            found = interleave({"engine": ours, "by hand": own}, rounds, options.seconds)
+            print_ratio(f"{workload}: plain / by hand", found["engine"], found["by hand"], _AIM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,10 @@
-"""What telemetry costs, part by part: microseconds of a step over the same step without it.
+"""Cost of the telemetry, part by part: microseconds per step more than the same step without it.
 
     uv run python tests/benchmarks/telemetry_tax.py [--device cpu] [--seconds 60] [--steps 25] [--recipe fast]
 
-One step object trains throughout, in short stretches. Each round has a stretch of every arm, in random order.
-`off again` is a control: where its interval is wide or does not include 0, no other figure means anything.
-The arms after the telemetry add what a run has as well, so that each includes the arm before it.
+One step object trains throughout. Each round has a short stretch of every arm, in random order. `off again`
+is a control: if its interval is wide or does not include 0, the other results mean nothing. Each arm after
+the telemetry adds another part of a run to the arm before it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 import torch
 from by_hand import Workload
-from side_by_side import experiment_of
+from side_by_side import experiment_of, median_interval
 
 from engine.protocol.events import Event, to_line
 from engine.training.measuring.card import card_gauge
@@ -32,7 +32,6 @@ from engine.training.steps.recipe import build_step, cudnn_search
 from engine.worker.__main__ import EventWriter
 
 OFF, CONTROL, TELEMETRY = "off", "off again", "telemetry"
-_RESAMPLES = 4_000
 _WARM_STEPS = 40
 _CALLS = 200
 
@@ -140,12 +139,9 @@ def measure(workload: Workload, recipe: str, seconds: float) -> dict[str, list[f
     return found
 
 
-def more_than_off(found: Mapping[str, Sequence[float]], name: str) -> tuple[float, float, float]:
-    """Return the median over rounds of what an arm takes more than `off`, in us, with its 95% interval."""
-    more = np.array(found[name]) - np.array(found[OFF])
-    drawn = np.random.default_rng(0).integers(len(more), size=(_RESAMPLES, len(more)))
-    low, high = np.percentile(np.median(more[drawn], axis=1), [2.5, 97.5])
-    return float(np.median(more)), float(low), float(high)
+def overhead(found: Mapping[str, Sequence[float]], name: str) -> tuple[float, float, float]:
+    """Return the median over rounds of an arm's microseconds per step beyond `off`, with its 95% interval."""
+    return median_interval((np.array(found[name]) - np.array(found[OFF])).tolist())
 
 
 def show(found: Mapping[str, Sequence[float]], what: str) -> None:
@@ -154,7 +150,7 @@ def show(found: Mapping[str, Sequence[float]], what: str) -> None:
     print(f"{what}: {off:,.0f} us a step, {len(found[OFF])} rounds")
     print(f"{'':<24}{'us a step':>10}{'95% interval':>22}{'speed over off':>16}")
     for name in found:
-        more, low, high = more_than_off(found, name)
+        more, low, high = overhead(found, name)
         interval = f"{low:,.1f} to {high:,.1f}"
         print(f"{name:<24}{more:>10.1f}{interval:>22}{off / (off + more):>16.4f}", flush=True)
 

@@ -1,12 +1,10 @@
-"""What the live window costs the training: the speed with it over the speed without, in alternating pairs.
+"""Cost of the live window: the throughput of training with it over that without it, in alternating pairs.
 
     QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/window_tax.py [--pairs 20] [--hz N] [--thread]
         [--model resnet50] [--precision bf16] [--steps N] [--seconds 300]
 
-On a GPU it trains ResNet-18 on 32x32 pictures, batch 128, FP16 AMP, with the window at 30 and 60 Hz; on a CPU
-the built-in pictures, with the window at the 5 Hz it uses there. `--thread` adds the engine inside the
-window's own process, for contrast. Each figure is the run's own steady speed; the interval is a bootstrap
-over pairs.
+On a GPU it trains ResNet-18 on 32x32 images, batch 128, FP16 AMP, with the window at 30 and 60 Hz; on a CPU
+the built-in images, with the window at 5 Hz. `--thread` adds the engine within the window's own process.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ import argparse
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-import numpy as np
 from PySide6.QtWidgets import QApplication
-from within import within
+from side_by_side import median_interval, turns, within
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.runner import Runner
@@ -34,13 +32,13 @@ from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
 Kind = tuple[Target, int]
-"""Where the engine runs, and the window's repaints a second."""
+"""Target of the engine, and repaints of the window per second."""
 
 
 def workload(
     has_gpu: bool, *, model: str | None = None, precision: str | None = None, steps: int | None = None
 ) -> Experiment:
-    """What is trained; what is given replaces its own."""
+    """Return the experiment; arguments that are given replace its defaults."""
     steps = steps or (600 if has_gpu else 150)
     few = min(10, max(1, steps // 6))  # so that there are blocks enough for a speed
     settings: dict[str, Any] = {"steps": steps, "measure": {"warmup_steps": few, "block_steps": few}}
@@ -63,21 +61,19 @@ def ratios_of(
     seconds: float | None = None,
     without: Target = Target.PROCESS,
 ) -> dict[Kind, list[float]]:
-    """The speed with the window over that without it, pair after pair, for each place of the engine and rate.
+    """Return the throughput with the window over that without it, for each kind a ratio per pair.
 
-    No pair but the first begins after so many seconds.
+    No later pair starts after `seconds`.
     """
     ratios: dict[Kind, list[float]] = {kind: [] for kind in kinds}
     for pair in within(range(pairs), seconds):
         for target, hz in kinds:
-            speeds: dict[bool, float] = {}
-            for has_window in (True, False) if pair % 2 == 0 else (False, True):
-                speeds[has_window] = (
-                    speed_with(application, experiment, folder, hz, target)
-                    if has_window
-                    else speed_without(experiment, folder, without)
-                )
-            ratios[target, hz].append(speeds[True] / speeds[False])
+            arms = {
+                "with": partial(speed_with, application, experiment, folder, hz, target),
+                "without": partial(speed_without, experiment, folder, without),
+            }
+            speeds = {name: arms[name]() for name in turns(arms, pair)}
+            ratios[target, hz].append(speeds["with"] / speeds["without"])
     return ratios
 
 
@@ -113,19 +109,13 @@ def speed_of(store: Store, run_id: str) -> float:
     return summary.samples_per_second
 
 
-def interval(ratios: list[float]) -> tuple[float, float, float]:
-    drawn = np.random.default_rng(0).choice(ratios, size=(10_000, len(ratios)))
-    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
-    return float(np.median(ratios)), float(low), float(high)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--model")
     parser.add_argument("--precision")
-    parser.add_argument("--seconds", type=float, help="no pair begins after so many")
+    parser.add_argument("--seconds", type=float, help="no pair starts after so many")
     parser.add_argument("--thread", action="store_true")
     parser.add_argument("--hz", type=int, action="append", help="another repaint rate; repeatable")
     options = parser.parse_args()
@@ -147,7 +137,7 @@ def main() -> None:
     print(f"{catalog.devices[0].title}, {what}")
     print(f"{'engine':<12}{'window Hz':>10}{'with / without':>16}{'95% interval':>18}")
     for (target, hz), values in ratios.items():
-        middle, low, high = interval(values)
+        middle, low, high = median_interval(values)
         print(f"{target.value:<12}{hz:>10}{middle:>16.3f}{f'{low:.3f} to {high:.3f}':>18}")
 
 

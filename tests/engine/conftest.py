@@ -34,13 +34,22 @@ from engine.protocol.events import (
 )
 from engine.protocol.summary import RankFigures
 from engine.race.race import Race, race_of
-from engine.store import format16
-from engine.store.checksums import BLOCKS, SEALED
 from engine.store.record import RunRecord, Status
+from engine.store.schema import VERSION
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.supervision import Limits
 
+TINY: dict[str, Any] = {
+    "model": "linear",
+    "dataset": "synthetic-regression",
+    "samples": 20,
+    "batch_size": 10,
+    "steps": 20,
+    "device": "cpu",
+    "measure": {"warmup_steps": 1, "block_steps": 2},
+    "optimizer": {"name": "sgd", "learning_rate": 0.01},
+}
 HOSTILE_NAME = "\"quoted\" <b>bold</b> ../../up & 'so' 🙂 ‮שלום‬"
 
 
@@ -180,23 +189,14 @@ def store(path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def older(path: Path) -> Callable[[], None]:
-    """Leaves a store of format 16 at `path`, with a run in it: "Old", of seed 3."""
+def older(path: Path) -> Callable[..., None]:
+    """Leaves a store of the format before this one, at `path` or elsewhere, with the run "Old"."""
 
-    def make() -> None:
-        with Store(path) as store:
-            store.add(Experiment(seed=3), name="Old")
-        with closing(sqlite3.connect(path)) as connection:
-            for table in ("runs", "sweeps", "waiting", "studies"):
-                connection.execute(f"ALTER TABLE {table} DROP COLUMN machine")
-            connection.execute("DROP TABLE kept_runs")
-            connection.execute("ALTER TABLE studies DROP COLUMN not_done")
-            for name in ("time", "deletion"):
-                connection.execute(f"DROP INDEX runs_by_{name}")
-            for table in (*SEALED, *BLOCKS):
-                connection.execute(f"DROP TRIGGER IF EXISTS {table}_unsealed")
-                connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-            connection.execute(f"PRAGMA user_version = {format16.FORMAT}")
+    def make(place: Path = path) -> None:
+        with Store(place) as store:
+            store.add(Experiment(), name="Old")
+        with closing(sqlite3.connect(place)) as connection:
+            connection.execute(f"PRAGMA user_version = {VERSION - 1}")
 
     return make
 
@@ -291,7 +291,7 @@ class Racers:
 
     def compared(self, baseline: RunRecord | None = None) -> Comparison:
         evidence = [evidence_from(run, (), self.curves.get(run.id, {})) for run in self.runs]
-        noted = [replace(one, hardly_faster=self.hardly_faster) for one in evidence]
+        noted = [replace(one, little_gain_reason=self.hardly_faster) for one in evidence]
         return compare(noted, baseline.id if baseline else None)
 
     def race(self, baseline: RunRecord | None = None, side_id: str | None = None) -> Race:

@@ -43,7 +43,7 @@ def test_a_run_of_usual_length_has_a_row_for_each_step() -> None:
         np.testing.assert_array_equal(curves.column(name), values)
         np.testing.assert_array_equal(curves.means(name), values)
         np.testing.assert_array_equal(curves.bins()[name], values)
-    assert curves.changes == 0 and (curves.steps_of_rows == 1).all()
+    assert curves.changes == 0 and (curves.steps_by_row == 1).all()
 
 
 def test_a_million_steps_keep_their_envelope_in_a_bounded_number_of_rows() -> None:
@@ -63,7 +63,7 @@ def test_a_million_steps_keep_their_envelope_in_a_bounded_number_of_rows() -> No
             and inside.max() <= curves.column("loss")[near].max()
         )
     assert np.isin(curves.column("loss"), whole["loss"]).all()
-    assert curves.steps_of_rows.sum() == STEPS
+    assert curves.steps_by_row.sum() == STEPS
     np.testing.assert_array_equal(curves.column("step")[-4_096:], whole["step"][-4_096:])
     np.testing.assert_array_equal(curves.column("loss")[-4_096:], whole["loss"][-4_096:])
 
@@ -71,7 +71,7 @@ def test_a_million_steps_keep_their_envelope_in_a_bounded_number_of_rows() -> No
 def test_what_is_read_off_them_is_that_of_all_steps() -> None:
     whole = columns(STEPS)
     curves = curves_of(whole, 777)
-    curves.settle()
+    curves.merge_all()
     bins = curves.bins()
     steps = np.diff(bins["step"], prepend=0)
     assert len(steps) <= MOST_ROWS // 4 and bins["step"][-1] == STEPS and bins["seconds"][-1] == STEPS / 100
@@ -114,7 +114,7 @@ def test_every_value_is_within_its_bin_however_they_came(values: list[float], on
             np.testing.assert_array_equal(curves.column(name), again.column(name))
             np.testing.assert_array_equal(curves.means(name), again.means(name))
         assert len(curves) <= 64
-        curves.settle()
+        curves.merge_all()
     steps, loss = curves.column("step"), curves.column("loss")
     is_merged = curves.changes > 0
     firsts, lasts = (steps[0::2], steps[1::2]) if is_merged else (steps, steps)
@@ -142,15 +142,15 @@ def test_values_stand_in_the_order_in_which_they_came(small: None) -> None:
 def test_what_came_after_a_step_is_forgotten(small: None) -> None:
     curves = curves_of(columns(500), 50)
     before = curves.changes
-    curves.keep(495)
+    curves.truncate(495)
     assert curves.column("step")[-1] == 495 and curves.changes > before
-    curves.keep(203)
+    curves.truncate(203)
     assert 203 - 64 < curves.column("step")[-1] <= 203
     curves.extend(columns(300, 204))
     assert (
         curves.column("step")[-1] == 503 and (np.diff(curves.column("step")) > 0).all() and len(curves) <= 64
     )
-    curves.keep(0)
+    curves.truncate(0)
     assert len(curves) == 0 and len(curves.column("loss")) == 0
 
 
@@ -174,7 +174,7 @@ def test_steps_may_be_added_to_bins_that_are_known() -> None:
     first = {name: values[:500_000] for name, values in whole.items()}
     curves = Curves(bins_of(first, 32))
     curves.extend({name: values[500_000:] for name, values in whole.items()})
-    assert len(curves) <= MOST_ROWS and curves.steps_of_rows.sum() == 600_000
+    assert len(curves) <= MOST_ROWS and curves.steps_by_row.sum() == 600_000
     assert (
         curves.column("loss").max() == whole["loss"].max()
         and curves.column("loss").min() == whole["loss"].min()

@@ -21,19 +21,10 @@ from engine.protocol.events import Event, Failed, Finished, Log, Phase, Samples,
 from engine.runner import Runner
 from engine.store.store import Status, Store
 from engine.worker.launcher import Launcher, Target
+from tests.engine.conftest import TINY
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals are POSIX")
 
-TINY = {
-    "model": "linear",
-    "dataset": "synthetic-regression",
-    "samples": 20,
-    "batch_size": 10,
-    "steps": 20,
-    "device": "cpu",
-    "measure": {"warmup_steps": 1, "block_steps": 2},
-    "optimizer": {"name": "sgd", "learning_rate": 0.01},
-}
 ENDLESS = {**TINY, "steps": 100_000_000}
 
 
@@ -155,14 +146,6 @@ def test_a_run_that_its_reader_leaves_is_stopped_and_kept(store, launcher):
     after = store.run(record.id)
     assert after.status is Status.STOPPED
     assert after.summary is not None and after.summary.steps == len(store.samples(record.id)["step"]) > 0
-
-
-def test_a_worker_that_cannot_be_started_leaves_a_failed_run(store, tmp_path):
-    record = store.add(experiment_from(TINY))
-    with Launcher(command=(str(tmp_path / "no such program"),)) as launcher:
-        (failed,) = Runner(store, launcher).run(record.id)
-    assert isinstance(failed, Failed) and failed.problem.kind is Kind.WORKER_DIED
-    assert store.run(record.id).status is Status.FAILED
 
 
 def stopped_run(store: Store, scripted: Callable[[str], Launcher]) -> str:

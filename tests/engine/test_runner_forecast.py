@@ -15,7 +15,7 @@ from engine.precheck import Precheck, crashed
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.trials import MemoryLine
-from engine.runner import Runner, fitting_batch, with_accumulation, with_remedy
+from engine.runner import Runner, fitting_batch, with_accumulation
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 
@@ -42,12 +42,6 @@ def test_a_known_forecast_needs_no_worker(store, launcher):
     known = Runner(store, nobody).forecast(SMALL.model_copy(update={"batch_size": 64}))
     assert known.experiment.batch_size == 64
     assert known.needed_mib > made.needed_mib
-
-
-def test_what_cannot_run_is_refused(store, launcher):
-    with pytest.raises(ProblemError) as raised:
-        Runner(store, launcher).forecast(SMALL.model_copy(update={"model": "no-such-model"}))
-    assert raised.value.problem.kind is Kind.REQUEST
 
 
 def test_a_forecast_is_refused_while_a_run_is_measured(store):
@@ -187,13 +181,6 @@ def test_accumulation_keeps_the_samples_of_a_step():
     assert (accumulated.batch_size, accumulated.step.gradient_accumulation) == (32, 6)
     assert accumulated.step_samples == EXPERIMENT.step_samples
     assert with_accumulation(experiment_from({"batch_size": 97}), 60) is None, "a prime number of samples"
-
-
-def test_the_remedy_names_both_ways():
-    told = with_remedy(PROBLEM, EXPERIMENT, 40)
-    assert told.kind is Kind.OUT_OF_MEMORY and told.message == PROBLEM.message
-    assert "A batch of 40 is estimated to fit" in told.remedy and "gradient accumulation 6" in told.remedy
-    assert told.allowed == "at most 40"
 
 
 NET = """

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from engine.statistics import (
     Interval,
     drift,
-    drifts,
     outlying_side,
     paired_ratio_interval,
     ratio_interval,
+    shared_drifts,
     steadiness,
-    student,
+    student_t,
     value_interval,
 )
 
@@ -73,7 +73,7 @@ def test_slow_repeats_on_both_sides_make_no_interval_of_pairs_wider_than_student
     errors = differences.std(axis=1, ddof=1) / np.sqrt(repeats)
     found = [paired_ratio_interval(one, other) for one, other in zip(mine, theirs, strict=True)]
     widths = [np.log(interval[1] / interval[0]) for interval in found if interval is not None]
-    assert widths == pytest.approx(2 * student(repeats - 1) * errors)
+    assert widths == pytest.approx(2 * student_t(repeats - 1) * errors)
 
 
 @pytest.mark.parametrize("is_paired", [True, False])
@@ -139,9 +139,9 @@ def test_odd_repeats_have_their_interval_or_none() -> None:
 
 def test_students_t_agrees_with_tables() -> None:
     known = {1: 12.706, 2: 4.303, 9: 2.262, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980}
-    assert {degrees: student(degrees) for degrees in known} == pytest.approx(known, rel=2e-3)
-    assert student(2.5) == pytest.approx(3.57, abs=0.1)
-    assert student(1) > student(1.5) > student(2)
+    assert {degrees: student_t(degrees) for degrees in known} == pytest.approx(known, rel=2e-3)
+    assert student_t(2.5) == pytest.approx(3.57, abs=0.1)
+    assert student_t(1) > student_t(1.5) > student_t(2)
 
 
 def test_a_run_is_less_steady_than_its_blocks_say_where_they_hang_together() -> None:
@@ -197,7 +197,7 @@ def test_steps_with_a_heavy_tail_are_no_drift_however_many_repeats(repeats: int,
         deviation[..., step] = 0.95 * deviation[..., step - 1] + fresh
     speeds = 1 / np.exp(0.5 * deviation).reshape(300, 2, repeats, 15, 20).mean(axis=-1)
     flagged = [
-        any(change is not None for side in comparison for change in drifts(list(side)))
+        any(change is not None for side in comparison for change in shared_drifts(list(side)))
         for comparison in speeds
     ]
     assert sum(flagged) <= most

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from engine.cli.app import VERBS
-from engine.export.archive import ARCHIVE_SUFFIXES
+from engine.export.archive import ARCHIVE_SUFFIX
 from recipe.desktop import write_desktop
 from recipe.icon import APP, icon_image
 from recipe.single_file import packed, write_manifest
@@ -31,7 +31,7 @@ def test_the_entry_opens_the_type_that_the_archives_have(share: Path) -> None:
     kind = ElementTree.parse(share / f"mime/packages/{APP}.xml").find("{*}mime-type")
     assert kind is not None
     assert f"MimeType={kind.attrib['type']};" in entry
-    assert [glob.attrib["pattern"] for glob in kind.findall("{*}glob")] == [f"*{ARCHIVE_SUFFIXES[0]}"]
+    assert [glob.attrib["pattern"] for glob in kind.findall("{*}glob")] == [f"*{ARCHIVE_SUFFIX}"]
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,7 @@ from engine.store.edits import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.store.record import Status
 from engine.words.numbers import memory_text
 
-FORMAT = 2  # incremented when an older Ammeter could not read the new format; 2 added pictures
-FORMAT_WITHOUT_PICTURES = 1  # written for runs without pictures, so that an older Ammeter can read them
+FORMAT = 2  # the only one that is read
 MANIFEST = "ammeter.json"
 RECORD, EVENTS, SAMPLES = "record.json", "events.jsonl", "samples.f8"
 PARTS = (RECORD, EVENTS, SAMPLES)  # of each run; samples are float64, little-endian, column after column
@@ -96,7 +95,7 @@ class SheetEntry(Message):
 class Manifest(Message):
     """Everything in the archive."""
 
-    format: Literal[1, 2]
+    format: Literal[2]
     ammeter: _Version
     runs: Annotated[tuple[_Id, ...], Field(max_length=MOST_RUNS)]
     comparisons: Annotated[tuple[ComparisonEntry, ...], Field(max_length=MOST_RUNS)]
@@ -138,12 +137,12 @@ SHARED = tuple(name for name in RecordPart.model_fields if name not in ("columns
 """The fields that a record shares with a run of the store."""
 
 
-def member(run_id: str, part: str) -> str:
+def part_name(run_id: str, part: str) -> str:
     """Return the name of a run's part inside the archive."""
     return f"runs/{run_id}/{part}"
 
 
-def sheet_member(key: str) -> str:
+def sheet_name(key: str) -> str:
     """Return the name of a sheet of images inside the archive."""
     return f"pictures/{key}.jpg"
 
@@ -167,7 +166,7 @@ def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
     raise request_error(f"{path.name} {sentence}.", remedy, key="file", value=path) from None
 
 
-def fault(error: ValueError) -> str:
+def describe_fault(error: ValueError) -> str:
     """Return the fault of a value on one short line, with any quoted content made harmless."""
     text = str(error)
     if isinstance(error, ValidationError):
@@ -218,7 +217,7 @@ class Container:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Container]:
+def open_archive(path: Path) -> Iterator[Container]:
     """Open an archive and check its list of contents. Raises ProblemError."""
     try:
         file = open(path, "rb", opener=plain_file)  # noqa: SIM115 - closed below

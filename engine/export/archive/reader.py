@@ -1,4 +1,4 @@
-"""Reads an archive of runs, which are imported only after all of it was checked."""
+"""Reading an archive of runs. They are imported only after the whole archive was checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import keeps_code
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS, shortened
 from engine.export.archive import container as layout
-from engine.export.archive.container import ANOTHER, Container, fault, member, opened, refuse
+from engine.export.archive.container import (
+    ANOTHER,
+    Container,
+    describe_fault,
+    open_archive,
+    part_name,
+    refuse,
+)
 from engine.protocol.events import (
     SAMPLE_COLUMNS,
     Epoch,
@@ -47,13 +54,11 @@ def _manifest_of(data: bytes) -> layout.Manifest:
     """Return the list of contents, which names every run, comparison and part once. Raises ValueError."""
     manifest = layout.Manifest.model_validate_json(data)
     comparisons = {comparison.id for comparison in manifest.comparisons}
-    sheets = [layout.sheet_member(entry.key) for entry in manifest.pictures]
+    sheets = [layout.sheet_name(entry.key) for entry in manifest.pictures]
     _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
     _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
     _need(len(set(sheets)) == len(sheets), "a sheet of images is named twice")
-    is_older = manifest.format == layout.FORMAT_WITHOUT_PICTURES
-    _need(not (is_older and sheets), "it has images, which its format does not support")
-    expected = [*(member(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
+    expected = [*(part_name(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
     _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
     for comparison in manifest.comparisons:
         _check_words(comparison.title)
@@ -165,7 +170,7 @@ def import_archive(store: Store, path: Path) -> Imported:
 
 def read_archive(path: Path) -> tuple[WholeRun, ...]:
     """Return the checked runs of an archive. Raises ProblemError with one plain sentence."""
-    with opened(path) as container:
+    with open_archive(path) as container:
         manifest = _manifest(container)
         if set(container.sizes) != {layout.MANIFEST, *(file.name for file in manifest.files)}:
             missing = [file.name for file in manifest.files if file.name not in container.sizes]
@@ -182,12 +187,18 @@ def _manifest(container: Container) -> layout.Manifest:
     data = container.read(layout.MANIFEST)
     try:
         version = layout.FormatOnly.model_validate_json(data).format
-        if version <= layout.FORMAT:
+        if version == layout.FORMAT:
             return _manifest_of(data)
     except ValueError as error:
-        refuse(container.path, f"is not an archive of runs, or was changed ({fault(error)})", ANOTHER)
-    sentence = f"was written by a newer Ammeter (format {shortened(version)}, this one knows {layout.FORMAT})"
-    return refuse(container.path, sentence, "Nothing was imported. Import it with the newer Ammeter.")
+        refuse(
+            container.path, f"is not an archive of runs, or was changed ({describe_fault(error)})", ANOTHER
+        )
+    sentence = f"was written by {{}} Ammeter (format {shortened(version)}, this one reads {layout.FORMAT})"
+    if version < layout.FORMAT:
+        remedy = "Nothing was imported. Export the runs again with this version, where they are saved."
+        refuse(container.path, sentence.format("an older"), remedy)
+    remedy = "Nothing was imported. Import it with the newer Ammeter."
+    return refuse(container.path, sentence.format("a newer"), remedy)
 
 
 class _Archive:
@@ -207,15 +218,17 @@ class _Archive:
         return data
 
     def sheet(self, entry: layout.SheetEntry) -> ContactSheet:
-        name = layout.sheet_member(entry.key)
+        name = layout.sheet_name(entry.key)
         data = self._read(name)
         try:
             return _sheet_of(data, entry)
         except ValueError as error:
-            refuse(self._container.path, f"contains invalid images: in {name}, {fault(error)}", ANOTHER)
+            refuse(
+                self._container.path, f"contains invalid images: in {name}, {describe_fault(error)}", ANOTHER
+            )
 
     def run(self, run_id: str, sheets: Mapping[str, ContactSheet]) -> WholeRun:
-        parts = {part: self._read(member(run_id, part)) for part in layout.PARTS}
+        parts = {part: self._read(part_name(run_id, part)) for part in layout.PARTS}
         part = layout.RECORD
         try:
             record = _record_of(parts[layout.RECORD])
@@ -227,8 +240,10 @@ class _Archive:
             part = layout.SAMPLES
             columns = _columns_of(parts[layout.SAMPLES], record)
         except ValueError as error:
-            name = member(run_id, part)
-            refuse(self._container.path, f"contains an invalid run: in {name}, {fault(error)}", ANOTHER)
+            name = part_name(run_id, part)
+            refuse(
+                self._container.path, f"contains an invalid run: in {name}, {describe_fault(error)}", ANOTHER
+            )
         comparison = self._comparisons[record.comparison] if record.comparison else None
         pictures = sheets[record.pictures] if record.pictures else None
         # the store that it arrives in gives it a number

@@ -1,4 +1,4 @@
-"""Writes complete runs to an archive for import elsewhere. The same runs give the same bytes."""
+"""Writing complete runs to an archive for import elsewhere. The same runs give the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine import __version__
 from engine.experiment.problem import request_error
 from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, one_line
 from engine.export.archive import container as layout
-from engine.export.archive.container import member, sheet_member
+from engine.export.archive.container import part_name, sheet_name
 from engine.export.content import Content
 from engine.protocol.events import to_line
 from engine.store.saved.whole_runs import WholeRun
@@ -55,11 +55,11 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
             for part, data in _parts(run):
                 if len(data) > layout.MOST_BYTES[part]:
                     _too_much(f"{run.record.name} is too large for an archive")
-                files.append(_put(archive, member(run.record.id, part), data, compression))
+                files.append(_put(archive, part_name(run.record.id, part), data, compression))
             sheet = run.pictures
             if sheet is not None and sheet.key not in sheets:
                 sheets[sheet.key] = layout.SheetEntry(key=sheet.key, side=sheet.side, count=sheet.count)
-                sheet_files.append(_put(archive, sheet_member(sheet.key), sheet.jpeg, compression))
+                sheet_files.append(_put(archive, sheet_name(sheet.key), sheet.jpeg, compression))
             in_all = sum(file.bytes for file in (*files, *sheet_files))
             if in_all + layout.MOST_BYTES[layout.MANIFEST] > layout.MOST_BYTES_IN_ALL:
                 most = memory_text(layout.MOST_BYTES_IN_ALL / BYTES_PER_MIB)
@@ -67,7 +67,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
         if len(ids) > layout.MOST_RUNS:
             _too_much(f"{len(ids):,} runs are too many for one archive (limit {layout.MOST_RUNS:,})")
         manifest = layout.Manifest(
-            format=layout.FORMAT if sheets else layout.FORMAT_WITHOUT_PICTURES,
+            format=layout.FORMAT,
             ammeter=__version__,
             runs=tuple(ids),
             comparisons=tuple(comparisons.values()),
@@ -79,8 +79,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
 
 
 def _json(part: layout.Manifest | layout.RecordPart) -> bytes:
-    # an older Ammeter refuses a key that it does not know, even an empty one
-    return part.model_dump_json(indent=1, exclude=None if part.pictures else {"pictures"}).encode()
+    return part.model_dump_json(indent=1).encode()
 
 
 def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:

@@ -15,14 +15,14 @@ from engine.store.saved.study import Study
 from engine.words.names import dataset_words
 from engine.words.numbers import NONE, counted, memory_text
 
-_TRIALS = ("Batch", "Outcome", "Peak, MiB", "Seconds")
+_TRIALS = ("Batch", "Result", "Peak, MiB", "Seconds")
 
 
 def document(study: Study[Limit]) -> Document:
     limit, first = study.answer, study.experiments[0]
     return document_of(
         study,
-        "limit",
+        "batch-size search",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
         [_result(limit), *trial_sections(limit)] if limit.is_known else [],

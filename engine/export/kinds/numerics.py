@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from engine.drawing.chart_parts import LegendEntry
-from engine.drawing.curve_chart import Frame, axes
+from engine.drawing.curve_chart import Frame, draw_axes
 from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
 from engine.experiment.value import BYTES_PER_MIB
@@ -28,7 +28,14 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
     module_title,
 )
-from engine.protocol.numerics.numerics import Fp32Modules, Ladder, Losses, Numerics, NumericsResults, Part
+from engine.protocol.numerics.numerics import (
+    DivergenceTest,
+    Fp32Modules,
+    Losses,
+    Numerics,
+    NumericsResults,
+    Part,
+)
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.store.saved.study import Study
 from engine.words.names import listed
@@ -72,8 +79,8 @@ def sections(results: NumericsResults) -> tuple[Section, ...]:
         (results.map, _map),
         (results.range, _ranges),
         (results.range if results.range is not None and results.range.casts else None, _scaling),
-        (results.ladder, _ladder),
-        (results.islands, _islands),
+        (results.ladder, _divergence),
+        (results.islands, _fp32_modules),
         (results.advice, partial(_advice, results=results)),
     )
     return tuple(make(part) for part, make in makers if part is not None)
@@ -135,12 +142,12 @@ _RANGE = ("Module", "Quantity", "Least", "Most", *(form.label for form in SMALL_
 
 def _ranges(ranges: Ranges) -> Section:
     def lost(row: ModuleRange) -> list[float]:
-        return [-sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
+        return [-sum(lost_fractions(ranges, row, form)) for form in SMALL_FORMATS]
 
     rows = []
     for row in sorted(ranges.rows, key=lost):
         ends = (_power(row.exponents.smallest), _power(row.exponents.largest))
-        losses = (_loss(lost_shares(ranges, row, form)) for form in SMALL_FORMATS)
+        losses = (_loss(lost_fractions(ranges, row, form)) for form in SMALL_FORMATS)
         rows.append((module_title(row.module), row.quantity, *ends, *losses))
     scale = f" Gradients are at the loss scale {ranges.scale:,.0f}." if ranges.scale != 1 else ""
     sentence = f"Values that would become 0 or overflow in each format, in step {ranges.step + 1:,}.{scale}"
@@ -176,7 +183,7 @@ def _scaling(ranges: Ranges) -> Section:
     return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
 
 
-def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
+def lost_fractions(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
     """Return the fractions of a row that underflow and overflow in a format, gradients at the loss scale."""
     shift = ranges.scale_exponent if row.quantity == "gradient" else 0
     return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
@@ -196,38 +203,48 @@ def percent(share: float) -> str:
     return "under 0.1%" if 0 < share < 5e-4 else f"{100 * share:.1f}%"
 
 
-_LADDER = ("Precision", "Diverges at step", "First module", "Skipped", "Last loss")
+_DIVERGENCE = ("Precision", "Diverges at step", "First module", "Skipped", "Last loss")
 
 
-def _ladder(ladder: Ladder) -> Section:
+def _divergence(divergence: DivergenceTest) -> Section:
     rows = tuple(
         (
-            rung.label,
-            NONE if rung.parts_at is None else f"{rung.parts_at:,}",
-            NONE if rung.first_module is None else module_title(rung.first_module),
-            f"{rung.skipped:,}",
-            number(rung.losses[-1] if rung.losses else None),
+            run.label,
+            NONE if run.diverges_at is None else f"{run.diverges_at:,}",
+            NONE if run.first_module is None else module_title(run.first_module),
+            f"{run.skipped:,}",
+            number(run.losses[-1] if run.losses else None),
         )
-        for rung in ladder.rungs
+        for run in divergence.runs
     )
-    sentences = tuple(text for text in (ladder.sentence, *(rung.sentence for rung in ladder.rungs)) if text)
+    sentences = tuple(
+        text for text in (divergence.sentence, *(run.sentence for run in divergence.runs)) if text
+    )
     right = ("Diverges at step", "Skipped", "Last loss")
-    return Section(_TITLES["ladder"], sentences, _LADDER, rows, right, ladder.notes, _ladder_pictures(ladder))
+    return Section(
+        _TITLES["ladder"],
+        sentences,
+        _DIVERGENCE,
+        rows,
+        right,
+        divergence.notes,
+        _divergence_pictures(divergence),
+    )
 
 
-def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
+def _divergence_pictures(divergence: DivergenceTest) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
-        return ladder_chart(ladder, width) or Drawing(width, 0, ())
+        return divergence_chart(divergence, width) or Drawing(width, 0, ())
 
-    looks = zip(_rung_looks(ladder), ladder.rungs, strict=True)
-    legend = tuple(LegendEntry(look.sample, 24, rung.label) for look, rung in looks)
-    return () if ladder_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
-
-
-_ISLANDS = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
+    looks = zip(_run_looks(divergence), divergence.runs, strict=True)
+    legend = tuple(LegendEntry(look.sample, 24, run.label) for look, run in looks)
+    return () if divergence_chart(divergence, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
-def _islands(islands: Fp32Modules) -> Section:
+_FP32_MODULES = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
+
+
+def _fp32_modules(modules: Fp32Modules) -> Section:
     rows = tuple(
         (
             ", ".join(map(module_title, trial.modules)) or "none",
@@ -235,15 +252,15 @@ def _islands(islands: Fp32Modules) -> Section:
             number(trial.final_loss),
             f"{trial.skipped:,}",
         )
-        for trial in islands.trials
+        for trial in modules.trials
     )
     costs = []
-    if islands.speed_ratio is not None:
-        costs.append(f"With them, a step is {pace_text(islands.speed_ratio)} as without.")
-    if islands.memory_added_mib is not None:
-        costs.append(f"They need {memory_text(islands.memory_added_mib)} more memory.")
-    sentences = tuple(text for text in (islands.sentence, *costs) if text)
-    return Section(_TITLES["islands"], sentences, _ISLANDS, rows, ("Loss", "Skipped"))
+    if modules.speed_ratio is not None:
+        costs.append(f"With them, a step is {pace_text(modules.speed_ratio)} as without.")
+    if modules.memory_added_mib is not None:
+        costs.append(f"They need {memory_text(modules.memory_added_mib)} more memory.")
+    sentences = tuple(text for text in (modules.sentence, *costs) if text)
+    return Section(_TITLES["islands"], sentences, _FP32_MODULES, rows, ("Loss", "Skipped"))
 
 
 def _advice(advices: Advices, results: NumericsResults) -> Section:
@@ -256,26 +273,26 @@ def _advice(advices: Advices, results: NumericsResults) -> Section:
 
 def _tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterator[Row]]]]:
     """Yield the rows of each known part with the end of its file name."""
-    whole, ranges, ladder = results.map, results.range, results.ladder
-    islands, advices = results.islands, results.advice
+    whole, ranges, divergence = results.map, results.range, results.ladder
+    modules, advices = results.islands, results.advice
     if whole is not None:
         yield "map", partial(_map_rows, whole)
     if ranges is not None:
         yield "range", partial(_range_rows, ranges)
         if ranges.casts:
             yield "scaling", partial(_scaling_rows, ranges)
-    if ladder is not None:
-        yield "ladder", partial(_ladder_rows, ladder)
+    if divergence is not None:
+        yield "ladder", partial(_divergence_rows, divergence)
         yield (
             "modules",
             lambda: (
-                {"rung": rung.label, "precision": rung.precision.value, **error.model_dump()}
-                for rung in ladder.rungs
-                for error in rung.errors
+                {"rung": run.label, "precision": run.precision.value, **error.model_dump()}
+                for run in divergence.runs
+                for error in run.errors
             ),
         )
-    if islands is not None:
-        yield "islands", lambda: (trial.model_dump() for trial in islands.trials)
+    if modules is not None:
+        yield "islands", lambda: (trial.model_dump() for trial in modules.trials)
     if advices is not None:
         yield (
             "advice",
@@ -303,7 +320,7 @@ def _range_rows(ranges: Ranges) -> Iterator[Row]:
         lost: dict[str, float] = {}
         for form in SMALL_FORMATS:
             ends = (f"{form.name}_underflow", f"{form.name}_overflow")
-            lost |= zip(ends, lost_shares(ranges, row, form), strict=True)
+            lost |= zip(ends, lost_fractions(ranges, row, form), strict=True)
         held = {name: getattr(row.exponents, name) for name in names}
         yield {**row.model_dump(exclude={"exponents"}), **held, **lost}
 
@@ -319,12 +336,13 @@ def _scaling_rows(ranges: Ranges) -> Iterator[Row]:
         }
 
 
-def _ladder_rows(ladder: Ladder) -> Iterator[Row]:
-    repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(ladder.repeats, 1)]
-    for label, losses in (*repeats, *((rung.label, rung.losses) for rung in ladder.rungs)):
+def _divergence_rows(divergence: DivergenceTest) -> Iterator[Row]:
+    repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(divergence.repeats, 1)]
+    for label, losses in (*repeats, *((run.label, run.losses) for run in divergence.runs)):
         for place, loss in enumerate(losses):
             low, high = (
-                edge[place] if place < len(edge) else None for edge in (ladder.band_low, ladder.band_high)
+                edge[place] if place < len(edge) else None
+                for edge in (divergence.band_low, divergence.band_high)
             )
             yield {"rung": label, "step": place + 1, "loss": loss, "band_low": low, "band_high": high}
 
@@ -346,42 +364,46 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
     return charts
 
 
-def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
+def divergence_chart(divergence: DivergenceTest, width: float) -> Drawing | None:
     """Return the losses of each precision over the band of FP32, or None without a finite loss."""
-    lines = [rung.losses for rung in ladder.rungs]
-    values = [loss for losses in (*lines, ladder.band_low, ladder.band_high) for loss in losses]
+    lines = [run.losses for run in divergence.runs]
+    values = [loss for losses in (*lines, divergence.band_low, divergence.band_high) for loss in losses]
     finite = [value for value in values if math.isfinite(value)]
-    if not finite or ladder.steps < 2:
+    if not finite or divergence.steps < 2:
         return None
-    frame = _loss_frame(ladder, finite, width)
-    shapes = axes(frame, "step")
-    band = [*_points(ladder.band_high, frame), *reversed(_points(ladder.band_low, frame))]
+    frame = _loss_frame(divergence, finite, width)
+    shapes = draw_axes(frame, "step")
+    band = [*_points(divergence.band_high, frame), *reversed(_points(divergence.band_low, frame))]
     if len(band) > 3:
         shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
-    for rung, look in zip(ladder.rungs, _rung_looks(ladder), strict=True):
-        points = _points(rung.losses, frame)
+    for run, look in zip(divergence.runs, _run_looks(divergence), strict=True):
+        points = _points(run.losses, frame)
         if len(points) > 1:
             shapes.append(Stroke(tuple(points), look.ink, 1.5, look.dash))
         if points:
             shapes += look.mark(*points[-1], 8)
-    description = f"Losses of {len(ladder.rungs):,} precisions over {ladder.steps:,} steps, with FP32's band."
+    description = (
+        f"Losses of {len(divergence.runs):,} precisions over {divergence.steps:,} steps, with FP32's band."
+    )
     return Drawing(width, _HEIGHT + _BOTTOM, tuple(shapes), description)
 
 
-def _rung_looks(ladder: Ladder) -> tuple[SideLook, ...]:
-    precisions = [rung.precision for rung in ladder.rungs]
+def _run_looks(divergence: DivergenceTest) -> tuple[SideLook, ...]:
+    precisions = [run.precision for run in divergence.runs]
     return tuple(map(precision_look, precisions, mark_fills(precisions)))
 
 
-def _loss_frame(ladder: Ladder, finite: Sequence[float], width: float) -> Frame:
+def _loss_frame(divergence: DivergenceTest, finite: Sequence[float], width: float) -> Frame:
     # the band and what is near it stays readable beside a loss that explodes
-    known = [value for value in (*ladder.band_low, *ladder.band_high) if math.isfinite(value)] or finite
+    known = [
+        value for value in (*divergence.band_low, *divergence.band_high) if math.isfinite(value)
+    ] or finite
     low, high = min(known), max(known)
     room = 0.5 * (high - low) or 0.5 * abs(high) or 0.5
     low, high = max(min(finite), low - room), min(max(finite), high + room)
     high = high if high > low else low + 1
     left = 12 + max(text_width(tick.text, 11) for tick in linear_ticks(low, high, 5))
-    return Frame(left, width - _SIDE, _SIDE, _HEIGHT, 0, ladder.steps, low, high)
+    return Frame(left, width - _SIDE, _SIDE, _HEIGHT, 0, divergence.steps, low, high)
 
 
 def _points(losses: Losses, frame: Frame) -> list[Point]:

@@ -163,8 +163,8 @@ def _parts(measured: _Named) -> Iterator[Cells]:
     bars = [profile.bar for _, profile in measured]
     for part in StepPart:
         if any(bar.ms(part) for bar in bars):
-            figures = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
-            yield part_title(part, measured[0][1]), *(text for pair in figures for text in pair)
+            numbers = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
+            yield part_title(part, measured[0][1]), *(text for pair in numbers for text in pair)
     yield "Whole step", *(text for bar in bars for text in (number(bar.total_ms), ""))
     if any(profile.validation is not None for _, profile in measured):
         batches = (profile.validation for _, profile in measured)
@@ -219,14 +219,14 @@ def _energy(measured: _Named) -> Section | None:
         energy = profile.energy
         if energy is not None:
             net = energy.net_joules
-            figures = (
+            numbers = (
                 energy.per_step(),
                 energy.per_thousand_samples(),
                 energy.mean_watts,
                 energy.idle_watts,
                 None if net is None else net / energy.steps,
             )
-            rows.append((name, *map(number, figures)))
+            rows.append((name, *map(number, numbers)))
             sources.append(ENERGY_COUNTERS[energy.source])
     if not rows:
         return None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Figure
+from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment
 from engine.experiment.sweep import Grid
@@ -32,7 +32,7 @@ def document(record: SweepRecord) -> Document:
         record.name,
         _experiments(grid),
         [Section("Result", answers(results)), *_picture_sections(results), cells_section(results)],
-        size=counted(grid.size, "cell"),
+        size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
         tables={"": lambda: (_row(results, cell) for cell in results.cells)},
         values=lambda: _values(record, results),
@@ -46,15 +46,17 @@ def cells_section(results: Results) -> Section:
     columns = columns_of(results)
     rows = tuple(tuple(column.text(cell) for column in columns) for cell in results.cells)
     right = tuple(column.heading for column in columns if column.is_number)
-    return Section("Cells", (), tuple(column.heading for column in columns), rows, right, notes_of(results))
+    return Section(
+        "Combinations", (), tuple(column.heading for column in columns), rows, right, notes_of(results)
+    )
 
 
 def _picture_sections(results: Results) -> Iterator[Section]:
     if not results.figures:
         return
-    figures = shown_figures(results)
-    by_name = {figure.name: figure for figure in figures}
-    speed = by_name.get(SPEED.name, figures[0])
+    metrics = shown_figures(results)
+    by_name = {metric.name: metric for metric in metrics}
+    speed = by_name.get(SPEED.name, metrics[0])
     memory, shade = by_name.get(PEAK_MEMORY.name), by_name.get(ACCURACY.name)
     at = usual_places(results, speed)
 
@@ -77,17 +79,17 @@ def _picture_sections(results: Results) -> Iterator[Section]:
 
 
 def _scaling_pictures(
-    results: Results, figures: Mapping[str, Figure], at: Sequence[int]
+    results: Results, metrics: Mapping[str, Metric], at: Sequence[int]
 ) -> Iterator[Picture]:
     grid = results.grid
     is_gain = grid.axes[grid.compared].key != DEVICES
     shown = (WEAK, STRONG, *((RATIO_FIGURE,) if is_gain else ()), EXCHANGE)
-    for figure in (figure for figure in shown if figure.name in figures):
+    for metric in (metric for metric in shown if metric.name in metrics):
 
-        def draw(width: float, figure: Figure = figure) -> Drawing:
-            return lines(results, *usual_lines(grid), figure, at, (width, 380.0)).drawing
+        def draw(width: float, metric: Metric = metric) -> Drawing:
+            return lines(results, *usual_lines(grid), metric, at, (width, 380.0)).drawing
 
-        yield Picture(figure.name.replace("_", "-"), draw)
+        yield Picture(metric.name.replace("_", "-"), draw)
 
 
 def _experiments(grid: Grid) -> list[Experiment]:
@@ -110,7 +112,7 @@ def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
         "base": json_value(record.grid.base),
         "axes": [{"key": axis.key, "values": list(axis.values)} for axis in record.grid.axes],
         "figures": [
-            {"name": figure.name, "title": figure.title, "unit": figure.unit} for figure in results.figures
+            {"name": metric.name, "title": metric.title, "unit": metric.unit} for metric in results.figures
         ],
         "cells": [json_value(as_json(results, cell)) for cell in results.cells],
     }
@@ -144,9 +146,9 @@ def _settings(results: Results, entry: CellResult) -> Iterator[tuple[str, Any]]:
 def _row(results: Results, entry: CellResult) -> Row:
     row = {"cell": entry.index, "name": entry.name, **dict(_settings(results, entry))}
     row |= {"state": entry.status, "why": entry.why}
-    for figure in results.figures:
-        low, high = entry.intervals.get(figure.name, (None, None))
-        row |= {figure.name: entry.value(figure), f"{figure.name}_low": low, f"{figure.name}_high": high}
+    for metric in results.figures:
+        low, high = entry.intervals.get(metric.name, (None, None))
+        row |= {metric.name: entry.value(metric), f"{metric.name}_low": low, f"{metric.name}_high": high}
     low, high = entry.ratio_interval or (None, None)
     row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
     row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}

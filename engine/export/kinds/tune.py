@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.experiment.problem import request_error
 from engine.export.document import Cells, Document, Picture, Row, Section, document_of
-from engine.export.script.page import built_in_data, script_of
+from engine.export.script.page import built_in_data, script_source
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
 from engine.store.saved.study import Study
@@ -65,7 +65,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
     """Write a program that trains with the winner's settings. Raises ProblemError without a winner."""
     tuning = study.answer
     if tuning.winner is None:
-        message = "This tuning has no winner yet."
+        message = "This tuning has no fastest settings yet."
         raise request_error(message, "Resume the tuning.", key="to", value=path.name)
     unknown = ("started", "ended", "environment", "summary", "problem", "comparison", "label", "total_steps")
     nothing: dict[str, Any] = {"detail": "", **dict.fromkeys(unknown)}
@@ -79,7 +79,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
         **nothing,
     )
     per_epoch = next((trial.steps_per_epoch for trial in tuning.trials if trial.steps_per_epoch), None)
-    path.write_text(script_of(run, per_epoch), encoding="utf-8", newline="\n")
+    path.write_text(script_source(run, per_epoch), encoding="utf-8", newline="\n")
     data = built_in_data(run)
     if data is not None:
         path.with_suffix(".npz").write_bytes(data)

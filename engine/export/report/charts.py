@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.compare.figures import PEAK_MEMORY, SPEED, FigureRow
+from engine.compare.metrics import PEAK_MEMORY, SPEED, MetricRow
 from engine.compare.sides import Side
 from engine.curves import Columns
 from engine.drawing.bar_chart import Bar, bar_chart
@@ -19,8 +19,8 @@ from engine.drawing.curve_chart import (
     Points,
     bounds,
     curve_chart,
-    furthest,
     label_room,
+    last_x,
     smoothed,
 )
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
@@ -28,7 +28,7 @@ from engine.drawing.shapes import Drawing
 from engine.export.content import Content
 from engine.export.document import Document, Picture, Section
 from engine.export.report.report import report_of
-from engine.export.writers.picture import facts_of, sheet, write_drawing
+from engine.export.writers.picture import metadata_of, sheet, write_drawing
 from engine.store.record import RunRecord
 from resources.looks import LIGHT, Palette
 
@@ -97,7 +97,7 @@ class Charts:
         self.looks: dict[str, SideLook] = side_looks(self.sides)
         self.loss: tuple[Curve, ...] = loss_curves(content)
         self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
-        self._rows = {row.figure.name: row for row in content.comparison.figures}
+        self._rows = {row.metric.name: row for row in content.comparison.metrics}
         starts = (content.started(run.id) for run in content.runs)
         self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
 
@@ -134,30 +134,30 @@ class Charts:
         description = f"{quantity} against {against}: {titles}."
         size = (width, min(_HEIGHT, 0.62 * width + 30))
         room = max(label_room(self.loss), label_room(self.accuracy))
-        x_end = furthest((*self.loss, *self.accuracy), by)
+        x_end = last_x((*self.loss, *self.accuracy), by)
         return curve_chart(self._curves(name), self.looks, by, size, room, x_end, description)
 
     def _curves(self, name: ChartName) -> tuple[Curve, ...]:
         return self.loss if name == "loss" else self.accuracy
 
-    def _bars(self, name: ChartName, figure_name: str) -> Chart | None:
-        row = self._rows[figure_name]
+    def _bars(self, name: ChartName, metric_name: str) -> Chart | None:
+        row = self._rows[metric_name]
         if all(cell.value is None for cell in row.cells):
             return None
-        figure, bars = row.figure, []
-        missing = "no speed" if name == "throughput" else "not measured"
+        metric, bars = row.metric, []
+        missing = "no throughput" if name == "throughput" else "not measured"
         for report, cell in zip(self._reports, row.cells, strict=True):
-            side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
+            side, is_disturbed = report.side, report.is_disturbed and metric.is_of_time
             note = ", ".join(filter(None, (side.note, "unreliable" if is_disturbed else "")))
-            text = missing if cell.value is None else figure.text(cell.value)
+            text = missing if cell.value is None else metric.text(cell.value)
             bars.append(Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval))
         values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
-        description = f"{figure.title} in {figure.unit}: {values}."
-        unit = f"{figure.unit}{_certainty(row)}"
-        return Chart(name, figure.title, unit, lambda width: bar_chart(tuple(bars), width, description))
+        description = f"{metric.title} in {metric.unit}: {values}."
+        unit = f"{metric.unit}{_certainty(row)}"
+        return Chart(name, metric.title, unit, lambda width: bar_chart(tuple(bars), width, description))
 
 
-def _certainty(row: FigureRow) -> str:
+def _certainty(row: MetricRow) -> str:
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if kinds == {"repeats"}:
         return ", 95% interval over repeats"
@@ -180,7 +180,7 @@ def write_picture(
 ) -> None:
     """Write the charts as PNG or SVG, with settings and environment in the metadata."""
     report = report_of(content)
-    write_drawing(picture(content, report, charts, by), path, palette, facts_of(report))
+    write_drawing(picture(content, report, charts, by), path, palette, metadata_of(report))
 
 
 def picture(

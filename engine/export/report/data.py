@@ -44,19 +44,19 @@ def write_json(content: Content, path: Path) -> None:
 def _head(content: Content) -> dict[str, Any]:
     comparison = content.comparison
     titles = [side.title for side in comparison.sides]
-    figures = []
-    for row in comparison.figures:
+    metrics = []
+    for row in comparison.metrics:
         cells = zip(titles, row.cells, strict=True)
         sides = {title: json_value(asdict(cell)) for title, cell in cells}
-        figure = row.figure
-        figures.append({"name": figure.name, "title": figure.title, "unit": figure.unit, "sides": sides})
+        metric = row.metric
+        metrics.append({"name": metric.name, "title": metric.title, "unit": metric.unit, "sides": sides})
     return {
         "ammeter": content.version,
         "created": content.created.isoformat(),
         "baseline": comparison.baseline.title,
-        "clean": comparison.clean,
+        "clean": comparison.has_no_doubts,
         "sides": [_side(report) for report in comparison.reports],
-        "figures": figures,
+        "figures": metrics,
         "differing_settings": {
             row.key: dict(zip(titles, map(json_value, row.values), strict=True))
             for row in comparison.settings
@@ -121,7 +121,7 @@ def _column(values: NDArray[Any]) -> list[Any]:
 
 def _summary(content: Content) -> Iterator[Row]:
     for place, side in enumerate(content.comparison.sides):
-        for row in content.comparison.figures:
+        for row in content.comparison.metrics:
             known = row.cells[place]
             low, high = known.interval or (None, None)
             ratio_low, ratio_high = known.ratio_interval or (None, None)
@@ -129,8 +129,8 @@ def _summary(content: Content) -> Iterator[Row]:
                 "side": side.title,
                 "is_baseline": side is content.comparison.baseline,
                 "runs": len(side.runs),
-                "figure": row.figure.name,
-                "unit": row.figure.unit,
+                "figure": row.metric.name,
+                "unit": row.metric.unit,
                 "value": known.value,
                 "low": low,
                 "high": high,

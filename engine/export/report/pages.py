@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import Blocks
-from engine.drawing.curve_chart import furthest
+from engine.drawing.curve_chart import last_x
 from engine.drawing.looks import BYS, By, ChartName
 from engine.drawing.pdf import draw
 from engine.drawing.shapes import Drawing
@@ -30,7 +30,7 @@ from engine.export.report.charts import BARS, Charts
 from engine.export.report.report import report_of
 from engine.export.writers import page as web_page
 from engine.export.writers import pdf as pdf_pages
-from engine.export.writers.page import SIZES, hidden, picture, variable
+from engine.export.writers.page import SIZES, css_color, decorative, picture
 from engine.race.card import Card, page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
 from resources.looks import LIGHT
@@ -56,7 +56,7 @@ def page(content: Content) -> str:
     if source is not None:
         scene = source.scene
         for size, sizes in _RACE_SIZES.items():
-            race.append((size, Markup(card_svg(page_card(scene, sizes), variable, f"race-{size}"))))
+            race.append((size, Markup(card_svg(page_card(scene, sizes), css_color, f"race-{size}"))))
         section = Section(scene.title, (scene.sentence,), template="race.html")
         report = replace(report, sections=(section, *report.sections))
     marks = {side.title: Drawing(12, 12, charts.looks[side.id].mark(6, 6, 9)) for side in comparison.sides}
@@ -69,7 +69,7 @@ def page(content: Content) -> str:
         sides=comparison.sides,
         baseline=comparison.baseline.id,
         lead=report.answers[0].side.id if len(comparison.sides) > 1 else None,
-        marks={title: hidden(mark, "mark") + Markup(" ") for title, mark in marks.items()},
+        marks={title: decorative(mark, "mark") + Markup(" ") for title, mark in marks.items()},
     )
 
 
@@ -113,7 +113,7 @@ def _read_out(charts: Charts) -> dict[str, Any]:
                 "samples_a_step": curve.run.experiment.step_samples,
                 "digits": digits,
             }
-    return {"ends": {by: furthest((*charts.loss, *charts.accuracy), by) for by in BYS}, "charts": read}
+    return {"ends": {by: last_x((*charts.loss, *charts.accuracy), by) for by in BYS}, "charts": read}
 
 
 def _json(value: Mapping[str, Any]) -> Markup:

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from engine.compare.comparison import Comparison, SettingRow, SideReport
 from engine.compare.devices import BY_DEVICE, HEADINGS, device_rows
 from engine.compare.evidence import Doubt
-from engine.compare.figures import Cell, Figure, energy_of
+from engine.compare.metrics import Cell, Metric, energy_of
 from engine.compare.sides import Side, all_runs
-from engine.compare.verdict import is_open
+from engine.compare.verdict import is_inconclusive
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
-from engine.export.document import Answer, Document, FigureText, Section
+from engine.export.document import Answer, Document, MetricText, Section
 from engine.export.kinds.profile import BAR, bars_picture
 from engine.export.kinds.profile import answers as answers_of_profile
-from engine.export.report.published import published_section
 from engine.store.record import RunRecord
 from engine.words.names import batch_words, dataset_words
 from engine.words.numbers import NONE, memory_text, times
@@ -33,7 +32,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     comparison = content.comparison
     sides, baseline = comparison.sides, comparison.baseline
     reports = comparison.ranked or comparison.reports
-    reports = tuple(sorted(reports, key=lambda report: not report.side.holds(content.leading)))
+    reports = tuple(sorted(reports, key=lambda report: not report.side.contains(content.leading)))
     answers = [_answer(report) for report in reports]
     leading, omitted = answers[0].side, len(answers[_MOST_SIDES:])
     are = "configuration is" if omitted == 1 else "configurations are"
@@ -88,46 +87,44 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
 def _results(content: Content) -> Iterator[Section]:
     comparison = content.comparison
     titles = tuple(side.title for side in comparison.sides)
-    rows: tuple[tuple[str | FigureText, ...], ...] = tuple(
+    rows: tuple[tuple[str | MetricText, ...], ...] = tuple(
         (
-            f"{row.figure.title}, {row.figure.unit}" if row.figure.unit else row.figure.title,
+            f"{row.metric.title}, {row.metric.unit}" if row.metric.unit else row.metric.title,
             *(
-                figure_text(row.figure, cell, report)
+                metric_text(row.metric, cell, report)
                 for cell, report in zip(row.cells, comparison.reports, strict=True)
             ),
         )
-        for row in comparison.figures
+        for row in comparison.metrics
         if any(cell.value is not None for cell in row.cells)
     )
     if rows:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
-        yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="figures.html")
-    if content.published:
-        yield published_section(content.published)
+        yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="metrics.html")
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
 
 
-def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
+def metric_text(metric: Metric, cell: Cell, report: SideReport) -> MetricText:
     """Return a metric as text, with its ratio or else its difference ("same" within the variation of runs).
 
     The ratio is marked if it is not meaningful according to the side's `report`.
     """
-    value = figure.text(cell.value)
+    value = metric.text(cell.value)
     if report.is_baseline or cell.value is None:
-        return FigureText(value)
+        return MetricText(value)
     if cell.ratio is not None:
-        if caution := report.caution(figure):
-            return FigureText(value, f"{times(cell.ratio)}×", caution, is_sound=False)
+        if caution := report.caution(metric):
+            return MetricText(value, f"{times(cell.ratio)}×", caution, is_sound=False)
         low, high = (times(edge) for edge in cell.ratio_interval or (cell.ratio, cell.ratio))
         interval = "" if low == high else f"{low} to {high}"
-        return FigureText(value, f"{times(cell.ratio)}×", interval, is_open=is_open(cell))
-    if figure.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
-        return FigureText(value)
+        return MetricText(value, f"{times(cell.ratio)}×", interval, is_inconclusive=is_inconclusive(cell))
+    if metric.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
+        return MetricText(value)
     if cell.within_spread:
-        return FigureText(value, "same", "within variation")
-    difference = figure.difference_text(cell.value, cell.difference)
-    return FigureText(value, difference, "variation unknown" if cell.within_spread is None else "")
+        return MetricText(value, "same", "within variation")
+    difference = metric.difference_text(cell.value, cell.difference)
+    return MetricText(value, difference, "variation unknown" if cell.within_spread is None else "")
 
 
 @dataclass(frozen=True)
@@ -241,7 +238,7 @@ def _answer(report: SideReport) -> Answer:
         notes.append(sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.")
     # what else is known of a single run that has no speed
     summary = run.summary
-    if verdict.outcome == "alone" and verdict.speedup is None and summary is not None and summary.steps:
+    if verdict.kind == "alone" and verdict.speedup is None and summary is not None and summary.steps:
         loss = summary.final_train_loss
         is_known = loss is not None and math.isfinite(loss)
         reached = f" to a mean loss of {loss:.3f} in the last epoch" if is_known else ""
@@ -279,8 +276,8 @@ def _method(content: Content) -> Iterator[str]:
     blocks = _range([measure.block_steps for measure in measures])
     steps = "step of each run is" if warmups == "1" else f"{warmups} steps of each run are"
     yield (
-        f"Speed is the median over blocks of {blocks} steps. The first {steps} warm-up, which trains but is"
-        " not counted. Compiling and capturing prolong it."
+        f"Throughput is the median over blocks of {blocks} steps. The first {steps} warm-up, which trains but"
+        " is not counted. Compiling and capturing prolong it."
     )
     yield "Memory is the peak of training without warm-up. Ratios compare only peaks of the same kind."
     if any(energy_of(run) is not None for run in content.runs):
@@ -297,8 +294,9 @@ def _method(content: Content) -> Iterator[str]:
     else:
         yield (
             "Repeats run in separate processes. Intervals of ratios (95%) use Student's t on the logarithm of"
-            " each repeat's value. Speeds, times and memory are geometric means over the repeats, accuracy"
-            " and loss arithmetic means. If repeats were trained in pairs, drift of the machine cancels out."
+            " each repeat's value. Throughput, times and memory are geometric means over the repeats,"
+            " accuracy and loss arithmetic means. If repeats were trained in pairs, drift of the machine"
+            " cancels out."
         )
     yield (
         "Loss curves are smoothed. At each step a straight line is fitted to the 15 steps around it, or to"

@@ -102,19 +102,19 @@ class DataFacts:
         """The samples of an epoch, or None if they depend on the user's data or model file."""
         if self.own is not None:
             size = self.experiment.batch_size * self.experiment.devices
-            return None if self.own.has("dataset") else math.ceil(self.experiment.samples / size) * size
+            return None if self.own.defines("dataset") else math.ceil(self.experiment.samples / size) * size
         return None if self.known.reader in _READ else self.known.train_samples or self.experiment.samples
 
     @property
     def is_synthetic(self) -> bool:
         """True if an epoch cycles through a few synthetic batches, which each device generates itself."""
-        return self.form == "turns" or (self.own is not None and not self.own.has("dataset"))
+        return self.form == "turns" or (self.own is not None and not self.own.defines("dataset"))
 
     @property
     def validates(self) -> bool:
         has_some = self.known.validation_samples > 0 or self.known.reader in _READ
         if self.own is not None:
-            has_some = self.own.has("dataset") and self.own.has("validation_dataset")
+            has_some = self.own.defines("dataset") and self.own.defines("validation_dataset")
         return has_some and self.experiment.validation.every > 0
 
     @property
@@ -239,7 +239,7 @@ def loading_lines(data: DataFacts) -> tuple[str, ...]:
             return ("train = load_data()",)
         case "text":
             return (f"{both} = load_data()",)
-        case "own" if data.own is not None and not data.own.has("dataset"):
+        case "own" if data.own is not None and not data.own.defines("dataset"):
             return ("train = load_data()",)
         case "own":
             train, validation = "load_data(dataset)", "load_data(validation_dataset)"

@@ -117,7 +117,7 @@ class OwnFacts:
     code: Code
     model: str
 
-    def has(self, name: str) -> bool:
+    def defines(self, name: str) -> bool:
         """Return True if the file defines that function."""
         return name in self.code.defines
 
@@ -136,7 +136,7 @@ class OwnFacts:
     @property
     def renaming(self) -> str:
         """The statement that renames functions of the file for the script, or ""."""
-        names = {name: called for name, called in _NAMES.items() if self.has(name)}
+        names = {name: called for name, called in _NAMES.items() if self.defines(name)}
         if self.model == MODEL:
             names = {MODEL: "make_model", **names}
         return f"{', '.join(names.values())} = {', '.join(names)}" if names else ""
@@ -190,7 +190,7 @@ def own_facts(experiment: Experiment) -> OwnFacts | None:
     return None if code is None or model.file is None else OwnFacts(code, model.class_name or MODEL)
 
 
-def in_place(own: OwnFacts, body: str) -> str:
+def fill_markers(own: OwnFacts, body: str) -> str:
     """Return the body of a script with the user's code at its markers."""
     before, after = _renamed(body, own.code.defines).split(_FILE)
     modules = "".join(f"    {literal(name)}: {source},\n" for name, source in own.companions.items())

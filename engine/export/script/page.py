@@ -24,8 +24,8 @@ from engine.experiment.problem import request_error
 from engine.export.content import Content
 from engine.export.script.data import DOWNLOADED, data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
-from engine.export.script.own import imports_of, in_place, literal, merged_imports, sentence_of
-from engine.export.script.training import TrainingFacts, parts_in_force
+from engine.export.script.own import fill_markers, imports_of, literal, merged_imports, sentence_of
+from engine.export.script.training import TrainingFacts, applied_parts
 from engine.store.record import RunRecord
 from engine.words.names import listed
 
@@ -33,7 +33,7 @@ _WIDTH = 100
 _LIBRARIES = ("torch", "torchao", "torchvision", "transformers", "timm", "pyarrow", "safetensors", "numpy")
 
 
-def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
+def docstring_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
     """Return the docstring, a paragraph of sentences. `left_out` names the omitted parts."""
     precision = training.experiment.precision.label
     made = run.environment.ammeter if run.environment is not None else __version__
@@ -81,7 +81,7 @@ def _on_file(training: TrainingFacts) -> Iterator[str]:
     name = sentence_of(own.code.file)
     held, them = (f"{name} and the modules next to it", "them") if own.companions else (name, "it")
     yield f"It contains {held} as used by the run. Relative paths in {them} start at the working directory."
-    if own.has("dataset") and training.data.own is not None and training.experiment.data.workers:
+    if own.defines("dataset") and training.data.own is not None and training.experiment.data.workers:
         yield "The run loaded samples in worker processes. This script loads them itself."
 
 
@@ -118,7 +118,7 @@ def _on_recipe(training: TrainingFacts) -> Iterator[str]:
         yield f"The run was limited to {cap:g} GiB of memory. This script is not."
 
 
-def shortened(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
+def shortened_experiments(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
     """Yield the experiment with more and more parts omitted, and their names, harmless ones first."""
     left_out: tuple[str, ...] = ()
     for part, change in _WAYS:
@@ -157,18 +157,18 @@ _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
 _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 
 
-def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
+def script_source(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """Return the source of a program that repeats the run's training and prints the loss of each step.
 
     It has fewer than 120 lines, or 165 for multiple devices. `steps_per_epoch`, known once a run has started,
     matters for a few learning rate schedules. Raises ProblemError if the model, dataset or schedule is not
     supported.
     """
-    for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
+    for experiment, left_out in ((run.experiment, ()), *shortened_experiments(run.experiment)):
         data = data_facts(experiment)
         sizes = {"channels": data.known.channels, "classes": data.classes, "image_size": data.size}
         model = model_facts(experiment, **sizes)
-        facts = TrainingFacts(experiment, model, data, parts_in_force(run), steps_per_epoch)
+        facts = TrainingFacts(experiment, model, data, applied_parts(run), steps_per_epoch)
         for style in _STYLES:
             body = _body(facts, style)
             text = _rendered(run, facts, body, left_out)
@@ -209,8 +209,8 @@ def _rendered(run: RunRecord, facts: TrainingFacts, body: str, left_out: tuple[s
     own, imports = facts.own, imports_of(body)
     if own is not None:
         imports = merged_imports(imports, *own.imports)
-        body = f"\n{in_place(own, body)}"
-    return f"{head_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
+        body = f"\n{fill_markers(own, body)}"
+    return f"{docstring_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
 
 
 @cache
@@ -240,7 +240,7 @@ def write_script(content: Content, path: Path) -> None:
         raise request_error(message, "Select one run.", key="run")
     (run,) = content.runs
     started = content.started(run.id)
-    text = script_of(run, None if started is None else started.steps_per_epoch)
+    text = script_source(run, None if started is None else started.steps_per_epoch)
     path.write_text(text, encoding="utf-8", newline="\n")
     data = built_in_data(run)
     if data is not None:

@@ -59,11 +59,11 @@ class TrainingFacts:
 
     @property
     def own_step(self) -> bool:
-        return self.own is not None and self.own.has("step")
+        return self.own is not None and self.own.defines("step")
 
     @property
     def own_optimizer(self) -> bool:
-        return self.own is not None and self.own.has("optimizer")
+        return self.own is not None and self.own.defines("optimizer")
 
     @property
     def own_rates(self) -> bool:
@@ -74,18 +74,18 @@ class TrainingFacts:
     def needs_default_call(self) -> bool:
         """True if the call of the model depends on its inputs."""
         is_needed = self.data.validates or not self.own_step
-        return self.data.own is not None and not self.data.own.has("forward") and is_needed
+        return self.data.own is not None and not self.data.own.defines("forward") and is_needed
 
     @property
     def needs_default_loss(self) -> bool:
         """True if the loss depends on the model's outputs."""
         is_needed = self.data.validates or not self.own_step
-        return self.own is not None and not self.own.has("loss") and is_needed
+        return self.own is not None and not self.own.defines("loss") and is_needed
 
     @property
     def needs_default_hits(self) -> bool:
         """True if the correct answers depend on the model's outputs."""
-        return self.own is not None and not self.own.has("accuracy") and self.data.validates
+        return self.own is not None and not self.own.defines("accuracy") and self.data.validates
 
     @property
     def counts_samples(self) -> bool:
@@ -100,7 +100,7 @@ class TrainingFacts:
         """The expression for the samples of a batch."""
         if self.data.own is None:
             return "len(targets)"
-        if self.data.own.has("batch_size"):
+        if self.data.own.defines("batch_size"):
             return "batch_size(inputs, targets)"
         return "BATCH_SIZE" if self.data.is_synthetic else "samples_in(inputs, targets)"
 
@@ -277,7 +277,9 @@ class TrainingFacts:
     def outputs(self) -> str:
         if self.own is not None:
             return (
-                "outputs_of(model, inputs)" if self.data.own or self.own.has("forward") else "model(inputs)"
+                "outputs_of(model, inputs)"
+                if self.data.own or self.own.defines("forward")
+                else "model(inputs)"
             )
         return "model(inputs).logits" if self.model.has_named_logits else "model(inputs)"
 
@@ -316,7 +318,7 @@ class TrainingFacts:
         return f"epoch % {every} == 0" + (" or step == STEPS" if self.experiment.steps else "")
 
 
-def parts_in_force(run: RunRecord) -> tuple[RecipePart, ...]:
+def applied_parts(run: RunRecord) -> tuple[RecipePart, ...]:
     """Return the parts of the recipe that the run applied, or all requested parts if unknown."""
     if run.summary is None or run.summary.recipe is None:
         is_captured = run.experiment.devices == 1

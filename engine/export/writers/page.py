@@ -21,8 +21,7 @@ from markupsafe import Markup
 from engine import __version__
 from engine.compare.verdict import Pieces
 from engine.drawing.chart_parts import LegendEntry
-from engine.drawing.looks import side_looks
-from engine.drawing.shapes import Drawing, colour, font_file
+from engine.drawing.shapes import Drawing, font_file, ink_color
 from engine.drawing.svg import svg
 from engine.experiment.value import printable
 from engine.export.document import Document, Picture, Section
@@ -60,15 +59,15 @@ def page(document: Document, *, script: str = "", **values: Any) -> str:
 
 def picture(drawing: Drawing, attributes: Mapping[str, str] | None = None) -> Markup:
     """Return a drawing within a page, in the page's colors."""
-    return Markup(svg(drawing, variable, attributes))
+    return Markup(svg(drawing, css_color, attributes))
 
 
-def hidden(drawing: Drawing, name: str) -> Markup:
+def decorative(drawing: Drawing, name: str) -> Markup:
     """Return a drawing of class `name` that screen readers skip, for use next to equivalent text."""
     return picture(drawing, {"class": name, "aria-hidden": "true"})
 
 
-def variable(ink: str) -> str:
+def css_color(ink: str) -> str:
     """Return the CSS color of an ink."""
     return f"var(--{ink})"
 
@@ -99,21 +98,19 @@ def _digest(text: str) -> str:
 
 
 def _variables() -> str:
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colours(DARK)} }} }}"
-    titles = " ".join(f".t-{name} {{ color: {variable(name)}; }}" for name in (*LIGHT.precisions, *LIGHT.own))
-    return f":root {{ {_colours(LIGHT)} }}\n{dark}\n{titles}\n"
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colors(DARK)} }} }}"
+    titles = " ".join(f".t-{name} {{ color: {css_color(name)}; }}" for name in LIGHT.precisions)
+    return f":root {{ {_colors(LIGHT)} }}\n{dark}\n{titles}\n"
 
 
-def _colours(palette: Palette) -> str:
+def _colors(palette: Palette) -> str:
     tokens = {field.name: getattr(palette, field.name) for field in fields(palette)}
     inks = {name: value for name, value in tokens.items() if str(value).startswith("#")}
     for name, look in palette.precisions.items():
         inks |= {name: look.color, f"{name}-dim": look.dim}
-        inks |= {f"{name}-{end}": colour(palette, f"{name}-{end}") for end in ("low", "high")}
-    for name, own in palette.own.items():
-        inks |= {name: own.color, f"{name}-dim": own.dim}
+        inks |= {f"{name}-{end}": ink_color(palette, f"{name}-{end}") for end in ("low", "high")}
     heat = (f"{kind}heat-{step}" for kind in ("", "on-") for step in range(len(palette.heat)))
-    inks |= {ink: colour(palette, ink) for ink in heat}
+    inks |= {ink: ink_color(palette, ink) for ink in heat}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
 
 
@@ -124,7 +121,7 @@ def _drawn(section: Section, part: Picture) -> Iterator[tuple[str, Markup]]:
 
 
 def _sample(entry: LegendEntry) -> Markup:
-    return hidden(Drawing(26, 12, entry.sample(1, 6)), "sample")
+    return decorative(Drawing(26, 12, entry.sample(1, 6)), "sample")
 
 
 def _sentence(pieces: Pieces) -> Markup:
@@ -132,8 +129,7 @@ def _sentence(pieces: Pieces) -> Markup:
     for piece in pieces:
         text = Markup.escape(printable(piece.text))
         if piece.side is not None:
-            colour = f"t-{side_looks([piece.side])[piece.side.id].ink}"
-            parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))
+            parts.append(Markup('<b class="t-{}"><bdi>{}</bdi></b>').format(piece.side.precision.value, text))
         elif piece.role == "strong":
             parts.append(Markup("<b>{}</b>").format(text))
         elif piece.role == "aside":

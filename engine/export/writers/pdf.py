@@ -23,7 +23,7 @@ _MARGIN, _GAP = 42.0, 18.0
 _LONGEST, _LONGEST_CELL = 40, 400  # letters of a word, and of a cell, so that a row of a table fits on a page
 _MOST_ROWS = 200
 _LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130  # letters of a column at least, at most, and of all of them
-_Face = tuple[int, float, str]  # weight, size in points, colour
+_Face = tuple[int, float, str]  # weight, size in points, color
 
 
 class Pages(FPDF):
@@ -59,10 +59,10 @@ class Pages(FPDF):
         self.gap(3)
 
     def paragraph(
-        self, text: str, size: float = 9, weight: int = 400, colour: str = LIGHT.text2, width: float = 0
+        self, text: str, size: float = 9, weight: int = 400, color: str = LIGHT.text2, width: float = 0
     ) -> None:
         """Write text over the full width, or `width`, from the current position."""
-        set_face(self, weight, size, colour)
+        set_face(self, weight, size, color)
         shown = self.letters.shown(text)
         self.multi_cell(w=width, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
 
@@ -140,10 +140,10 @@ def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
 
 def _face(piece: Piece, size: float) -> _Face:
     weight = 600 if piece.role in ("title", "strong") else 400
-    colour = LIGHT.text2 if piece.role == "aside" else LIGHT.text
+    color = LIGHT.text2 if piece.role == "aside" else LIGHT.text
     if piece.side is not None:
-        colour = LIGHT.look(piece.side.precision, piece.side.colour).color
-    return weight, 0.72 * size if piece.role == "aside" else size, colour
+        color = LIGHT.look(piece.side.precision).color
+    return weight, 0.72 * size if piece.role == "aside" else size, color
 
 
 Lead = Callable[[Pages], None]
@@ -245,5 +245,5 @@ def _lines(cell: Cell) -> list[str]:
     """The text of a cell, and what follows on its own line."""
     if isinstance(cell, str):
         return [cell]
-    value = f"{cell.value}   {cell.beside}" if cell.beside else cell.value
+    value = f"{cell.value}   {cell.relation}" if cell.relation else cell.value
     return [value, cell.interval] if cell.interval else [value]

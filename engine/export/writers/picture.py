@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import legend
-from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
+from engine.drawing.shapes import Drawing, Shape, Stroke, Words, shifted, shortened, text_width, wrapped
 from engine.drawing.svg import svg_file
 from engine.export.document import Document, Picture
 from engine.export.writers.data import companion_path
@@ -26,11 +26,11 @@ def write_pictures(document: Document, path: Path, *, palette: Palette = LIGHT) 
     for place, part in enumerate(pictures):
         drawing = sheet(document, [] if part is None else [part])
         write_drawing(
-            drawing, companion_path(path, part.name if part and place else ""), palette, facts_of(document)
+            drawing, companion_path(path, part.name if part and place else ""), palette, metadata_of(document)
         )
 
 
-def facts_of(document: Document) -> dict[str, str]:
+def metadata_of(document: Document) -> dict[str, str]:
     """Return the metadata of a chart: title, program, and settings and machine as JSON."""
     description = json.dumps(document.facts, default=str)
     return {"Title": document.title, "Software": document.made, "Description": description}
@@ -55,7 +55,7 @@ def sheet(document: Document, pictures: Sequence[Picture], width: float = _WIDTH
     down, descriptions = 78.0, [f"{document.title}."]
     for part in pictures:
         drawn = panel(part, inner)
-        shapes += moved(drawn.shapes, _MARGIN, down)
+        shapes += shifted(drawn.shapes, _MARGIN, down)
         down += drawn.height + _GAP
         descriptions.append(drawn.description)
     if not pictures:
@@ -76,12 +76,12 @@ def panel(part: Picture, width: float) -> Drawing:
     if part.title:
         after = text_width(part.title, 13, 600) + 8
         shapes.append(Words(0, 16, part.title, "text", 13, 600))
-        shapes.append(Words(after, 16, shortened(part.beside, width - after, 12), "text3", 12))
+        shapes.append(Words(after, 16, shortened(part.note, width - after, 12), "text3", 12))
         down = _HEADER
     if part.legend:
         rows = legend(part.legend, width)
-        shapes += moved(rows.shapes, 0, down - 6)
+        shapes += shifted(rows.shapes, 0, down - 6)
         down += rows.height
     drawing = part.draw(width)
-    shapes += moved(drawing.shapes, 0, down)
+    shapes += shifted(drawing.shapes, 0, down)
     return Drawing(width, down + drawing.height, tuple(shapes), drawing.description)

@@ -26,7 +26,7 @@ _AT_START = re.compile(
 )  # of a list, a line, or a heading's underline
 
 
-def in_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return text escaped so that Markdown shows it literally, on one line."""
     return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", _on_a_line(text)))
 
@@ -36,25 +36,25 @@ def _on_a_line(text: str) -> str:
 
 
 def _markdown(document: Document) -> Iterator[str]:
-    yield f"## {in_markdown(document.title)}\n"
+    yield f"## {escape_markdown(document.title)}\n"
     answers = (answer.text for answer in document.answers)
     for text in (document.subject, *answers, document.omitted, document.nothing):
         if text:
-            yield f"{in_markdown(text)}\n"
+            yield f"{escape_markdown(text)}\n"
     if document.warnings:
         yield "Caution:\n"
-        yield from (f"- {in_markdown(text)}" for text in document.warnings)
+        yield from (f"- {escape_markdown(text)}" for text in document.warnings)
         yield ""
     for section in document.sections:
         if section.part == "appendix" or not (section.sentences or section.rows or section.pairs):
             continue
-        yield f"### {in_markdown(section.title)}\n"
+        yield f"### {escape_markdown(section.title)}\n"
         for text in section.sentences:
-            yield _fenced(text) if section.is_code else f"{in_markdown(text)}\n"
+            yield _fenced(text) if section.is_code else f"{escape_markdown(text)}\n"
         yield from table_lines(section.headings, section.rows, section.right)
         yield from table_lines(("Name", "Value"), section.pairs)
-        yield from (f"{in_markdown(text)}\n" for text in section.notes)
-    yield f"{in_markdown(document.made)}."
+        yield from (f"{escape_markdown(text)}\n" for text in section.notes)
+    yield f"{escape_markdown(document.made)}."
 
 
 def _fenced(code: str) -> str:
@@ -70,7 +70,7 @@ def table_lines(
     """Yield a Markdown table, with the columns in `right` right-aligned. Yields nothing without rows."""
 
     def row(cells: Sequence[Cell]) -> str:
-        return f"| {' | '.join(in_markdown(_with_relation(cell)) for cell in cells)} |"
+        return f"| {' | '.join(escape_markdown(_with_relation(cell)) for cell in cells)} |"
 
     if rows:
         yield row(headings)
@@ -80,9 +80,9 @@ def table_lines(
 
 
 def _with_relation(cell: Cell) -> str:
-    if isinstance(cell, str) or not cell.beside:
+    if isinstance(cell, str) or not cell.relation:
         return str(cell)
-    return f"{cell.value}, {cell.beside}{f' ({cell.interval})' if cell.interval else ''}"
+    return f"{cell.value}, {cell.relation}{f' ({cell.interval})' if cell.interval else ''}"
 
 
 def write_latex(document: Document, path: Path) -> None:
@@ -90,9 +90,9 @@ def write_latex(document: Document, path: Path) -> None:
 
 
 def latex(document: Document) -> str:
-    r"""A `table` for each section that has one; they need `\usepackage{booktabs}`, and nothing can run.
+    r"""Return a LaTeX `table` for each section with rows. They need `\usepackage{booktabs}`.
 
-    Settings and machine are in comments.
+    All text is escaped, so nothing in it can run. Settings and machine are in comments.
     """
     return "\n".join(_latex(document)) + "\n"
 
@@ -125,7 +125,7 @@ _LETTERS = {
 }
 
 
-def in_latex(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Return text that LaTeX sets literally, on one line. Letters that it may lack become question marks."""
     letters = (
         _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
@@ -156,15 +156,15 @@ def _caption(document: Document, section: Section) -> str:
 def _table(section: Section, caption: str) -> Iterator[str]:
     columns = "".join("r" if heading in section.right else "l" for heading in section.headings)
     headings, *rows = (
-        f"    {' & '.join(in_latex(_with_interval(cell)) for cell in cells)} \\\\"
+        f"    {' & '.join(escape_latex(_with_interval(cell)) for cell in cells)} \\\\"
         for cells in (section.headings, *section.rows)
     )
-    yield from (r"\begin{table}", r"  \centering", f"  \\caption{{{in_latex(caption)}}}")
+    yield from (r"\begin{table}", r"  \centering", f"  \\caption{{{escape_latex(caption)}}}")
     yield from (f"  \\begin{{tabular}}{{{columns}}}", r"    \toprule", headings, r"    \midrule", *rows)
     yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
 
 
 def _with_interval(cell: Cell) -> str:
-    if isinstance(cell, str) or not cell.beside:
+    if isinstance(cell, str) or not cell.relation:
         return str(cell)
-    return f"{cell.value} ({', '.join(filter(None, (cell.beside, cell.interval)))})"
+    return f"{cell.value} ({', '.join(filter(None, (cell.relation, cell.interval)))})"

@@ -75,12 +75,12 @@ class ModuleError(Message):
     explained_error: float | None = None
 
 
-class Rung(Message):
+class PrecisionRun(Message, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True):
     """The run of one precision in the divergence test, compared with FP32's repeats at its rounding error.
 
-    `parts_at` is the step from which its loss stays outside the band of these repeats. `first_module` is the
-    first, in the order of the forward pass, whose output in the first step is further from FP32's than
-    rounding explains. `errors` are those of all modules.
+    From step `diverges_at` on, its loss stays outside the band of these repeats. `first_module` is the first
+    module of the forward pass whose output in the first step is further from FP32's than rounding explains.
+    `errors` has all modules.
     """
 
     label: Line
@@ -88,7 +88,7 @@ class Rung(Message):
     losses: Losses = ()
     band_low: Losses = ()
     band_high: Losses = ()
-    parts_at: Positive | None = None
+    diverges_at: Positive | None = Field(default=None, alias="parts_at")
     first_module: Line | None = None
     errors: Annotated[tuple[ModuleError, ...], Field(max_length=MOST_ENTRIES)] = ()
     skipped: Whole = 0
@@ -97,11 +97,11 @@ class Rung(Message):
     @property
     def diverges(self) -> bool:
         """True if its losses, or a module's output, differ from FP32's by more than rounding explains."""
-        return self.parts_at is not None or self.first_module is not None
+        return self.diverges_at is not None or self.first_module is not None
 
 
-class Ladder(Message):
-    """The divergence test: FP32 and other precisions trained from equal weights on equal batches.
+class DivergenceTest(Message, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True):
+    """The result of the divergence test: FP32 and other precisions, with equal weights and batches.
 
     The `repeats` of FP32 differ by rounding errors, and are within `band_low` and `band_high` at each step.
     """
@@ -111,7 +111,7 @@ class Ladder(Message):
     repeats: Annotated[tuple[Losses, ...], Field(max_length=100)] = ()
     band_low: Losses = ()
     band_high: Losses = ()
-    rungs: Annotated[tuple[Rung, ...], Field(max_length=100)] = ()
+    runs: Annotated[tuple[PrecisionRun, ...], Field(max_length=100)] = Field(default=(), alias="rungs")
     sentence: Text = ""
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
@@ -121,17 +121,15 @@ class Ladder(Message):
         If FP32 itself becomes NaN or Inf, return the sentence on that. Otherwise return "".
         """
         if precision is None:
-            return (
-                self.sentence if self.has_broken_float32 or any(rung.diverges for rung in self.rungs) else ""
-            )
-        rung = self.own_rung(precision)
-        if rung is not None and rung.diverges:
-            return rung.sentence
+            return self.sentence if self.has_broken_float32 or any(run.diverges for run in self.runs) else ""
+        run = self.run_in(precision)
+        if run is not None and run.diverges:
+            return run.sentence
         return self.sentence if self.has_broken_float32 else ""
 
-    def own_rung(self, precision: Precision) -> Rung | None:
+    def run_in(self, precision: Precision) -> PrecisionRun | None:
         """Return the run of a precision, the one with stochastic rounding if there are two."""
-        return next((rung for rung in reversed(self.rungs) if rung.precision == precision), None)
+        return next((run for run in reversed(self.runs) if run.precision == precision), None)
 
     @property
     def has_broken_float32(self) -> bool:
@@ -144,7 +142,8 @@ Part = NumericsPart
 USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 
 PartResult = Annotated[
-    PrecisionMap | Ranges | NonfiniteSearch | Ladder | Fp32Modules | Advices, Field(discriminator="part")
+    PrecisionMap | Ranges | NonfiniteSearch | DivergenceTest | Fp32Modules | Advices,
+    Field(discriminator="part"),
 ]
 
 
@@ -161,7 +160,7 @@ class NumericsResults(Message):
     map: PrecisionMap | None = None
     range: Ranges | None = None
     nan: NonfiniteSearch | None = None
-    ladder: Ladder | None = None
+    ladder: DivergenceTest | None = None
     islands: Fp32Modules | None = None
     advice: Advices | None = None
 

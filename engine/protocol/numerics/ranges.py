@@ -27,7 +27,7 @@ class ModuleRange(Message):
 
     They are measured in FP32, gradients without loss scale. `dtype` is the experiment's own dtype for them.
     In that dtype, at the ranges' scale, `became_zero` gradients and `became_nonfinite` values are lost that
-    are not lost in FP32. Samples taken during a run do not count these.
+    are not lost in FP32.
     """
 
     module: Line

@@ -87,11 +87,11 @@ def _advise_on_lost_numbers(evidence: Evidence, sentence: str) -> Advice:
 
 
 def _advise_on_divergence(evidence: Evidence, sentence: str) -> Advice:
-    ladder, precision = evidence.results.ladder, evidence.experiment.precision
-    assert ladder is not None  # it has found something
-    own = ladder.own_rung(precision)
+    divergence, precision = evidence.results.ladder, evidence.experiment.precision
+    assert divergence is not None  # it has found something
+    own = divergence.run_in(precision)
     kind = AdviceKind.DIVERGES
-    if own is None or ladder.has_broken_float32:
+    if own is None or divergence.has_broken_float32:
         message = "FP32 diverges too. Lower the learning rate, or search for the first NaN."
         return Advice(kind=kind, message=message, evidence=sentence)
     if own.first_module and precision.is_autocast:
@@ -102,7 +102,7 @@ def _advise_on_divergence(evidence: Evidence, sentence: str) -> Advice:
             modules=(own.first_module,),
             **_in_fp32(evidence, own.first_module),
         )
-    staying = {rung.precision for rung in ladder.rungs if not rung.diverges}
+    staying = {run.precision for run in divergence.runs if not run.diverges}
     best = next((known for known in (Precision.BF16, Precision.FP16) if known in staying), Precision.FP32)
     return Advice(
         kind=kind,

@@ -11,7 +11,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
+from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import (
     MOST_STEPS,
@@ -56,7 +56,7 @@ class _Look:
         return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
 
 
-def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder]:
+def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, DivergenceTest]:
     """Train FP32's repeats and the precisions of the device from equal weights."""
     # only on request: FP8 takes a band of its own, and much time where it is emulated
     extra = (Precision.FP8,) if bench.experiment.precision is Precision.FP8 else ()
@@ -70,21 +70,21 @@ def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event
     plain = yield from trials.run(Precision.FP32.label, in_precision(bench.experiment, Precision.FP32))
     repeats = yield from trials.repeats(Precision.FP32, [[made.loss for made in plain]])
     bands: dict[float, Band] = {}
-    rungs: list[Rung] = []
+    runs: list[PrecisionRun] = []
     for precision, label, settings in variants:
         if ROUNDING[precision] not in bands:
             coarse = yield from trials.repeats(precision, repeats)
             bands[ROUNDING[precision]] = band_of(coarse)
         made = yield from trials.run(label, settings)
-        rungs.append(_run_of(precision, label, made, bands[ROUNDING[precision]], look))
+        runs.append(_run_of(precision, label, made, bands[ROUNDING[precision]], look))
     band = band_of(repeats)
-    return Ladder(
+    return DivergenceTest(
         steps=steps,
         repeats=tuple(repeats),
         band_low=band.low,
         band_high=band.high,
-        rungs=tuple(rungs),
-        sentence=_summary(rungs, band),
+        runs=tuple(runs),
+        sentence=_summary(runs, band),
         notes=_notes(bench, steps),
     )
 
@@ -130,18 +130,18 @@ def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str
     return largest
 
 
-def _run_of(precision: Precision, label: str, made: Sequence[Made], band: Band, look: _Look) -> Rung:
+def _run_of(precision: Precision, label: str, made: Sequence[Made], band: Band, look: _Look) -> PrecisionRun:
     losses = tuple(step.loss for step in made)
     skipped = sum(step.skipped for step in made)
     errors = look.errors[precision]
     first = look.first_module(precision)
-    rung = Rung(
+    run = PrecisionRun(
         label=label,
         precision=precision,
         losses=losses,
         band_low=band.low,
         band_high=band.high,
-        parts_at=band.parts_at(losses),
+        diverges_at=band.first_step_outside(losses),
         first_module=first,
         errors=tuple(
             ModuleError(
@@ -151,22 +151,22 @@ def _run_of(precision: Precision, label: str, made: Sequence[Made], band: Band, 
         ),
         skipped=skipped,
     )
-    sentences = [_divergence(rung), _skipping(made, skipped), _where(rung)]
-    return rung.model_copy(update={"sentence": " ".join(filter(None, sentences))})
+    sentences = [_divergence(run), _skipping(made, skipped), _where(run)]
+    return run.model_copy(update={"sentence": " ".join(filter(None, sentences))})
 
 
-def _divergence(rung: Rung) -> str:
-    if rung.parts_at is None:
-        return f"{rung.label} matches FP32 in all {len(rung.losses)} steps, except for rounding."
-    index = rung.parts_at - 1
-    loss = rung.losses[index]
-    broken = next((step for step, value in enumerate(rung.losses, 1) if not math.isfinite(value)), None)
-    if broken == rung.parts_at:
-        return f"{rung.label} diverges from FP32 at step {rung.parts_at}: its loss is {number(loss)}."
-    side = "above" if loss > rung.band_high[index] else "below"
-    shown, low, high = _distinct_texts(loss, rung.band_low[index], rung.band_high[index])
+def _divergence(run: PrecisionRun) -> str:
+    if run.diverges_at is None:
+        return f"{run.label} matches FP32 in all {len(run.losses)} steps, except for rounding."
+    index = run.diverges_at - 1
+    loss = run.losses[index]
+    broken = next((step for step, value in enumerate(run.losses, 1) if not math.isfinite(value)), None)
+    if broken == run.diverges_at:
+        return f"{run.label} diverges from FP32 at step {run.diverges_at}: its loss is {number(loss)}."
+    side = "above" if loss > run.band_high[index] else "below"
+    shown, low, high = _distinct_texts(loss, run.band_low[index], run.band_high[index])
     text = (
-        f"{rung.label} diverges from FP32 at step {rung.parts_at}: its loss of {shown} is {side} the range "
+        f"{run.label} diverges from FP32 at step {run.diverges_at}: its loss of {shown} is {side} the range "
         f"expected from rounding alone ({low} to {high})."
     )
     if broken is not None:
@@ -196,16 +196,16 @@ def _skipping(made: Sequence[Made], skipped: int) -> str:
     return f"The loss scaler skipped {attempts} at a step and repeated each at a lower scale."
 
 
-def _where(rung: Rung) -> str:
-    if rung.first_module is None:
-        if rung.parts_at is None:
+def _where(run: PrecisionRun) -> str:
+    if run.first_module is None:
+        if run.diverges_at is None:
             return ""
         return (
             "In the first step, all module outputs match FP32 except for rounding. The cause is in the "
             "backward pass or the loss, or builds up over the steps."
         )
-    first = next(entry for entry in rung.errors if entry.module == rung.first_module)
-    module = module_title(rung.first_module)
+    first = next(entry for entry in run.errors if entry.module == run.first_module)
+    module = module_title(run.first_module)
     if math.isinf(first.relative_error):
         return f"In the first step, {module} is the first with an infinite or NaN output, finite in FP32."
     error, usual = map(_percent, (first.relative_error, first.explained_error or 0.0))
@@ -219,20 +219,20 @@ def _percent(fraction: float) -> str:
     return f"{number(100 * fraction)}%"
 
 
-def _summary(rungs: Sequence[Rung], band: Band) -> str:
+def _summary(runs: Sequence[PrecisionRun], band: Band) -> str:
     broken = next((step for step, low in enumerate(band.low, 1) if not math.isfinite(low)), None)
     if broken is not None:
         return (
             f"FP32's own loss is not finite from step {broken} on. The cause is the training, not a "
             "precision. Try a lower learning rate."
         )
-    parted = [rung for rung in rungs if rung.parts_at is not None]
+    parted = [run for run in runs if run.diverges_at is not None]
     if not parted:
         return "No precision diverges from FP32 by more than rounding explains."
-    staying = [rung.label for rung in rungs if rung.parts_at is None]
-    text = listed([f"{rung.label} diverges from FP32 at step {rung.parts_at}" for rung in parted])
+    staying = [run.label for run in runs if run.diverges_at is None]
+    text = listed([f"{run.label} diverges from FP32 at step {run.diverges_at}" for run in parted])
     text += f". {listed(staying)} {'does' if len(staying) == 1 else 'do'} not." if staying else "."
-    return text + _lesson({rung.precision for rung in parted}, {rung.precision for rung in rungs})
+    return text + _lesson({run.precision for run in parted}, {run.precision for run in runs})
 
 
 def _lesson(parted: set[Precision], known: set[Precision]) -> str:

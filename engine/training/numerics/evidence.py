@@ -16,10 +16,10 @@ from engine.protocol.events import Event
 from engine.protocol.numerics.numerics import NumericsResults
 from engine.training.data.batches import Batch
 from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
-from engine.training.measuring.ranges import in_fp32
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.sizes import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
+from engine.training.numerics.ranges import in_fp32
 
 _PASSES, _MOST_SECONDS = 5, 1.0
 

@@ -165,7 +165,7 @@ class _Search:
         return ""
 
     def _divergence(self, made: Sequence[Made]) -> str:
-        parts_at = self.band.parts_at([step.loss for step in made])
+        parts_at = self.band.first_step_outside([step.loss for step in made])
         return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
 
 

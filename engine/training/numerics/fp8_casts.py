@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import LayerCast, Operand, Product
-from engine.training.measuring.ranges import ExponentCount, read
 from engine.training.models.fp8 import InFP8
+from engine.training.numerics.ranges import ExponentCount, read
 
 _CASTS: tuple[tuple[Operand, Product, str, int], ...] = (
     ("input", "output", "input", -1),

@@ -16,7 +16,6 @@ from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
-from engine.training.measuring.ranges import RangeRecorder, in_fp32, measured_ranges, watched_pass
 from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, StoppedError, Trainee, numerics_phase, open_bench
 from engine.training.numerics.divergence import measure_divergence
@@ -24,6 +23,7 @@ from engine.training.numerics.fp8_casts import CastWatch
 from engine.training.numerics.fp32_modules import find_fp32_modules
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
+from engine.training.numerics.ranges import RangeRecorder, in_fp32, measured_ranges, watched_pass
 from engine.training.runs.prepare import RunPlan, take_device
 
 

@@ -165,7 +165,7 @@ def _synchronization(case: _Case) -> _Found:
     ms = case.ms(others)
     modules = _modules_of(others)
     yield _advice(
-        AdviceKind.SYNCHRONISATION,
+        AdviceKind.SYNCHRONIZATION,
         min(ms, case.profile.bar.ms(StepPart.HOST)),
         "The program synchronizes with the GPU within a step and launches nothing during the wait"
         f"{f', in {_names_words(modules)}' if modules else ''}. Read values less often, and keep shapes "
@@ -179,7 +179,7 @@ def _synchronization(case: _Case) -> _Found:
 def _of_scaler(case: _Case, waits: Sequence[Wait]) -> _Found:
     ms = case.ms(waits)
     yield _advice(
-        AdviceKind.SYNCHRONISATION,
+        AdviceKind.SYNCHRONIZATION,
         min(ms, case.profile.bar.ms(StepPart.HOST)),
         "GradScaler.step synchronizes with the GPU to check whether gradients overflowed. A fused "
         "optimizer checks it on the GPU.",

@@ -127,7 +127,6 @@ class _Progress(Bounded):
     epoch: Positive
     batches_done: Whole
     paused_seconds: Seconds
-    sampling_seconds: Seconds = 0.0
     tally: _Tally
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-import torch
+from typing import Literal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
@@ -20,27 +15,20 @@ from engine.protocol.events import (
     Event,
     Finished,
     Log,
-    PartMeasured,
     Phase,
     PhaseName,
     Skipped,
     Summary,
 )
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.ranges import Ranges
-from engine.training.data.batches import Batch
 from engine.training.data.picture_sources import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
-from engine.training.failures import TrainingError, not_a_number, problem_of
-from engine.training.measuring.ranges import in_fp32, measured_ranges, watched_pass
+from engine.training.failures import TrainingError, not_a_number
 from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
-from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import CheckpointKind
-from engine.training.runs.prepare import RunPlan, conditions, plain_step, prepare, take_device
+from engine.training.runs.prepare import RunPlan, conditions, prepare, take_device
 from engine.training.runs.run import Run
-from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe import cudnn_search
 
 _LOOK_SECONDS = 0.05
 
@@ -65,18 +53,17 @@ def train(
             return
         with closing(run):
             yield from picture_events(run.experiment, run.source)
-            sampler = RangeSampler(plan, run.step) if run.experiment.measure.range_every else None
             control.may_begin(run.telemetry.steps)
             while not (run.must_end or run.is_over):
                 # a run may resume after its last step, with only the validation missing
                 if not run.is_complete:
-                    yield from _train_epoch(run, sampler)
+                    yield from _train_epoch(run)
                 if not run.must_end:
                     yield from _end_epoch(run)
             yield from _finish(run)
 
 
-def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
+def _train_epoch(run: Run) -> Iterator[Event]:
     yield from _enter(run, run.training_phase)
     groups = run.groups()
     run.telemetry.begin()
@@ -85,8 +72,6 @@ def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
         if run.telemetry.is_due():
             yield from _take(run, run.telemetry.collect())
             yield from _send(run)
-        if sampler is not None and sampler.is_due(run.telemetry.steps) and not run.must_end:
-            yield from _sample_ranges(run, sampler, group)
         if run.snapshot is not None and run.snapshot.is_due(run.telemetry.steps):
             yield from _keep(run)
         if run.is_complete or run.must_end:
@@ -138,18 +123,6 @@ def _pause(run: Run) -> Iterator[Event]:
     while run.control.pause_requested.is_set() and not run.must_end:
         run.control.stop_requested.wait(_LOOK_SECONDS)
     run.end_pause(time.perf_counter() - began)
-
-
-def _sample_ranges(run: Run, sampler: RangeSampler, group: list[Batch]) -> Iterator[Event]:
-    yield from _take(run, run.telemetry.flush())
-    yield from _send(run)
-    yield from _enter(run, PhaseName.NUMERICS)
-    began = time.perf_counter()
-    sampled = sampler.sample(group, run.telemetry.steps)
-    if isinstance(sampled, Log):
-        run.not_done["measure.range_every"] = sampled.message
-    yield sampled
-    run.end_pause(time.perf_counter() - began, is_sampling=True)
 
 
 def _keep(run: Run) -> Iterator[Event]:
@@ -229,82 +202,3 @@ def _finish(run: Run) -> Iterator[Event]:
         level: Literal["info", "warning"] = "info" if summary.samples_per_second is None else "warning"
         yield Log(level=level, message=f"Speed: {summary.speed_note}")
     yield Finished(summary=summary, stopped=stopped)
-
-
-class RangeSampler:
-    """Samples the ranges of a run on its own model, with the run's weights and the batches of a step.
-
-    The run itself is only read. Its results are bit for bit the same as without, also compiled and captured.
-    Between two samples the model is in system memory.
-    """
-
-    def __init__(self, plan: RunPlan, step: PlainStep) -> None:
-        self._plan = plan
-        self._step = step
-        self._own: PlainStep | None = None
-        self._has_failed = False
-
-    def is_due(self, steps: int) -> bool:
-        return steps % self._plan.experiment.measure.range_every == 0 and not self._has_failed
-
-    def sample(self, group: Sequence[Batch], steps: int) -> Event:
-        """Return the ranges after `steps` steps, or a message on why there are none. Waits for the device."""
-        with _own_cache(self._plan.device):
-            try:
-                with _own_random(self._plan.device), cudnn_search(False):
-                    return PartMeasured(result=self._ranges(group, steps))
-            except Exception as error:  # noqa: BLE001 - a run goes on, however its sampling failed
-                problem = problem_of(error)
-            # outside the except block, where the exception no longer pins the tensors of its frames
-            self._has_failed, self._own = True, None
-        message = f"No ranges from step {steps:,} on. The run continues. {problem.message}"
-        return Log(level="warning", message=message, step=steps)
-
-    def _ranges(self, group: Sequence[Batch], steps: int) -> Ranges:
-        experiment, scaler = self._plan.experiment, self._step.scaler
-        reference = in_fp32(experiment)
-        with float32_mode(reference.precision, reference.step.autocast_tf32):
-            weights = self._step.model.state_dict()
-            if self._own is None:
-                self._own = plain_step(self._plan, reference, weights)
-            model = self._own.model
-            model.to(self._plan.device).load_state_dict(weights)
-            seen = watched_pass(model, partial(self._own.gradients, group))
-        scale = scaler.get_scale() if scaler.is_enabled() else 1.0
-        ranges = measured_ranges(
-            seen, precision=experiment.precision, scale=scale, first_scale=scale, step=steps
-        )
-        model.zero_grad(set_to_none=True)
-        model.cpu()
-        if self._plan.workload.body is not None:
-            # a step of the model file's own also steps its optimizers, whose state stays on the device
-            self._own = None
-        return ranges
-
-
-@contextmanager
-def _own_cache(device: torch.device) -> Iterator[None]:
-    # gives back what the context leaves in the allocator's cache, which would count as the run's
-    if device.type not in ("cuda", "xpu"):
-        yield
-        return
-    module: Any = torch.get_device_module(device)
-    reserved = module.memory_reserved(device)
-    yield
-    module.empty_cache()
-    # Taken again in one piece: the next step, which is measured, would ask the device for many. Another
-    # program may have been quicker.
-    with suppress(torch.OutOfMemoryError):
-        torch.empty(max(0, reserved - module.memory_reserved(device)), dtype=torch.uint8, device=device)
-
-
-@contextmanager
-def _own_random(device: torch.device) -> Iterator[None]:
-    of_python, of_numpy = random.getstate(), np.random.get_state()
-    devices = [] if device.type == "cpu" else [device]
-    try:
-        with torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"):
-            yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)

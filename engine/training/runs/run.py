@@ -70,7 +70,7 @@ class Run:
         self._unchanged = UnchangedWeights(step.model, self.total_steps) if is_pure else None
         self.not_done: dict[str, str] = {}
         self._batches_done = 0
-        self._paused_seconds = self._sampling_seconds = 0.0
+        self._paused_seconds = 0.0
         self._unsent: list[Rows] = []
         if resumed is not None:
             self._restore(resumed)
@@ -180,12 +180,9 @@ class Run:
         self._batches_done = 0
         self.tally.begin_epoch()
 
-    def end_pause(self, seconds: float, *, is_sampling: bool = False) -> None:
-        """Count a pause, or the sampling of ranges, and exclude it from all other metrics."""
-        if is_sampling:
-            self._sampling_seconds += seconds
-        else:
-            self._paused_seconds += seconds
+    def end_pause(self, seconds: float) -> None:
+        """Count a pause, and exclude it from all other metrics."""
+        self._paused_seconds += seconds
         self.telemetry.begin(paused_seconds=seconds)
 
     def take(self, rows: Rows) -> None:
@@ -272,7 +269,6 @@ class Run:
             "epoch": self.epoch,
             "batches_done": self._batches_done,
             "paused_seconds": self._paused_seconds,
-            "sampling_seconds": self._sampling_seconds,
             "tally": self.tally.state(),
         }
         return capture_state(self.step.model, self.step.optimizer, self.step.scaler, progress, self.device)
@@ -281,7 +277,6 @@ class Run:
         progress = restore_state(state, self.step.model, self.step.optimizer, self.step.scaler, self.device)
         self.epoch, self._batches_done = progress["epoch"], progress["batches_done"]
         self._paused_seconds = progress["paused_seconds"]
-        self._sampling_seconds = progress["sampling_seconds"]
         self.tally.restore(progress["tally"])
         self.control.step = self.tally.steps
 
@@ -312,7 +307,6 @@ class Run:
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,
             "paused_seconds": self._paused_seconds or None,
-            "sampling_seconds": self._sampling_seconds or None,
         }
         return self._as_rank(totals.model_copy(update=figures))
 
@@ -326,8 +320,6 @@ class Run:
             missing["optimizer.fused"] = left_out["fused"]
         if self._left_out:
             missing["precision"] = next(iter(self._left_out.values()))
-        if settings.measure.range_every > self.total_steps:
-            missing["measure.range_every"] = f"The run has only {self.total_steps:,} steps."
         return missing
 
     def _as_rank(self, summary: Summary) -> Summary:

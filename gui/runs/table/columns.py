@@ -8,8 +8,8 @@ from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from engine.compare.evidence import about_machine
-from engine.compare.figures import ACCURACY, ENERGY, FIGURES, LOSS, PEAK_MEMORY, SPEED, Figure
+from engine.compare.evidence import machine_disturbances
+from engine.compare.metrics import ACCURACY, ENERGY, LOSS, METRICS, PEAK_MEMORY, SPEED, Metric
 from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
 from engine.experiment.value import MIB_PER_GIB
@@ -63,21 +63,20 @@ class Column(IntEnum):
     GRAD_SCALE = 21
     SKIPPED_STEPS = 22
     DURATION = 23
-    FOLDER = 24
-    for place, key in enumerate(_DEFAULTS, FOLDER + 1):
+    for place, key in enumerate(_DEFAULTS, DURATION + 1):
         vars()[key] = place
 
     @property
     def setting(self) -> str | None:
         """The dotted key of the setting in this column, or None."""
-        return self.name if self > Column.FOLDER else None
+        return self.name if self > Column.DURATION else None
 
 
 USUAL = tuple(column for column in Column if column <= Column.RATIO)
 """The columns that are shown until the user chooses others."""
 FIXED = (Column.TICK, Column.NAME)
 """The columns that cannot be hidden."""
-_BY_NAME = {figure.name: figure for figure in FIGURES}
+_BY_NAME = {figure.name: figure for figure in METRICS}
 COMPARED = MappingProxyType(
     {
         Column.RATIO: SPEED,
@@ -111,7 +110,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             about=lambda line: _about_change(runs, line, figure),
         )
 
-    def recorded(figure: Figure, title: str, tip: str) -> Shown[Line]:
+    def recorded(figure: Metric, title: str, tip: str) -> Shown[Line]:
         def value(line: Line) -> float | None:
             return figure.value(line.run)
 
@@ -229,12 +228,6 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "How long training took, excluding validation",
             is_number=True,
         ),
-        Column.FOLDER: Shown(
-            "Folder",
-            lambda line: line.run.folder,
-            lambda line: line.run.folder.casefold() or None,
-            "The folder of the run",
-        ),
         **{Column[key]: _setting(key) for key in _DEFAULTS},
     }
 
@@ -266,9 +259,8 @@ def _whole(line: Line) -> str:
     dataset = sized_dataset(seen.dataset, seen.image_size)
     recipe = f"{seen.precision.label} · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
-    folder = f"Folder: {run.folder}" if run.folder else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, folder, note)))
+    return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, note)))
 
 
 def _recipe(line: Line) -> str:
@@ -292,14 +284,14 @@ def _speed(line: Line) -> str:
     return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
 
 
-def _about_change(runs: RunsList, line: Line, figure: Figure) -> str:
+def _about_change(runs: RunsList, line: Line, figure: Metric) -> str:
     baselines = runs.baselines
     if baselines.change(line, figure) is None:
         baseline = baselines.of(line)
         are_known = baseline is not None and None not in (line.figure(figure), baseline.figure(figure))
         return "The two runs' metrics count different things" if are_known else ""
     spoiled = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
-    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
+    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in machine_disturbances(run.summary)]
     return "\n".join(["This ratio is not reliable:", *reasons]) if reasons else ""
 
 

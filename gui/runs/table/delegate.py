@@ -175,9 +175,8 @@ class RunsDelegate(QStyledItemDelegate):
             _draw_sign(painter, left, rect, "cross-outline", palette.text2)
         else:
             precision, place = line.overview.precision, QPointF(left + 7, rect.center().y() + 1)
-            ink = palette.look(precision, run.colour).color
             is_queued = run.status is Status.QUEUED
-            draw_marker(painter, place, precision, fill="hollow" if is_queued else "full", color=ink)
+            draw_marker(painter, place, precision, fill="hollow" if is_queued else "full")
         inner = QRectF(rect).adjusted(left + _ICON + _ICON_GAP - rect.left(), 0, -_PAD, 0)
         # a note, which can be pressed, is the outermost
         if run.note:
@@ -217,9 +216,7 @@ class RunsDelegate(QStyledItemDelegate):
         most = text_width("100%", 600)
         width = max(16, min(_BAR_WIDTH, inner.width() - 12 - most))
         track = QRectF(inner.right() - most - 12 - width, round(inner.center().y()) - 2, width, _BAR_HEIGHT)
-        draw_bar(
-            painter, track, fraction, palette.look(run.experiment.precision, run.colour).color, palette.bg3
-        )
+        draw_bar(painter, track, fraction, palette.look(run.overview.precision).color, palette.bg3)
         paint_words(painter, inner, f"{fraction:.0%}", Look(600), is_right=True)
 
     def _paint_words(

@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 
 from PySide6.QtCore import QMimeData
 
-from engine.compare.evidence import is_spoiled
-from engine.compare.figures import SPEED, Figure, count_alike
+from engine.compare.evidence import was_slowed_down
+from engine.compare.metrics import SPEED, Metric, is_comparable_across
 from engine.experiment.catalog import SYNTHETIC, DataRef
 from engine.experiment.experiment import Precision
 from engine.experiment.own.code import place_of
@@ -84,14 +84,14 @@ class Line:
     def __init__(self, run: RunRecord) -> None:
         self.run, self.key = run, run.id
         self.overview = run.overview
-        self.is_spoiled = is_spoiled(run.overview)
+        self.is_spoiled = was_slowed_down(run.overview)
 
     @property
     def has_pictures(self) -> bool:
         """True if its samples are images, so its speed is in "img/s"."""
         return DataRef(self.overview.dataset).task == "classification"
 
-    def figure(self, figure: Figure) -> float | None:
+    def figure(self, figure: Metric) -> float | None:
         """Return the run's value of a metric."""
         # thousands are sorted by their speed, and parsing a summary takes long
         return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
@@ -160,7 +160,7 @@ class Baselines:
         comparison = line.run.comparison or ""
         return self._of_seeds.get((comparison, line.overview.seed)) or self._firsts.get(comparison)
 
-    def change(self, line: Line, figure: Figure = SPEED) -> float | None:
+    def change(self, line: Line, figure: Metric = SPEED) -> float | None:
         """The ratio of the run's figure to its baseline's, or the difference of a figure that has no ratio.
 
         None if either is missing, or if they count different things.
@@ -172,7 +172,7 @@ class Baselines:
         # the settings of thousands are not parsed to learn that they are the same
         is_alike = line.run.status is baseline.run.status is Status.FINISHED
         is_alike = is_alike and line.run.settings_but_precision == baseline.run.settings_but_precision
-        if not is_alike and not count_alike(figure, (line.run, baseline.run)):
+        if not is_alike and not is_comparable_across(figure, (line.run, baseline.run)):
             return None
         return mine / theirs if figure.has_ratio else mine - theirs
 

@@ -33,7 +33,7 @@ _FAILED = (Status.FAILED, Status.INTERRUPTED)
 class RunsList:
     """The list of saved results. `lines` are the runs by id, `queue` the ids of queued runs, next first.
 
-    `paused` is the id of the paused run. `tags` start with the most frequent; `folders` count their runs.
+    `paused` is the id of the paused run. `tags` start with the most frequent.
     Sorted by time, the rows are a tree: comparisons and studies with their runs, under the headings of days.
     In any other order, runs are a flat list. `found` has the ids of runs in the filter, `shown` the rows.
     """
@@ -45,7 +45,6 @@ class RunsList:
         self.baselines = Baselines()
         self.only_pictures = True
         self.tags: tuple[str, ...] = ()
-        self.folders: dict[str, int] = {}
         self.paused: str | None = None
         self.found: set[str] = set()
         self.items: tuple[Item, ...] = ()
@@ -70,8 +69,6 @@ class RunsList:
         self.only_pictures = all(line.has_pictures for line in lines.values())
         tags = Counter(tag for line in lines.values() for tag in line.run.tags)
         self.tags = tuple(tag for tag, _ in tags.most_common())
-        folders = Counter(line.run.folder for line in lines.values() if line.run.folder)
-        self.folders = {name: folders[name] for name in sorted(folders, key=str.casefold)}
         self._arrange()
         return True
 
@@ -123,9 +120,6 @@ class RunsList:
     def item(self, key: str) -> Item | None:
         """The item of that key, shown or not."""
         return next((item for item in self.items if item.key == key), None)
-
-    def in_folder(self, folder: str) -> tuple[str, ...]:
-        return tuple(line.key for line in self.lines.values() if line.run.folder == folder)
 
     def is_folded(self, item: Item) -> bool:
         """True if the runs of an item are hidden: at first those of a sweep, or of what failed as a whole."""
@@ -273,9 +267,6 @@ class RunsList:
             case Column.SPEED:
                 # it is painted across all figures
                 return item.result
-            case Column.FOLDER:
-                folders = {line.run.folder for line in item.lines}
-                return folders.pop() if len(folders) == 1 else ""
         return ""
 
     def _when(self, line: Line) -> str:

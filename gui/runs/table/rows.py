@@ -213,8 +213,8 @@ def day_words(day: date, today: date) -> str:
 
 TIP = (
     "Show results with every word in the name, tags, note, model, dataset, precision, optimizations or"
-    " status. Search one field with tag:paper, model:resnet50, precision:fp16, status:failed, batch:64,"
-    ' folder:thesis or sweep:lr. Quotes keep words together: tag:"table 2".'
+    " status. Search one field with tag:paper, model:resnet50, precision:fp16, status:failed, batch:64"
+    ' or sweep:lr. Quotes keep words together: tag:"table 2".'
 )
 _PLACES: dict[str, Callable[[Line], str]] = {
     "name": lambda line: line.run.name,
@@ -225,7 +225,6 @@ _PLACES: dict[str, Callable[[Line], str]] = {
     "precision": lambda line: f"{line.overview.precision.value}\n{line.overview.precision.label}",
     "recipe": lambda line: recipe_title(line.overview.recipe),
     "batch": lambda line: str(line.overview.batch_size),
-    "folder": lambda line: line.run.folder,
     "sweep": lambda line: f"{line.run.sweep}\n{line.run.sweep_name}" if line.run.sweep else "",
     "status": lambda line: f"{line.run.status.value}\n{status_words(line.run)}",
 }
@@ -270,9 +269,7 @@ def _term(match: re.Match[str]) -> Callable[[Line | StudyRow], bool]:
     if key is None or key not in _PLACES:
         wanted = f"{key}:{value}" if key else value
         return lambda line: wanted in line.words
-    # a folder in quotes is that folder alone
-    is_whole_folder = key == "folder" and match[2] is not None
-    if value and (is_whole_folder or key == "batch" or value in _WHOLE.get(key, ())):
+    if value and (key == "batch" or value in _WHOLE.get(key, ())):
         # "fp16" must not find fp16-unscaled, nor 64 find 640
         return lambda line: value in _place_of(key, line).casefold().split("\n")
     return lambda line: bool(said := _place_of(key, line)) and value in said.casefold()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
-_OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO, Column.FOLDER})
+_OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO})
 """The columns that have a value for a whole comparison or study."""
 _INSET, _SCROLLED_NAME = 12, 140
 """The room left of a name without a box to tick; the width of the name in a table that scrolls anyway."""

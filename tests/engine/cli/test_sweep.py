@@ -108,7 +108,7 @@ def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
 
 def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_path, monkeypatch):
     heat = ("throttled", "was disturbed: the card's clocks were held down by heat")
-    monkeypatch.setattr("engine.compare.evidence.about_machine", lambda summary: [heat])
+    monkeypatch.setattr("engine.compare.evidence.machine_disturbances", lambda summary: [heat])
     # enough steps for a speed
     assert main(["compare", *TINY, *GRID, "--set", "measure.block_steps=1", "--steps", "15"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -155,7 +155,6 @@ def test_model_files_of_ones_own_are_swept_with_their_code(answer, tmp_path):
         (["--sweep", "bach=8"], "There is no setting named 'bach'."),
         (["--sweep", "seed=1,2", "--to-within", "0"], "--to-within is '0'"),
         (["--sweep", "seed=1,2", "--time-limit", "soon"], "--time-limit is 'soon'"),
-        (["--sweep", "seed=1,2", "--published"], "--published does not apply to a sweep."),
     ],
 )
 def test_a_wrong_sweep_is_refused_before_anything_runs(answer, arguments, words):

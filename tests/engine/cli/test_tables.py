@@ -265,7 +265,7 @@ def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture
     runs = [*two_sides(1), side_run(3, "FP16", None, precision=Precision.FP16)]
     show(compared([*runs, side_run(4, "TF32", 1.0, precision=Precision.TF32, on_nan="stop")]))
     shown = capsys.readouterr().out
-    assert shown.count("FP16 AMP has no measured speed.") == 1
+    assert shown.count("FP16 AMP has no measured throughput.") == 1
 
 
 def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(capsys):

@@ -70,7 +70,7 @@ def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(
     low, high = other["speedup_ci"]
     # what other programs do meanwhile is noted in a run, or shows in its pace: no fault of the comparison's
     quiet = all(run["summary"]["speed_note"] is None for run in found["runs"])
-    doubts = ("at the end than at the start", "varied in speed")
+    doubts = ("at the end than at the start", "varied in throughput")
     is_steady = not any(doubt in other["verdict"] for doubt in doubts)
     assert 0 < low <= high and other["clean"] is (quiet and is_steady)
     assert other["spoiled"] is not quiet
@@ -105,7 +105,6 @@ def test_a_run_that_fails_is_saved_and_exits_1(answer):
     ("asked", "key"),
     [
         ("checkpoint.last=true", "checkpoint.last"),
-        ("measure.range_every=1000", "measure.range_every"),
         ("step.recipe=capture", "step.recipe"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.figures import FIGURES, LOSS, Cell, figures
+from engine.compare.metrics import LOSS, Cell, shown_metrics
 from engine.experiment.experiment import Experiment, Precision, Step
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch
@@ -142,7 +142,7 @@ def test_what_was_not_measured_alike_or_at_all_has_no_ratio(record: Record) -> N
     assert found.cells(processor.id)["peak_memory"] == Cell(0.5, (0.5,))
     assert found.report(processor.id).verdict.memory_ratio is None
     found = compared([record(1, FP32), record(2, FP16)])
-    values = {row.figure.name: [cell.value for cell in row.cells] for row in found.figures}
+    values = {row.metric.name: [cell.value for cell in row.cells] for row in found.metrics}
     assert values["samples_per_second"] == [None, None]
     assert not found.clean
 
@@ -157,13 +157,13 @@ def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_has_it(record: 
     base, other = record(1, FP32), record(2, FP16)
     evidence = [Evidence(base, NONE, epochs(0.7, 0.8, 0.79, 0.9)), Evidence(other, NONE, epochs(0.81))]
     found = compare(evidence, target_accuracy=0.8)
-    rows = {row.figure.name: row for row in found.figures}
+    rows = {row.metric.name: row for row in found.metrics}
     seconds, samples = rows["seconds_to_accuracy"], rows["samples_to_accuracy"]
-    assert seconds.figure.title == "Time to 80% accuracy"
+    assert seconds.metric.title == "Time to 80% accuracy"
     assert [cell.value for cell in seconds.cells] == [4.0, 2.0] and seconds.cells[1].ratio == 0.5
     assert [cell.value for cell in samples.cells] == [6_400.0, 3_200.0]
-    never = compare(evidence, target_accuracy=0.95).figures[-1]
-    assert [never.figure.text(cell.value) for cell in never.cells] == ["not reached", "not reached"]
+    never = compare(evidence, target_accuracy=0.95).metrics[-1]
+    assert [never.metric.text(cell.value) for cell in never.cells] == ["not reached", "not reached"]
 
 
 def test_an_accuracy_is_reached_by_a_side_only_if_every_repeat_reached_it(record: Record) -> None:
@@ -258,16 +258,6 @@ def test_like_is_set_against_like(
     assert all(cells[name].ratio is None for name in unlike)
 
 
-def test_values_are_shown_with_their_digits() -> None:
-    shown = {figure.name: figure.text(1_234.5678) for figure in FIGURES}
-    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,235"
-    assert [FIGURES[0].text(value) for value in (0.04384, 4.384, 43.84, 99.96, 438.4)] == [
-        "0.0438", "4.38", "43.8", "100", "438",
-    ]  # fmt: skip
-    assert FIGURES[0].text(None) == "–"
-    assert [FIGURES[0].text(value) for value in (math.nan, math.inf, -math.inf)] == ["NaN", "∞", "−∞"]
-
-
 @pytest.mark.parametrize(
     ("value", "base", "text"),
     [
@@ -285,12 +275,12 @@ def test_a_difference_is_that_of_the_values_shown(value: float, base: float, tex
 
 def test_units_suit_the_runs(record: Record) -> None:
     small, large = record(1, FP32, peak_resident_mib=512.0), record(2, FP32, peak_resident_mib=2_048.0)
-    memory = {figure.name: figure for figure in figures([small])}["peak_memory"]
+    memory = {figure.name: figure for figure in shown_metrics([small])}["peak_memory"]
     assert (memory.value(small), memory.unit) == (512.0, "MiB")
-    memory = {figure.name: figure for figure in figures([small, large])}["peak_memory"]
+    memory = {figure.name: figure for figure in shown_metrics([small, large])}["peak_memory"]
     assert (memory.value(small), memory.unit) == (0.5, "GiB")
     text = Experiment(model="causal-lm-tiny", dataset="synthetic-tokens")
-    units = [figures([record(1, FP32), record(2, other)])[0].unit for other in (FP32, text)]
+    units = [shown_metrics([record(1, FP32), record(2, other)])[0].unit for other in (FP32, text)]
     assert units == ["img/s", "samples/s"]
 
 

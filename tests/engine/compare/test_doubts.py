@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from engine.compare.comparison import compare
-from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, is_spoiled
-from engine.compare.figures import SPEED as SPEED_FIGURE
-from engine.compare.figures import UNCHANGED, row_of
-from engine.compare.figures import figures as table
+from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, was_slowed_down
+from engine.compare.metrics import SPEED as SPEED_FIGURE
+from engine.compare.metrics import UNCHANGED, metric_row
+from engine.compare.metrics import shown_metrics as table
 from engine.compare.sides import Side
 from engine.curves import Curves
 from engine.experiment.experiment import Experiment, Measure, Optimizer, Precision, Scaler, Step
@@ -65,38 +65,29 @@ def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None
     )
     found, sentence = only(doubts(base, other))
     assert found == "node" and "was trained on n2" in sentence and "on n1" in sentence
-    cell = row_of(SPEED_FIGURE, [Side((other,), "B")], Side((base,), "A"), {}).cells[0]
+    cell = metric_row(SPEED_FIGURE, [Side((other,), "B")], Side((base,), "A"), {}).cells[0]
     assert cell.ratio is None and cell.value == 100.0
 
 
 @pytest.mark.parametrize(
-    ("figures", "kind", "words"),
+    ("figures", "kind", "disqualifies", "words"),
     [
-        ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs used 2.0 GiB"),
-        ({"speed_note": "other programs used 40% of the CPU"}, "other-program", "used 40%"),
-        (HOT, "throttled", "held down by heat"),
-        ({"spilled_mib": 3_072.0}, "spilled", "the driver moved 3.0 GiB to system memory"),
-        ({"first_nan_step": 1_200}, "nan", "a NaN or infinite loss since step 1,200"),
-        ({"final_train_loss": float("inf")}, "nan", "a NaN or infinite loss"),
-        ({"unchanged_weights_fraction": 0.9}, "lost-updates", "left 90% of its weights unchanged by a step"),
+        ({"other_programs_mib": 2_048.0}, "other-program", True, "other programs used 2.0 GiB"),
+        ({"speed_note": "other programs used 40% of the CPU"}, "other-program", True, "used 40%"),
+        (HOT, "throttled", True, "held down by heat"),
+        ({"spilled_mib": 3_072.0}, "spilled", True, "the driver moved 3.0 GiB to system memory"),
+        ({"first_nan_step": 1_200}, "nan", False, "a NaN or infinite loss since step 1,200"),
+        ({"final_train_loss": float("inf")}, "nan", False, "a NaN or infinite loss"),
+        ({"unchanged_weights_fraction": 0.9}, "lost-updates", False, "left 90% of its weights unchanged"),
     ],
 )
-def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], kind: str, words: str) -> None:
-    found, sentence = only(doubts(record(1, FP32, **SPEED), record(2, FP16, **{**SPEED, **figures})))
-    assert found == kind and words in sentence and sentence.startswith("FP16 AMP")
-
-
-def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
-    suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs used 69% of the CPU"}
-    for figures in (*suffered, HOT, {"spilled_mib": 64.0}):
-        base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
-        assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
-    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
-    for figures in ({"first_nan_step": 3}, {}):
-        run = record(2, other, **SPEED, **figures)
-        assert not any(doubt.spoils for doubt in doubts(record(1, FP32, **SPEED), run)) and not is_spoiled(
-            run.summary
-        )
+def test_a_run_that_suffered_is_doubted_or_disqualified(
+    record: Record, figures: dict[str, Any], kind: str, disqualifies: bool, words: str
+) -> None:
+    run = record(2, FP16, **{**SPEED, **figures})
+    (doubt,) = doubts(record(1, FP32, **SPEED), run)
+    assert doubt.kind == kind and words in doubt.sentence and doubt.sentence.startswith("FP16 AMP")
+    assert doubt.disqualifies is was_slowed_down(run.summary) is disqualifies
 
 
 def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
@@ -135,7 +126,7 @@ def test_a_run_that_did_not_end_well_is_unfinished(record: Record, status: Statu
 def test_a_run_without_a_speed_says_why(record: Record, blocks: int, kind: str) -> None:
     mute = record(2, FP16, speed_note="A speed needs more.")
     found = doubts(record(1, FP32, **SPEED), mute, blocks=blocks)
-    assert only(found) == (kind, "FP16 AMP has no measured speed: a speed needs more.")
+    assert only(found) == (kind, "FP16 AMP has no measured throughput: a speed needs more.")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +196,7 @@ def test_a_wide_interval_within_a_run_is_told(record: Record, from_blocks: bool)
     found = compare(evidence, base.id).reports[-1]
     assert only(list(found.doubts)) == (
         "unsteady",
-        "FP16 AMP varied in speed between 964 and 2,313 samples/s.",
+        "FP16 AMP varied in throughput between 964 and 2,313 samples/s.",
     )
     assert not found.disqualifiers and "Caution: " in found.text
 
@@ -276,7 +267,7 @@ def test_evidence_is_read_from_the_store(
     found = evidence_of(store, [store.run(whole.id), empty])
     assert [one.run.id for one in found] == [whole.id, empty.id]
     np.testing.assert_allclose(found[0].block_speeds, [1_000.0, 1_000.0])
-    assert (found[0].epochs, found[0].hardly_faster) == ((epoch,), slow)
+    assert (found[0].epochs, found[0].little_gain_reason) == ((epoch,), slow)
     assert len(found[1].block_speeds) == 0 and found[1].epochs == ()
 
 
@@ -289,7 +280,7 @@ def test_a_run_of_merged_steps_has_the_evidence_of_all_of_them(record: Callable[
     whole = {"step": steps, "samples_per_second": speeds}
     curves = Curves()
     curves.extend(whole)
-    curves.settle()
+    curves.merge_all()
     merged = curves.bins()
     blocks, all_blocks = block_speeds(run, merged), block_speeds(run, whole)
     assert 10_000 < len(blocks) < 40_000 < len(all_blocks)

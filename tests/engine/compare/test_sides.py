@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from engine.compare.sides import Side, is_in_turns, sides_of
+from engine.compare.sides import Side, is_interleaved, sides_of
 from engine.experiment.experiment import Experiment, Optimizer, Precision, Step, experiment_from
 from engine.experiment.own.code import Code
 from engine.protocol.events import Environment
@@ -42,7 +42,7 @@ def test_repeats_are_in_turns_or_their_order_is_confounded_with_the_side(
         assert run.started is not None
         runs.append(dataclasses.replace(run, started=run.started + timedelta(minutes=number)))
     one, other = sides_of(runs)
-    assert is_in_turns(one, other) == is_in_turns(other, one) == is_fair
+    assert is_interleaved(one, other) == is_interleaved(other, one) == is_fair
 
 
 def test_each_node_of_a_cluster_is_looked_at_by_itself(record: Record) -> None:
@@ -56,10 +56,10 @@ def test_each_node_of_a_cluster_is_looked_at_by_itself(record: Record) -> None:
         return list(sides_of(runs))
 
     # side by side: on neither node does one of them come first
-    assert is_in_turns(*sides("A1", "B2", "B1", "A2"))
-    assert not is_in_turns(*sides("A1", "B1", "A2", "B2"))
+    assert is_interleaved(*sides("A1", "B2", "B1", "A2"))
+    assert not is_interleaved(*sides("A1", "B1", "A2", "B2"))
     # no two of them on one node have no order
-    assert is_in_turns(*sides("A1", "A1", "B2", "B2"))
+    assert is_interleaved(*sides("A1", "A1", "B2", "B2"))
 
 
 def test_repeats_that_never_began_have_no_order(record: Record) -> None:
@@ -67,7 +67,7 @@ def test_repeats_that_never_began_have_no_order(record: Record) -> None:
     waiting = [
         dataclasses.replace(record(n, FP16.model_copy(update={"seed": n})), started=None) for n in (3, 4)
     ]
-    assert is_in_turns(*sides_of([*begun, *waiting]))
+    assert is_interleaved(*sides_of([*begun, *waiting]))
 
 
 def titles(*runs: RunRecord) -> list[str]:

@@ -1,4 +1,4 @@
-"""A `.zip` as the command line writes and reads it; what is in it, tests/engine/archives looks at."""
+"""An archive as the command line writes and reads it; what is in it, tests/engine/archives looks at."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def archive(tmp_path: Path, fill: Fill) -> Path:
     """Five runs of another machine."""
     with Store(tmp_path / "there" / "ammeter.sqlite") as store:
         fill(store)
-        return COMPARISON.export(content_of(store, [run.id for run in store.runs()]), tmp_path / "runs.zip")
+        return COMPARISON.export(
+            content_of(store, [run.id for run in store.runs()]), tmp_path / "runs.ammeter"
+        )
 
 
 def test_import_says_what_came_and_what_was_here(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,18 +36,3 @@ def test_import_says_what_came_and_what_was_here(archive: Path, capsys: pytest.C
     assert {run["id"] for run in told[0]["imported"]} == {run["id"] for run in told[1]["already_here"]}
     with Store() as store:
         assert [run.id for run in reversed(store.runs())] == [run["id"] for run in told[0]["imported"]]
-
-
-def test_import_tells_a_person_in_lines(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", str(archive)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5 and all(line.startswith("Imported ") for line in lines)
-
-
-def test_a_damaged_archive_is_a_wrong_request(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    archive.write_bytes(archive.read_bytes()[:-100])
-    assert main(["import", str(archive), "--json"]) == 2
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert (error["kind"], error["key"]) == ("request", "file")
-    with Store() as store:
-        assert store.runs() == ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +15,6 @@ from PIL import Image
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
 from engine.export.report.pages import page
-from engine.export.report.published import PublishedRow, sources
 from engine.store.store import Store
 
 Browse = Callable[..., str]
@@ -70,13 +68,7 @@ def test_names_are_text_and_nothing_is_fetched(hostile: Content) -> None:
     assert "default-src 'none'" in unescape(page(hostile))
 
 
-def test_tables_name_their_rows_and_columns_and_published_figures_stand_in_it_when_chosen(
-    pair: Content,
-) -> None:
-    source = sources()[0]
-    chosen = replace(pair, published=(PublishedRow(source, source.figures[0], None, None),))
-    assert "Published results" not in page(pair)
-    assert all(text in page(chosen) for text in ("Published results", "A100 80 GB", source.address, "938"))
+def test_tables_name_their_rows_and_columns(pair: Content) -> None:
     text = page(pair)
     assert text.count('scope="row"') > 8 and text.count('scope="col"') > 8
     pictures = re.findall(r"<svg[^>]*>", text)
@@ -154,9 +146,6 @@ def test_a_pair_reads_as_text_and_can_be_drawn_with_its_own_fonts(
     pair: Content, read: Callable[..., str], tmp_path: Path
 ) -> None:
     path = COMPARISON.export(pair, tmp_path / "x.pdf")
-    text = " ".join(read("pdftotext", path, "-").split())
-    for words in ("2.50 times as fast", "Throughput", "2,500", "a card", "Label smoothing", "Seed"):
-        assert words in text
     _heading, _line, *fonts = read("pdffonts", path).splitlines()
     assert len(fonts) >= 2 and all("TrueType" in font and " yes yes yes " in font for font in fonts)
     read("pdftoppm", "-r", "30", "-png", path, tmp_path / "page")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from engine.cli import main
-from engine.cli.options import asked
-from engine.cli.session import Session
-from engine.compare.sides import differing_work, sides_of
+from engine.compare.sides import sides_of, training_differences
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
-from engine.experiment.own.trust import TrustedCode, UntrustedCodeError
 from engine.experiment.paths import store_path
 from engine.experiment.presets import preset, save_own
 from engine.export.content import content_of
@@ -78,11 +73,11 @@ def test_no_verb_and_no_export_runs_it(
     for form in COMPARISON.formats:
         if not form.is_race:
             assert main(["export", *ids[:1], "--to", str(tmp_path / f"x{form.suffix}"), "--force"]) in (0, 2)
-    assert main(["export", *ids, "--to", str(tmp_path / "x.zip"), "--force"]) == 0
+    assert main(["export", *ids, "--to", str(tmp_path / "x.ammeter"), "--force"]) == 0
     for verb in (["runs"], ["runs", "--json"], ["show", ids[0]], ["settings"], ["presets"]):
         assert main(verb) == 0
     exports_store.remove(ids)
-    assert main(["import", str(tmp_path / "x.zip")]) == 0
+    assert main(["import", str(tmp_path / "x.ammeter")]) == 0
     assert exports_store.run(ids[0]).experiment.own_code == code
     assert not (net.parent / "was_here").exists() and not list(tmp_path.glob("**/was_here"))
     assert not {"layers", "net"} & (sys.modules.keys() - before)
@@ -135,8 +130,8 @@ def test_the_same_code_in_another_folder_is_the_same_setting(
     assert other.settings_but_precision != keys[0]
     titles = [side.title for side in sides_of([*runs, other])]
     assert titles == ["FP32, code 1", "FP16 AMP, code 2"]
-    assert not differing_work(own(code), own(moved))
-    (work,) = differing_work(own(code), own(changed))
+    assert not training_differences(own(code), own(moved))
+    (work,) = training_differences(own(code), own(changed))
     assert (work.what, work.one, work.other) == ("code", code.short, changed.short)
 
 
@@ -147,31 +142,3 @@ def test_a_preset_keeps_the_code(net: Path, home: Path) -> None:
     save_own("Mine", own(code))
     ((_, experiment),) = preset("mine").experiments(has_gpu=False)
     assert experiment.own_code == code
-
-
-def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not(net: Path) -> None:
-    trusted, nothing = TrustedCode(), cast(Any, None)
-    session = Session(nothing, cast(Any, SimpleNamespace(trusted_code=trusted)), nothing, nothing, nothing)
-    save_own("Mine", own(read_code(net)))
-    brought = asked({"preset": "mine"})
-    experiments = [experiment_from(brought.settings(True))]
-    with pytest.raises(UntrustedCodeError):
-        session.accept(brought, experiments, on_gpu=True, trusts_all=False)
-    session.accept(brought, experiments, on_gpu=True, trusts_all=True)
-    net.write_text(FILE + "\n# changed\n", encoding="utf-8")
-    named = asked({"model": str(net)})
-    experiments = [experiment_from(named.settings(True))]
-    session.accept(named, experiments, on_gpu=True, trusts_all=False)
-    assert trusted.has(read_code(net)) and experiments[0].dataset == "own"
-
-
-@pytest.mark.slow
-def test_the_command_line_refuses_code_that_is_brought(net: Path, tmp_path: Path) -> None:
-    save_own("Mine", own(read_code(net), device="cpu", steps=1))
-    command = [sys.executable, "-P", "-m", "engine", "run", "--preset", "mine", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    error = json.loads(done.stdout)["error"]
-    assert done.returncode == 2 and error["key"] == "trust_code" and "--trust-code" in error["remedy"]
-    assert not (net.parent / "was_here").exists()
-    with Store() as store:
-        assert store.runs() == ()

@@ -16,7 +16,7 @@ from PIL import Image
 from engine.drawing.bar_chart import Bar, bar_chart
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import span_of
-from engine.drawing.curve_chart import thinned
+from engine.drawing.curve_chart import block_means
 from engine.drawing.looks import SideLook, side_looks
 from engine.drawing.shapes import Box, Dot, Drawing, Fill, Stroke, Words
 from engine.drawing.svg import svg_file
@@ -79,7 +79,7 @@ def test_a_whisker_that_dwarfs_the_bars_is_cut(exports_store: Store, trained: Tr
         for seed, speed in enumerate(speeds)
     ]
     content = content_of(exports_store, ids)
-    interval = content.comparison.figures[0].cells[0].interval
+    interval = content.comparison.metrics[0].cells[0].interval
     assert interval is not None and interval[1] > 100_000
     chart = Charts(content).chart("throughput")
     assert chart is not None
@@ -133,7 +133,7 @@ def test_loss_and_accuracy_share_their_place_across(pair: Content) -> None:
 
 def test_a_thinned_curve_has_the_means_of_what_is_finite_in_each_block() -> None:
     values = np.array([1.0, 3.0, np.nan, 5.0, np.inf, np.nan, 7.0])
-    (places,), means = thinned((np.arange(7.0),), values, 2)
+    (places,), means = block_means((np.arange(7.0),), values, 2)
     np.testing.assert_array_equal(places, [0.5, 2.5, 4.5, 6.0])
     np.testing.assert_array_equal(means, [2.0, 5.0, np.nan, 7.0])
 

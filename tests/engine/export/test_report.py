@@ -17,18 +17,17 @@ from fontTools.ttLib import TTFont
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
-from engine.compare.verdict import joined
+from engine.compare.verdict import join_pieces
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
-from engine.export.document import Document, FigureText, Section
+from engine.export.document import Document, MetricText, Section
 from engine.export.formats import COMPARISON
 from engine.export.race import race_source_if_any
 from engine.export.report.charts import picture
 from engine.export.report.pages import page
 from engine.export.report.report import report_of
 from engine.export.writers.text import latex, markdown
-from engine.protocol.events import Environment
 from engine.store.store import Store
 
 Trained = Callable[..., str]
@@ -38,37 +37,11 @@ def section(report: Document, title: str) -> Section:
     return next(known for known in report.sections if known.title.startswith(title))
 
 
-def cell(report: Document, figure: str) -> FigureText:
+def cell(report: Document, figure: str) -> MetricText:
     """The figure of the second side."""
     found = next(row[2] for row in section(report, "Metrics").rows if row[0] == figure)
-    assert isinstance(found, FigureText)
+    assert isinstance(found, MetricText)
     return found
-
-
-def test_a_pair_is_told_with_ratios_but_neither_intervals_nor_spread(pair: Content) -> None:
-    report = report_of(pair)
-    assert report.title == "FP16 AMP against FP32"
-    assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
-    assert "2.50 times as fast" in report.answers[0].text
-    throughput = ("Throughput, img/s", FigureText("1,000"), FigureText("2,500", "2.50×"))
-    assert section(report, "Metrics").rows[0] == throughput
-    assert section(report, "What differs").rows == (("Precision", "FP32", "FP16 AMP"),)
-    assert not report.warnings
-    assert any("trained once" in sentence for sentence in section(report, "How").sentences)
-    assert cell(report_of(pair), "Accuracy, %").interval == "variation unknown"
-
-
-def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Trained) -> None:
-    ids = [
-        trained(precision, speed=speed * (1 + 0.01 * seed), seed=seed)
-        for seed in range(3)
-        for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
-    ]
-    report = report_of(content_of(exports_store, ids))
-    assert section(report, "Metrics").right == ("FP32", "BF16 AMP")
-    assert len(section(report, "Runs").rows) == 6 and "3 repeats" in report.subject
-    assert " to " in cell(report, "Throughput, img/s").interval
-    assert "Repeats run in separate processes" in " ".join(section(report, "How").sentences)
 
 
 def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
@@ -105,17 +78,6 @@ def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) 
     assert "Our new GPU <1>" in shown
 
 
-def test_what_goes_for_several_repeats_is_told_once(exports_store: Store, trained: Trained) -> None:
-    note = "Other programs used 40% of the CPU during the run."
-    ids = [
-        trained(precision, speed=speed, seed=seed, speed_note=note)
-        for seed in range(4)
-        for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
-    ]
-    disturbances = report_of(content_of(exports_store, ids)).foot[0]
-    assert disturbances.count("The same applies to 3 more of its runs.") == 2
-
-
 def test_the_page_brings_its_own_fonts(pair: Content) -> None:
     text = page(pair)
     packed = re.findall(r'font-weight: (\d+); src: url\("data:font/woff;base64,([^"]+)"', text)
@@ -150,8 +112,8 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     content = content_of(exports_store, ids)
     report = report_of(content)
     answer, speed = report.answers[0], cell(report, "Throughput, img/s")
-    assert joined(answer.pieces) == "Unreliable measurement." and note in answer.notes[0]
-    assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "unreliable", False)
+    assert join_pieces(answer.pieces) == "Unreliable measurement." and note in answer.notes[0]
+    assert (speed.relation, speed.interval, speed.is_sound) == ("0.12×", "unreliable", False)
     assert report.foot[0].startswith("Unreliable") and not report.warnings
     for told in (page(content), markdown(report), latex(report)):
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
@@ -159,39 +121,6 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
         assert places == sorted(places) and "unreliable" in text
     footer = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
     assert any(text.startswith("Unreliable measurement.") for text in footer)
-
-
-def test_a_clean_side_of_the_same_work_leads_before_a_faster_one(
-    exports_store: Store, trained: Trained
-) -> None:
-    ids = [
-        trained("fp32"),
-        trained("fp16", speed=9_000.0, speed_note="other programs used 20%"),
-        trained("bf16"),
-    ]
-    answers = report_of(content_of(exports_store, ids)).answers
-    assert [answer.side.precision.value for answer in answers] == ["bf16", "fp16"]
-    ids = [trained("fp32"), trained("fp32", model="linear", speed=9_000.0), trained("fp16", speed=1_500.0)]
-    report = report_of(content_of(exports_store, ids, ids[0]))
-    assert [answer.side.precision.value for answer in report.answers] == ["fp16", "fp32"]
-
-
-def test_a_reason_is_told_once(exports_store: Store, trained: Trained) -> None:
-    gpu = Environment(
-        device_name="a GPU",
-        device_memory_mib=1,
-        torch="2.11",
-        cuda="12.6",
-        python="3",
-        os="Linux",
-        ammeter="0",
-    )
-    ids = [
-        trained(precision, batch_size=63, environment=gpu, speed=speed)
-        for precision, speed in (("fp32", 1_000.0), ("fp16", 900.0))
-    ]
-    answer = report_of(content_of(exports_store, ids)).answers[0]
-    assert answer.text.count("not a multiple of 8") == 1
 
 
 def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trained: Trained) -> None:
@@ -203,7 +132,9 @@ def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trai
         content_of(exports_store, [run_id]), comparison=compare([Evidence(unmeasured, np.empty(0), ())])
     )
     answer = report_of(content).answers[0]
-    assert answer.text.startswith("FP32 was not measured. FP32 has no measured speed. FP32 trained 3 steps")
+    assert answer.text.startswith(
+        "FP32 was not measured. FP32 has no measured throughput. FP32 trained 3 steps"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".html", ".pdf", ".png", ".svg"])

@@ -26,7 +26,7 @@ from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.export.script.data import KNOWN
 from engine.export.script.model import LANGUAGE_SIZES
-from engine.export.script.page import MOST_LINES, built_in_data, script_of
+from engine.export.script.page import MOST_LINES, built_in_data, script_source
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -95,7 +95,7 @@ def test_every_presets_script_is_short_and_tidy(run_of: Callable[..., RunRecord]
     for name in BUILT_IN:
         for has_gpu in (True, False):
             for label, experiment in preset(name).experiments(has_gpu):
-                text = script_of(run_of(experiment, name=label))
+                text = script_source(run_of(experiment, name=label))
                 assert text.count("\n") <= MOST_LINES < 120
                 assert "Omitted" not in text and "losses differ" not in text
                 compile(text, name, "exec")
@@ -104,10 +104,10 @@ def test_every_presets_script_is_short_and_tidy(run_of: Callable[..., RunRecord]
 
 
 def test_what_a_run_did_not_use_is_not_there(run_of: Callable[..., RunRecord]) -> None:
-    plain = script_of(run_of(device="cpu"))
+    plain = script_source(run_of(device="cpu"))
     for word in ("autocast", "scaler", "clip_grad", "learning_rate(", "islice", "compile", "channels_last"):
         assert word not in plain
-    scaled = script_of(run_of(precision="fp16", step={"clip_norm": 1.0}))
+    scaled = script_source(run_of(precision="fp16", step={"clip_norm": 1.0}))
     order = (
         "torch.autocast",
         ".backward()",
@@ -119,7 +119,7 @@ def test_what_a_run_did_not_use_is_not_there(run_of: Callable[..., RunRecord]) -
     # the last of each: the validation has its own autocast
     places = [scaled.rindex(word) for word in order]
     assert places == sorted(places)
-    assert "scaler" not in script_of(run_of(precision="bf16"))
+    assert "scaler" not in script_source(run_of(precision="bf16"))
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_what_a_run_did_not_use_is_not_there(run_of: Callable[..., RunRecord]) -
 def test_the_flags_of_float32_products_are_the_precisions(
     precision: str, flags: tuple[str, ...], run_of: Callable[..., RunRecord]
 ) -> None:
-    text = script_of(run_of(precision=precision))
+    text = script_source(run_of(precision=precision))
     assert all(flag in text for flag in flags)
     assert bool(flags) == ("allow_tf32" in text)
 
 
 def test_what_there_is_no_room_for_is_told(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
     run = run_of(**EVERYTHING)
-    text = script_of(run, 50)
+    text = script_source(run, 50)
     assert text.count("\n") <= MOST_LINES
     told = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
     assert "Omitted to keep it short: its checkpoints, its stop at NaN" in told
@@ -155,12 +155,12 @@ def test_the_recipe_is_the_one_that_was_in_force_if_it_is_known(
 ) -> None:
     run_id = trained(step={"recipe": "fast"}, ends=False)
     exports_store.record(run_id, [Finished(summary=Summary(recipe="channels_last+fused"))])
-    text = script_of(exports_store.run(run_id))
+    text = script_source(exports_store.run(run_id))
     assert "torch.channels_last" in text and "fused=True" in text and "torch.compile" not in text
     run_id = trained(ends=False)
     exports_store.record(run_id, [Finished(summary=Summary(recipe="rm -rf"))])
     with pytest.raises(ProblemError, match="no recipe named 'rm -rf'"):
-        script_of(exports_store.run(run_id))
+        script_source(exports_store.run(run_id))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -172,11 +172,11 @@ def test_a_name_is_text_and_nothing_else(
     # what is not text at all cannot be stored
     hostile = replace(exports_store.run(trained(environment=environment)), name=name)
     tame = exports_store.run(trained(name="Run"))
-    text = script_of(hostile)
+    text = script_source(hostile)
     text.encode()
     assert all(character.isprintable() or character == "\n" for character in text)
     assert text.count("\n") <= MOST_LINES
-    bodies = [ast.dump(ast.Module(ast.parse(script).body[1:], [])) for script in (text, script_of(tame))]
+    bodies = [ast.dump(ast.Module(ast.parse(script).body[1:], [])) for script in (text, script_source(tame))]
     assert bodies[0] == bodies[1]
 
 
@@ -192,13 +192,13 @@ def test_a_name_is_text_and_nothing_else(
 )
 def test_what_cannot_be_told_is_refused(settings: dict[str, Any], run_of: Callable[..., RunRecord]) -> None:
     with pytest.raises(ProblemError) as raised:
-        script_of(run_of(**settings))
+        script_source(run_of(**settings))
     assert raised.value.problem.key and raised.value.problem.remedy
 
 
 def test_names_of_modules_are_literals(run_of: Callable[..., RunRecord]) -> None:
     pattern = '"); import os; os.abort()  # \n\\'
-    text = script_of(run_of(precision="fp16", step={"fp32_modules": [pattern, "features.0"]}))
+    text = script_source(run_of(precision="fp16", step={"fp32_modules": [pattern, "features.0"]}))
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     (keep,) = [call for call in calls if getattr(call.func, "id", "") == "keep_in_float32"]
     assert [ast.literal_eval(argument) for argument in keep.args[1:]] == [pattern, "features.0"]
@@ -235,7 +235,7 @@ BESIDE = {"blocks/small.py": "'''# <the file>'''\n# <the modules>\nclass Net: ..
 def test_a_models_own_file_is_in_place(run_of: Callable[..., RunRecord]) -> None:
     name = "net' + abort() + '.py"
     code = Code(file=name, folder="/there", text=OWN_FILE, beside=BESIDE)
-    text = script_of(run_of(model=name, code=code.to_json(), dataset="own"))
+    text = script_source(run_of(model=name, code=code.to_json(), dataset="own"))
     tree = ast.parse(text)
     # the imports at its beginning are among the script's; of what lies beside it and later ones stay
     assert "from torch import Tensor, nn, nn as layers\n" in text and text.count("import os\n") == 1
@@ -256,7 +256,7 @@ def test_a_models_own_file_is_in_place(run_of: Callable[..., RunRecord]) -> None
 def test_a_deep_condition_in_a_models_own_file_stays(run_of: Callable[..., RunRecord]) -> None:
     text = OWN_FILE + f"\nif {' + '.join(['0'] * 900)}:\n    AFTER = 1\n"
     code = Code(file="net.py", folder="/there", text=text)
-    script = script_of(run_of(model="net.py", code=code.to_json(), dataset="own"))
+    script = script_source(run_of(model="net.py", code=code.to_json(), dataset="own"))
     assert "AFTER = 1" in script and "SystemExit" not in script
 
 
@@ -315,7 +315,7 @@ def test_it_runs_where_ammeter_is_not(
     start_script: Callable[[Path, dict[str, str]], subprocess.Popen[bytes]],
 ) -> None:
     run_id = trained("bf16", steps=1, **settings)
-    text = script_of(exports_store.run(run_id))
+    text = script_source(exports_store.run(run_id))
     COMPARISON.export(content_of(exports_store, [run_id]), tmp_path / "a script.py")
     path = tmp_path / "a script.py"
     assert path.read_text(encoding="utf-8") == text

@@ -20,7 +20,7 @@ import torch
 from engine.experiment.experiment import experiment_from
 from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
-from engine.export.script.page import MOST_LINES, script_of
+from engine.export.script.page import MOST_LINES, script_source
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from tests.engine.conftest import ENVIRONMENT
@@ -76,8 +76,6 @@ OWN: dict[str, dict[str, Any]] = {
     "pair.py": {"precision": "fp16", "steps": 4, "samples": 24, "scaler": {"init_scale": 2.0**30}},
     "stream.py": {"samples": 20, "batch_size": 4, "epochs": 2, "schedule": {"name": "cosine"}},
     "whole.py:Net": {"steps": 5},
-    "points.py:Net": {"precision": "bf16", "steps": 4},
-    "named.py": {"steps": 3},
 }
 
 
@@ -171,7 +169,7 @@ def test_without_torchrun_it_says_how_to_start_it(
     run_of: Callable[..., RunRecord], tmp_path: Path, start_script: Start
 ) -> None:
     path = tmp_path / "run.py"
-    path.write_text(script_of(run_of(**NUMBERS, device="cpu", devices=2)))
+    path.write_text(script_source(run_of(**NUMBERS, device="cpu", devices=2)))
     with start_script(path, dict(os.environ)) as process:
         out, err = process.communicate()
     assert process.returncode == 1 and out == b""
@@ -186,7 +184,7 @@ def test_on_several_cards_it_is_tidy_and_takes_those_that_the_run_took(
 ) -> None:
     for number, device in enumerate(("cuda", "cuda:2", "xpu:0")):
         for more in (EVERYTHING, {**NUMBERS, "checkpoint": {"last": True}, "ranks": {"reduction": "bf16"}}):
-            text = script_of(run_of(**{**more, "device": device, "devices": 4}), 50)
+            text = script_source(run_of(**{**more, "device": device, "devices": 4}), 50)
             assert "captured" not in text and text.count("\n") <= MOST_LINES + 45
             head = ast.get_docstring(ast.parse(text)) or ""
             assert head.endswith("Start it with:\n\n    torchrun --standalone --nproc-per-node 4 SCRIPT.py")
@@ -203,7 +201,7 @@ def test_of_a_sharded_run_it_says_that_it_does_not_shard(run_of: Callable[..., R
     for strategy in ("fsdp", "ddp"):
         run = run_of(**NUMBERS, device="cpu", devices=2, ranks={"strategy": strategy})
         run = replace(run, environment=ENVIRONMENT)
-        said = " ".join((ast.get_docstring(ast.parse(script_of(run))) or "").split())
+        said = " ".join((ast.get_docstring(ast.parse(script_source(run))) or "").split())
         assert ("FSDP2 sharded the run's model" in said) == (strategy == "fsdp")
         assert ("bit for bit" in said) == (strategy == "ddp")
 
@@ -211,7 +209,7 @@ def test_of_a_sharded_run_it_says_that_it_does_not_shard(run_of: Callable[..., R
 def test_how_many_devices_it_is_for_must_be_known(run_of: Callable[..., RunRecord]) -> None:
     for device, devices in (("cpu", 0), ("auto", 2)):
         with pytest.raises(ProblemError, match="Devices is not known until"):
-            script_of(run_of(**NUMBERS, device=device, devices=devices))
+            script_source(run_of(**NUMBERS, device=device, devices=devices))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from engine.export.content import Content, content_of
 from engine.export.document import Document, Section
 from engine.export.formats import COMPARISON
 from engine.export.report.report import report_of
-from engine.export.writers.text import in_latex, in_markdown, latex, markdown
+from engine.export.writers.text import escape_latex, escape_markdown, latex, markdown
 from engine.protocol.summary import RankFigures
 from engine.store.store import Store
 
@@ -86,21 +86,13 @@ def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
     text = latex(report_of(pair))
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
     assert "2,500 (2.50$\\times$) \\\\" in text and "% Device name: a card" in text
-    assert in_latex(r"a_b & 100% $x$ \input{y} ~^#") == (
+    assert escape_latex(r"a_b & 100% $x$ \input{y} ~^#") == (
         r"a\_b \& 100\% \$x\$ \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}\#"
     )
-    assert in_latex("\N{GRINNING FACE} é --") == "? é -{}-"
+    assert escape_latex("\N{GRINNING FACE} é --") == "? é -{}-"
     assert all(
         line.startswith("%") or r"\input" not in line for line in latex(report_of(hostile)).splitlines()
     )
-
-
-def test_runs_of_different_columns_share_a_table(
-    exports_store: Store, trained: Callable[..., str], tmp_path: Path
-) -> None:
-    ids = [trained("fp16", steps=5), trained("fp32", steps=8)]
-    COMPARISON.export(content_of(exports_store, ids), tmp_path / "x.csv")
-    assert len(pd.read_csv(tmp_path / "x.csv")) == 13
 
 
 RANKS = (
@@ -130,12 +122,6 @@ def test_every_format_has_the_figures_of_each_device(
     assert "| Devices | 1 | 2 |" in report
 
 
-def test_a_step_counts_the_samples_of_all_devices(exports_store: Store, trained: Callable[..., str]) -> None:
-    content = content_of(exports_store, [trained("fp32", devices=2, batch_size=64)])
-    assert content.runs[0].experiment.step_samples == 128
-    assert "batch 64 × 2 devices" in report_of(content).subject
-
-
 @pytest.mark.parametrize(
     "code", ["ammeter run", "a\n```\n[x](http://x)", "````\nb", "c```", "`", "\x1b[2J\n~~~"]
 )
@@ -151,4 +137,6 @@ def test_code_ends_its_fence_in_markdown_with_nothing_in_it(code: str) -> None:
     "text", ["- x", "+ x", "1. x", "23) x", "---", "===", "# x", "> x", "| x |", "* x", "~~~"]
 )
 def test_no_sentence_begins_a_list_or_a_line_in_markdown(text: str) -> None:
-    assert re.match(r"\d*\\", in_markdown(text)) and in_markdown("A run - of 1. x") == "A run - of 1. x"
+    assert (
+        re.match(r"\d*\\", escape_markdown(text)) and escape_markdown("A run - of 1. x") == "A run - of 1. x"
+    )

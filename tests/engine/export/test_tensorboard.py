@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -88,14 +86,3 @@ def test_settings_are_text_and_hyperparameters_of_any_run(store: Store, opened: 
     assert endings == [failure, success]
     tags = opened(store.runs()[0]).Tags()
     assert "train/loss" not in tags["scalars"] and "settings/text_summary" in tags["tensors"]
-
-
-def test_writing_it_loads_no_torch(store: Store, tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from engine.store.store import Store;"
-        "from engine.export.content import content_of; from engine.export.formats import COMPARISON\n"
-        f"with Store(Path({str(store.path)!r})) as store:\n"
-        f"    COMPARISON.export(content_of(store, [{store.runs()[-1].id!r}]), {f'{tmp_path}/alone/'!r})\n"
-        "assert not {'torch', 'PySide6'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-P", "-c", script], check=True, cwd=Path(__file__).parents[3])

@@ -139,12 +139,6 @@ def test_a_redirection_to_an_address_is_followed(index: WheelIndex, wheels: Path
     assert (folder / TORCH).read_bytes() == (wheels / TORCH).read_bytes()
 
 
-def test_a_server_that_is_busy_is_tried_again(index: WheelIndex, wheels: Path, folder: Path) -> None:
-    index.order(Fault(status=503, times=1))
-    events = list(fetch(plan_of(index.address, wheels), folder))
-    assert "127.0.0.1 answered with HTTP 503. Trying again." in {event.retry for event in events}
-
-
 def test_a_pause_leaves_the_line_and_going_on_takes_it_up_there(index, wheels, folder):
     """The server is silent after half the file, so that a thread waits for it."""
     silence, control = threading.Event(), Control()

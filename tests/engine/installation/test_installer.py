@@ -153,14 +153,6 @@ def test_a_stop_while_it_is_tried_waits_for_nothing(engines: Path, wanted: Insta
     assert engine_here(engines).state is State.ABSENT
 
 
-def test_a_uv_that_is_killed_is_told(engines, wanted, tmp_path, monkeypatch):
-    uv = tmp_path / "uv"
-    uv.write_text("#!/bin/sh\nkill -9 $$\n")
-    uv.chmod(0o755)
-    monkeypatch.setenv("AMMETER_UV", str(uv))
-    assert "uv could not install PyTorch: it ended with exit status -9." in problem_of(engines, wanted)
-
-
 def test_without_room_nothing_is_fetched(engines, wanted, index, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(5 * 2**20))
     assert f"only 5.0 MiB are free at {engines}." in problem_of(engines, wanted)

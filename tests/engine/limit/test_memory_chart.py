@@ -43,8 +43,8 @@ def test_crosses_at_nearly_one_place_do_not_hide_each_other():
 
 def test_words_keep_clear_of_each_other_of_markers_and_of_curves():
     places = TextPlaces(Rect(0, 0, 100, 100))
-    places.cross_not([(0, 100), (100, 0)])
-    places.take_around((20, 20), 10)
+    places.avoid_curve([(0, 100), (100, 0)])
+    places.reserve_marker((20, 20), 10)
     on_curve, on_marker, free = Rect(40, 40, 60, 60), Rect(15, 15, 35, 25), Rect(70, 70, 90, 80)
     assert not places.is_free(on_curve) and not places.is_free(on_marker)
     assert not places.is_free(Rect(90, 90, 110, 95)), "beyond the edge"

@@ -85,22 +85,17 @@ def taken_up(launcher: Launcher) -> list[Event]:
             "sys.stderr.write('sh: 1: exec: /there/program/current/bin/python: not found\\n'); sys.exit(127)",
             "Ammeter is not installed on bad: sh: 1: exec: /there/program/current/bin/python: not found.",
         ),
+        ("while True: print('Welcome ' * 1_000)", "No connection to bad: it only answered 'Welcome Welcome"),
+        (
+            "while True: sys.stdout.write('Welcome ' * 1_000)",
+            "No connection to bad: it only answered 'Welcome Welcome",
+        ),
     ],
 )
 def test_one_that_does_not_answer_well_is_refused_before_a_job_begins(
     says, script: str, sentence: str
 ) -> None:
-    assert refusal(says(script)) == sentence
-
-
-def test_endless_chatter_before_the_header_is_not_read_on(says: Callable[[str], Launcher]) -> None:
-    launcher = says("while True: print('Welcome ' * 1_000)")
-    assert refusal(launcher).startswith("No connection to bad: it only answered 'Welcome Welcome")
-
-
-def test_an_endless_line_before_the_header_is_not_read_on(says: Callable[[str], Launcher]) -> None:
-    launcher = says("while True: sys.stdout.write('Welcome ' * 1_000)")
-    assert refusal(launcher).startswith("No connection to bad: it only answered 'Welcome Welcome")
+    assert refusal(says(script)).startswith(sentence)
 
 
 @pytest.mark.parametrize(

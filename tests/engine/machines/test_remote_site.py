@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -120,16 +119,3 @@ def test_what_fails_there_is_not_called_a_lost_connection(status, complaint, why
     problem = Line(Machine(name="box", host="me@box")).failure(status, complaint).problem
     assert why in problem.message and remedy in problem.remedy
     assert ("No connection" in problem.message) is (status == 255)
-
-
-def test_a_full_disk_there_is_told_as_such(near):
-    disk = near.home / "workers"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(disk)], check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    try:
-        (disk / "filler").write_bytes(b"0" * 4_096)
-        with launcher_on(near.machine) as launcher, pytest.raises(ProblemError, match="disk of near is full"):
-            launcher.start(jobs.ReadCatalog())
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)

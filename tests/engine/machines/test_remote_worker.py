@@ -21,7 +21,7 @@ from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import item_of
 from engine.worker.supervision import ProcessSession
-from tests.remote import RemoteMachine, eventually
+from tests.remote import RemoteMachine, events_of, eventually
 
 JOB = jobs.Train(experiment=Experiment(device="cpu"))
 LONG = {"TALK": "[400, 0.01]"}
@@ -50,10 +50,6 @@ def kept(launcher: Launcher) -> Iterator[tuple[ProcessSession, list[RemotePlace]
     assert isinstance(session, ProcessSession)
     with closing(session):
         yield session, places
-
-
-def events_of(session: Session) -> list[Event]:
-    return [event for event in iterate(session) if event is not None]
 
 
 def until(session: Session, step: int) -> list[Event]:

@@ -59,11 +59,6 @@ def test_what_would_break_the_job_is_refused(key: str, value: Any, why: str) -> 
     assert "\x1b" not in raised.value.problem.message
 
 
-def test_a_machine_is_somewhere() -> None:
-    with pytest.raises(ProblemError, match="needs a host"):
-        new_machine("Cluster", "")
-
-
 def test_without_a_host_the_words_run_here() -> None:
     line = Line(Machine(name="Own", host="", folder="far", slurm=Slurm()))
     assert line.ask(("pwd",), seconds=30).decode().strip() == str(Path.home())

@@ -16,7 +16,7 @@ from engine.protocol.events import Event, Failed, Finished, Heartbeat, Phase, Ph
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import ProcessSession
-from tests.remote import eventually
+from tests.remote import events_of, eventually
 from tests.slurm import NODES, Cluster
 
 pytestmark = pytest.mark.slow
@@ -30,10 +30,6 @@ def launcher_of(cluster: Cluster, talk: dict[str, str]) -> Iterator[Launcher]:
     cluster.talk()
     with Launcher(environment=talk, site=RemoteSite(cluster.machine)) as launcher:
         yield launcher
-
-
-def events_of(session: Session) -> list[Event]:
-    return [event for event in iterate(session) if event is not None]
 
 
 def until(session: Session, kind: type[Event]) -> Event:

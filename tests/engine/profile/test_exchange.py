@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.export.kinds.profile import sections
-from engine.profile.exchange import BY_DEVICE, BY_SIZE, device_rows, exchange_sentences, size_rows
+from engine.profile.exchange import BY_DEVICE, BY_SIZE, device_rows, exchange_sentences
 from engine.profile.verdict import Bound, verdict_of
 from engine.protocol.profile import Exchange, StepProfile
 from engine.protocol.profiles import Profiles, ProfileSide
@@ -32,14 +32,9 @@ def of(*known: StepProfile) -> Profiles:
     return Profiles(sides=tuple(ProfileSide(experiment=experiment, profile=each) for each in known))
 
 
-def test_the_sentences_tell_communication_messages_and_the_slowest_rank() -> None:
-    told = exchange_sentences(of(profile(exchange(20.0, 0.0))))
-    assert told == (
-        "Rank 0 spends 26.0 ms of a 50.0 ms step (52%) on exposed communication. 3.00 ms are overlapped.",
-        "It sends 2 messages per step, 2.0 MiB in total.",
-        "The others wait for Rank 1, cuda:1, for up to 20.0 ms per step.",
-    )
-    assert len(exchange_sentences(of(profile(exchange(2.0, 0.0))))) == 2  # less than a tenth of a step
+def test_a_rank_is_slow_from_a_tenth_of_a_step_on() -> None:
+    told = [exchange_sentences(of(profile(exchange(wait, 0.0)))) for wait in (20.0, 2.0)]
+    assert [any("wait for Rank 1" in text for text in sentences) for sentences in told] == [True, False]
 
 
 def test_nothing_follows_from_disturbed_steps_and_unmatched_messages_are_said() -> None:
@@ -51,13 +46,9 @@ def test_nothing_follows_from_disturbed_steps_and_unmatched_messages_are_said() 
     assert told.endswith("their waits are unknown.")
 
 
-def test_a_row_for_each_rank_of_each_side_marks_the_slowest() -> None:
-    first, slow = device_rows(of(profile(exchange(20.0, 0.0))))
-    assert first == ("Rank 0, cuda:0", "50.0", "23.0", "1.00", "0", "26.0", "3.00", "20.0")
-    assert slow == ("Rank 1, cuda:1, slowest", "50.0", "23.0", "21.0", "0", "6.00", "3.00", "0")
+def test_every_rank_of_each_side_has_a_row() -> None:
     both = of(profile(exchange(0.0, 0.0)), profile(exchange(0.0, 0.0)))
     assert len(device_rows(both)) == 4 and len({row[0] for row in device_rows(both)}) >= 2
-    assert size_rows(of(profile(exchange(0.0, 0.0)))) == (("1.0 MiB", "4.00", "2"), ("64 MiB", "16.0", "–"))
 
 
 def test_exports_have_both_tables_and_none_for_one_device(profiles: Profiles) -> None:

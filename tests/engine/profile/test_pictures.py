@@ -73,8 +73,6 @@ def test_every_part_has_a_title_and_a_meaning_that_fit_the_device():
     assert all(
         part_title(part, each) and part_meaning(part, each) for part in StepPart for each in (card, processor)
     )
-    assert part_title(StepPart.MATRIX_UNITS, card) == "Matrix work on Tensor Cores"
-    assert part_title(StepPart.MATRIX, card) == "Matrix work without Tensor Cores"
     assert part_title(StepPart.MATRIX, processor) == "Matrix work"
 
 
@@ -101,18 +99,10 @@ def test_nothing_is_drawn_beyond_the_picture_of_bars(width):
         assert place.x + place.width <= width + 1 and place.y + place.height <= height
 
 
-def test_the_description_of_bars_tells_every_part():
-    failed = side(
-        problem=Problem(kind=Kind.OUT_OF_MEMORY, message="No room.", remedy="Make some."), precision="fp32"
-    )
+def test_a_side_that_failed_says_why_in_the_place_of_its_bar():
+    failed = side(problem=Problem(kind=Kind.OUT_OF_MEMORY, message="No room.", remedy="Make some."))
     drawing = bars_drawing(sides(*BARS.sides, failed), 800)
-    assert drawing.description == (
-        "FP32: 80.0 ms per step: Matrix work without Tensor Cores 60.0 ms (75%), "
-        "Memory-bound 20.0 ms (25%). "
-        "FP16 AMP: 10.0 ms per step: Matrix work on Tensor Cores 10.0 ms (99.8%), "
-        "Waiting for data < 0.1 ms (0.2%). FP32 (2): No room."
-    )
-    assert "No room." in texts_of(drawing)
+    assert "No room." in texts_of(drawing) and drawing.description.endswith("FP32 (2): No room.")
 
 
 def roofline_side(precision: str, count: int, limits: Limits | None = LIMITS) -> ProfileSide:

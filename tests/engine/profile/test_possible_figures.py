@@ -26,8 +26,8 @@ FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP1
 MS = st.floats(0.01, 1e4)
 RATES = st.floats(1e-6, 2e3)
 _PERCENT = re.compile(r"([\d,.]+)%")
-_FASTER = re.compile(r" is ([\d,.]+) times as fast as .*?\(([\d,.]+) against ([\d,.]+) ms")
-_SLOWER = re.compile(r" takes ([\d,.]+) times as long as .*?\(([\d,.]+) against ([\d,.]+) ms")
+_FASTER = re.compile(r" is ([\d,.]+) times as fast as .*?\(([\d,.]+) vs\. ([\d,.]+) ms")
+_SLOWER = re.compile(r" takes ([\d,.]+) times as long as .*?\(([\d,.]+) vs\. ([\d,.]+) ms")
 _AT_BEST = re.compile(r"([\d,.]+) ms(?: at best)?, ([\d,.]+) times as fast")
 
 

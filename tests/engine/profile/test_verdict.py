@@ -159,15 +159,6 @@ def test_a_side_that_nothing_helps_learns_of_a_faster_one():
     assert unsure is not None and unsure.changes == ()
 
 
-def test_the_fraction_of_the_measured_peak_comes_with_its_figures():
-    found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"flops": 3.5e12})
-    assert peak_sentence(found) == (
-        "The model reaches 50% of the measured peak. Its 3,500 GFLOPs per step run at 350 "
-        "TFLOP/s, and matmuls in FP16 reach 700 TFLOP/s on this device."
-    )
-    assert peak_sentence(profile(memory=1.0)) is None
-
-
 def test_a_peak_that_the_step_exceeds_is_withheld_with_all_that_rests_on_it():
     found = with_flops(profile(matrix=9.0, memory=1.0), 1.1 * 9.0 * GPU_PEAKS["fp32"] * 1e9)
     assert found.limits is not None and found.limits.withheld == ("fp32",)
@@ -180,6 +171,7 @@ def test_a_peak_that_the_step_exceeds_is_withheld_with_all_that_rests_on_it():
         "The % of measured peak is unknown, because the peak in FP32 could not be measured reliably. Profile "
         "again when nothing else runs."
     )
+    assert peak_sentence(profile(memory=1.0)) is None
     verdict = verdict_of(found, experiment())
     assert "peak" not in verdict.sentence and verdict.changes == ()
     below = with_flops(profile(matrix=9.0, memory=1.0), 0.9 * 9.0 * GPU_PEAKS["fp32"] * 1e9)
@@ -217,14 +209,6 @@ def gained(first: StepProfile, second: StepProfile, **settings: Any) -> str:
     made = gains(profiles(first, second, **settings))
     assert made[0] is None and made[1] is not None
     return made[1].sentence
-
-
-def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not():
-    sentence = gained(profile(matrix=58.0, memory=21.0), profile(matrix_units=12.0, memory=19.0))
-    assert sentence == (
-        "FP16 AMP is 2.55 times as fast as FP32 (31.0 vs. 79.0 ms per step): matrix work fell from 58.0 to "
-        "12.0 ms, while memory-bound work fell from 21.0 to 19.0 ms and now takes 61% of the step."
-    )
 
 
 @pytest.mark.parametrize(

@@ -106,14 +106,3 @@ def test_a_pause_at_a_step_ends_by_a_stop_there_or_goes_on(then: Stop | Continue
         loop.control.obey(then)
         wait_until(lambda: loop.control.stop_requested.is_set() or loop.steps > at)
     assert (loop.steps == at) is isinstance(then, Stop)
-
-
-def test_without_a_hold_commands_are_done_at_once():
-    control = Control()
-    control.obey(Pause())
-    assert control.pause_requested.is_set()
-    control.obey(Continue())
-    assert not control.pause_requested.is_set()
-    control.obey(Stop())
-    assert control.stop_requested.is_set()
-    control.may_begin(0)

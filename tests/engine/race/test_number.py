@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from engine.drawing.looks import precision_look
-from engine.drawing.shapes import Words
 from engine.experiment.experiment import Precision
 from engine.race import headline, words
 from engine.race.lanes import LONGEST_SECONDS
 from engine.race.memory import Gauge, GaugePair, Rect
 from engine.race.parts import laid_out
 from engine.race.race import Race
-from engine.words.numbers import number_text, times
+from engine.words.numbers import times
 
 FP32, FP16 = Precision.FP32, Precision.FP16
 
@@ -125,38 +124,6 @@ def test_the_number_is_one_that_the_comparison_holds(racers: Any, full: float, r
     assert words.counted_text(race, race.at(race.seconds)) in held
 
 
-def test_a_run_that_did_not_keep_its_pace_is_a_reason_for_caution(racers: Any) -> None:
-    racers.add(FP32, 1_000, figures={"samples_per_second_ci": (964.0, 2_313.0)})
-    racers.add(FP16, 1_170)
-    race = racers.race()
-    assert race.claim == 1.17 and words.caution(race) == "Caution"
-    assert words.doubt_words(race) == ("A run in full precision varied in speed.",)
-    assert words.sure_words(race).startswith("Caution: ")
-
-
-def test_a_loss_is_told_as_times_as_long_and_a_gain_as_times_as_many(racers: Any) -> None:
-    race = racers.of_two(1_000, 400)
-    end, halfway = race.at(race.seconds), race.at(race.seconds / 2)
-    assert words.counted_text(race, end) == number_text(2.5) == words.counted_text(race, halfway)
-    assert words.caption(race, halfway) == ("as long", "with mixed precision so far")
-    assert words.spoken(race, end) == "2.50 times as long with mixed precision"
-    racers.runs.clear()
-    race = racers.of_two(640, 1_600)
-    assert words.spoken(race, race.at(race.seconds / 2)) == "2.50 times as many images so far"
-    assert words.spoken(race, race.at(race.seconds)) == "2.50 times as many images in the same 8.0 seconds"
-
-
-@pytest.mark.parametrize("mine", [{"image_size": 64}, {"model": "resnet18"}, {"dataset": "mnist"}])
-def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[str, Any]) -> None:
-    race = racers.of_two(1_000, 2_000, mine=mine)
-    assert race.ratio == 2.0 and race.claim is None and race.is_unlike
-    assert headline.title(race) == "Two different trainings, side by side"
-    for at in (0.0, race.seconds / 2, race.seconds):
-        assert words.counted_text(race, race.at(at)) is None
-        assert words.caption(race, race.at(at))[0] == "No fair comparison"
-    assert "leaves open" not in words.certainty(race)
-
-
 def test_the_sign_stands_still_and_figures_begin_at_their_outline() -> None:
     counted = [laid_out(text, "4.7") for text in ("1.0", "1.1", "2.9", "3.8", "4.7")]
     assert len({number.sign for number in counted}) == 1
@@ -208,14 +175,6 @@ def test_what_is_spared_is_hatched_and_told_at_the_end_where_there_is_room() -> 
     assert spared.left == plan(3_200, 10_240).rects[0].left
 
 
-@pytest.mark.parametrize("peaks", [(None, 3_200.0), (3_200.0, None), (None, None), (800.0, 800.0)])
-def test_nothing_is_spared_where_one_is_unknown_or_both_are_alike(
-    peaks: tuple[float | None, float | None],
-) -> None:
-    assert plan(*peaks).lower is None
-    assert plan(*peaks).note_rect() is None
-
-
 @pytest.mark.parametrize("size", [(110, 140), (140, 300), (216, 500), (600, 1_400), (400, 200)])
 @pytest.mark.parametrize("fill", [0.0, 0.5, 1.0])
 def test_amounts_stay_inside_their_gauges(size: tuple[int, int], fill: float) -> None:
@@ -223,12 +182,3 @@ def test_amounts_stay_inside_their_gauges(size: tuple[int, int], fill: float) ->
     for which in (0, 1):
         assert contains(shown.rects[which], shown.label_rect(which))
         assert shown.name_rect(which).bottom <= size[1]
-
-
-def test_a_long_name_stands_on_two_lines_one_for_each_piece() -> None:
-    shown = plan(10_240, 3_200)
-    long = replace(shown.pair[1], name=("FP16 AMP", "compiled"))
-    names = replace(shown, pair=(shown.pair[0], long)).names()
-    lines = [(shape.text, shape.y) for shape in names if isinstance(shape, Words)]
-    assert [text for text, _ in lines] == ["Full", "FP16 AMP", "compiled"]
-    assert lines[1][1] < lines[2][1]

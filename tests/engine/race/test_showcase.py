@@ -21,7 +21,6 @@ from engine.race.showcase import (
     is_hopeless,
     lengthened,
     pace_of,
-    refitted,
     showcase,
 )
 from engine.training.data.datasets import dataset_entries
@@ -105,12 +104,6 @@ def test_a_large_card_gets_the_most_to_do_and_it_says_where_little_gain_is_likel
     assert "likely little time" in showcase(catalog(OLD_CARD)).why
 
 
-@pytest.mark.parametrize("name", ["cuda:0", "xpu:0", "mps"])
-def test_of_another_makers_card_it_does_not_say_what_is_missing_there(name: str) -> None:
-    why = showcase(catalog(device(name, 190.0))).why
-    assert "Tensor Cores" not in why and "The race shows" in why
-
-
 def test_another_format_takes_the_place_of_one_that_the_device_cannot_do() -> None:
     unable = tuple(
         one.model_copy(update={"available": False, "reason": "no"})
@@ -140,12 +133,6 @@ def test_the_pace_is_that_of_the_steps_after_the_warm_up_or_of_a_long_one() -> N
     told = speeds((10, 1.0), (30, 10.0))
     told[12:15] = np.nan, 0.0, np.inf
     assert pace_of(EXPERIMENT, told) == pytest.approx(10)
-
-
-def test_a_run_is_refitted_to_the_seconds_and_never_too_short_for_a_speed() -> None:
-    assert refitted(EXPERIMENT, 100.0, 9.0).steps == 900
-    assert refitted(EXPERIMENT, 0.1, 9.0).steps == EXPERIMENT.least_steps
-    assert refitted(Experiment(epochs=3), 20.0, 9.0).epochs is None
 
 
 CASE = showcase(catalog(FAST_CPU))

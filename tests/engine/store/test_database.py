@@ -11,7 +11,6 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.jobs import RemotePlace
 from engine.store import database
 from engine.store.database import open_database
 from engine.store.schema import VERSION
@@ -47,10 +46,7 @@ def test_a_file_that_is_not_ours_is_refused_and_not_touched(path, make, why):
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_file_that_another_program_brings_up_to_date_first_is_opened(path, older, monkeypatch, is_new):
-    if not is_new:
-        older()
+def test_a_store_that_another_program_makes_first_is_opened(path, monkeypatch):
     version, choose_journal = database._version, database._choose_journal
     read: list[int] = []
 
@@ -65,9 +61,8 @@ def test_a_file_that_another_program_brings_up_to_date_first_is_opened(path, old
 
     monkeypatch.setattr(database, "_choose_journal", choose_and_be_overtaken)
     with Store(path) as store:
-        assert store.unwritable is None
-        assert [run.name for run in store.runs()] == ([] if is_new else ["Old"])
-    assert read == [0 if is_new else 16]
+        assert store.unwritable is None and store.runs() == ()
+    assert read == [0]
 
 
 def test_a_damaged_file_is_answered_with_a_sentence(path: Path) -> None:
@@ -108,7 +103,7 @@ def test_the_journal_is_written_ahead_where_the_file_system_can(path: Path) -> N
 @pytest.mark.skipif(sys.platform == "win32", reason="dot-file locks are a Unix way of SQLite's")
 def test_where_wal_is_refused_a_rollback_journal_is_used_and_said(path: Path) -> None:
     # this way of SQLite's to reach files has no shared memory, as network file systems have none
-    connection, notes, _ = open_database(path, vfs="unix-dotfile")
+    connection, notes, *_ = open_database(path, vfs="unix-dotfile")
     try:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
         assert len(notes) == 1 and "rollback journal" in notes[0]
@@ -134,25 +129,3 @@ def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file
     )
     with Store(path) as store:
         assert store.runs() == ()
-
-
-@pytest.mark.parametrize("version", [1, 15])
-def test_an_older_format_is_refused_and_not_touched(path, older, version):
-    older()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {version}")
-    before = path.read_bytes()
-    with pytest.raises(
-        ProblemError, match=rf"older Ammeter \(format {version}\).* formats 16 to {VERSION}"
-    ) as caught:
-        Store(path)
-    assert caught.value.problem.kind is Kind.STORE and path.read_bytes() == before
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-
-
-def test_a_store_of_format_16_gets_the_machines_of_its_runs(path, older):
-    older()
-    with Store(path) as store:
-        run = store.add(Experiment())
-        store.keep(run.id, RemotePlace("far", "a" * 32, 7, 8))
-        assert store.kept_place(run.id) == RemotePlace("far", "a" * 32, 7, 8)

@@ -16,7 +16,6 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Finished, Samples, Summary
 from engine.store.edits import (
     KEPT_SECONDS,
-    LONGEST_FOLDER,
     LONGEST_NOTE,
     LONGEST_TAG,
     MOST_TAGS,
@@ -165,45 +164,10 @@ def test_what_is_too_long_is_answered_with_a_sentence(store: Store) -> None:
     assert cleaned_note(" " * LONGEST_NOTE + "n" * LONGEST_NOTE) == "n" * LONGEST_NOTE
 
 
-def test_pins_colours_and_folders_are_kept(store: Store) -> None:
-    first, second = store.add(Experiment()).id, store.add(Experiment()).id
-    assert (store.run(first).is_pinned, store.run(first).colour, store.run(first).folder) == (False, None, "")
-    store.set_pinned([first], True)
-    store.set_colour([first, second], "teal")
-    store.set_folders({first: '  week "47"\n', second: "thesis"})
-    run = store.run(first)
-    assert (run.is_pinned, run.colour, run.folder) == (True, "teal", "week 47")
-    store.set_pinned([first], False)
-    store.set_colour([first], None)
-    store.set_folders({first: ""})
-    run = store.run(first)
-    assert (run.is_pinned, run.colour, run.folder) == (False, None, "")
-    store.delete([second])
-    store.restore([second])
-    assert (store.run(second).colour, store.run(second).folder) == ("teal", "thesis")
-
-
-def test_an_unknown_colour_and_a_long_folder_change_no_run(store: Store) -> None:
+def test_pins_are_kept_and_an_unknown_run_changes_none(store: Store) -> None:
     run_id = store.add(Experiment()).id
-    with pytest.raises(ProblemError, match="The color “mauve”"):
-        store.set_colour([run_id], "mauve")
-    with pytest.raises(ProblemError, match="61 characters"):
-        store.set_folders({run_id: "f" * (LONGEST_FOLDER + 1)})
     with pytest.raises(ProblemError, match="no longer exists"):
         store.set_pinned([run_id, "000000000000"], True)
-    run = store.run(run_id)
-    assert (run.is_pinned, run.colour, run.folder) == (False, None, "")
-
-
-def test_a_run_that_is_gone_cannot_be_written_on(store: Store) -> None:
-    with pytest.raises(ProblemError, match="no longer exists"):
-        store.set_tags("000000000000", ["paper"])
-    with pytest.raises(ProblemError, match="no longer exists"):
-        store.set_note("000000000000", "Well.")
-
-
-def test_bytes_that_are_no_text_do_not_stop_a_run(store: Store) -> None:
-    run = store.add(Experiment(), name="\udcff run")
-    assert run.name == "\ufffd run"
-    store.rename(run.id, "\udcfe")
-    assert store.run(run.id).name == "\ufffd"
+    for is_pinned in (True, False):
+        store.set_pinned([run_id], is_pinned)
+        assert store.run(run_id).is_pinned is is_pinned

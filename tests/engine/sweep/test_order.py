@@ -8,7 +8,7 @@ import pytest
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_of
-from engine.compare.figures import SPEED
+from engine.compare.metrics import SPEED
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
 from engine.experiment.sweep import Grid

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
+from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words
 from engine.experiment.sweep import Axis, grid_of
 from engine.sweep.heat_map import heat_map

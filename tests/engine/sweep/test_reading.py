@@ -9,7 +9,7 @@ import pytest
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence, evidence_from
-from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED
+from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.sweep import Axis, Grid, grid_of

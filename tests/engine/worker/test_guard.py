@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from tests.engine.worker.test_keeper import begun
-from tests.remote import RemoteMachine, eventually
+from tests.remote import RemoteMachine, eventually, has_ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a guard reads /proc")
 
@@ -33,14 +32,6 @@ time.sleep(600)
 """
 
 
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended, which may stay a zombie where nobody reaps it."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 @pytest.mark.parametrize(
     "state",
     [
@@ -56,7 +47,7 @@ def test_a_killed_program_leaves_neither_a_hung_worker_nor_what_that_started(sta
         assert program.stdout is not None
         pids = json.loads(program.stdout.readline())
         program.kill()
-        eventually(lambda: all(map(is_gone, pids)), 30)
+        eventually(lambda: all(map(has_ended, pids)), 30)
 
 
 def test_a_killed_keeper_leaves_no_stopped_worker(near: RemoteMachine) -> None:
@@ -65,7 +56,7 @@ def test_a_killed_keeper_leaves_no_stopped_worker(near: RemoteMachine) -> None:
     pids = near.kept(near.folders()[0])
     os.kill(pids["worker"], signal.SIGSTOP)
     near.kill_keepers()
-    eventually(lambda: is_gone(pids["worker"]), 30)
+    eventually(lambda: has_ended(pids["worker"]), 30)
     line.put({"n": 2, "do": "forget"})
     line.until("g")
     line.close()

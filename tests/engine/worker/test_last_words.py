@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from engine.experiment.experiment import Experiment, Precision, experiment_from
@@ -17,7 +15,6 @@ from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind
 from engine.protocol.events import (
     Epoch,
-    Event,
     Failed,
     Heartbeat,
     Log,
@@ -26,12 +23,12 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
-from engine.protocol.jobs import CheckModel, Train
+from engine.protocol.jobs import Train
 from engine.worker.endings import last_words
-from engine.worker.launcher import Launcher, Session, iterate
+from engine.worker.launcher import Launcher, Session
 from engine.worker.supervision import Limits, Progress
 from tests.engine.conftest import samples_of, started_of
-from tests.remote import eventually
+from tests.remote import events_of, eventually, has_ended
 
 # what a real worker does before its first job, and the user's file as it is executed there
 WORKER = """
@@ -81,13 +78,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
         launcher.close()
 
 
-def last_of(session: Session) -> Event | None:
-    return [event for event in iterate(session) if event is not None][-1]
-
-
 @pytest.mark.parametrize("body", [HERE, IN_A_THREAD], ids=["main thread", "another thread"])
 def test_a_crash_names_the_users_line(start, experiment, body):
-    failed = last_of(start(experiment(CRASH), body))
+    failed = events_of(start(experiment(CRASH), body))[-1]
     assert isinstance(failed, Failed) and failed.problem.kind is Kind.WORKER_DIED
     assert failed.problem.message.startswith("net.py, line 3, in forward: ")
     assert "SIGSEGV" in failed.problem.message
@@ -98,14 +91,14 @@ def test_a_crash_names_the_users_line(start, experiment, body):
 @pytest.mark.parametrize("body", [HERE, IN_A_THREAD], ids=["main thread", "another thread"])
 def test_an_endless_loop_names_the_users_line(start, experiment, body):
     limits = Limits(standstill=dict.fromkeys(PhaseName, 1.5), silence=1.5)
-    failed = last_of(start(experiment(HANG), body, limits))
+    failed = events_of(start(experiment(HANG), body, limits))[-1]
     assert isinstance(failed, Failed) and failed.problem.kind is Kind.HANG
     assert failed.problem.message.startswith("net.py, line 3, in forward: ")
     assert "loop" in failed.problem.remedy
 
 
 def test_an_exit_that_leaves_no_frames_names_the_file(start, experiment):
-    failed = last_of(start(experiment("import os\nos._exit(0)\n")))
+    failed = events_of(start(experiment("import os\nos._exit(0)\n")))[-1]
     assert isinstance(failed, Failed)
     assert (
         failed.problem.message
@@ -115,7 +108,7 @@ def test_an_exit_that_leaves_no_frames_names_the_file(start, experiment):
 
 def test_of_megabytes_of_prints_only_the_end_is_kept(start, experiment):
     printing = "import sys\nfor _ in range(40):\n    print('x' * 100_000, file=sys.stderr)\n"
-    events = [event for event in iterate(start(experiment(printing + CRASH))) if event is not None]
+    events = events_of(start(experiment(printing + CRASH)))
     failed, logs = events[-1], [event for event in events if isinstance(event, Log)]
     assert isinstance(failed, Failed) and failed.problem.message.startswith("net.py, line 6, in forward: ")
     assert 2**20 <= sum(len(log.message) for log in logs) < 2**21
@@ -131,17 +124,9 @@ def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, exper
         "child = subprocess.Popen(command, start_new_session=True, stdout=2)\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
     )
-    assert isinstance(last_of(start(experiment(child + CRASH))), Failed)
+    assert isinstance(events_of(start(experiment(child + CRASH))), Failed)[-1]
     pid = int((tmp_path / "pid").read_text())
     eventually(lambda: has_ended(pid))
-
-
-def has_ended(pid: int) -> bool:
-    """True also for one that nobody has waited for yet."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_frames_of_libraries_and_prints_are_told_from_the_users(experiment):
@@ -156,17 +141,6 @@ def test_frames_of_libraries_and_prints_are_told_from_the_users(experiment):
     words = last_words(dump, code)
     assert words.frame is not None and words.frame.place == "net.py, line 5, in forward"
     assert "a line printed" in words.rest and "torch" not in words.trace and "Extension" not in words.trace
-
-
-@pytest.mark.slow
-def test_a_real_worker_that_crashes_in_a_check_says_where(launcher, experiment):
-    text = "import ctypes\n\ndef model():\n    ctypes.string_at(0)\n\ndef batch(size):\n    pass\n"
-    wanted = experiment(text)
-    launcher.trusted_code.add(wanted.own_code)
-    failed = last_of(launcher.start(CheckModel(experiment=wanted)))
-    assert isinstance(failed, Failed)
-    assert (failed.file, failed.line) == ("net.py", 4)
-    assert signal.Signals.SIGSEGV.name in failed.problem.message
 
 
 def started(precision: Precision) -> Started:

@@ -270,12 +270,6 @@ def test_a_nan_of_one_rank_is_named_and_ends_the_run_on_all(own: Callable[..., E
     assert "Rank 1: The loss is not a number (NaN) from step 7 on." in told
 
 
-def test_a_slow_rank_is_named(own: Callable[..., Experiment]):
-    run = trained(own("time.sleep(0.03)"))
-    (told,) = [event.message for event in run.of(Log) if "slower" in event.message]
-    assert told.startswith("Rank 1 of 2: slower than the others, which wait ")
-
-
 @pytest.mark.parametrize(
     ("body", "limits", "words"),
     [
@@ -342,17 +336,6 @@ def test_a_profile_names_the_rank_that_the_others_wait_for(own: Callable[..., Ex
     first, second = found.ranks
     assert first.exposed_ms > 10 and second.bar.ms(StepPart.HOST) > 10
     assert profiled.profile.samples == 8 and trace.is_file()
-
-
-def test_a_profile_on_two_ranks_stops_with_nothing_kept(own: Callable[..., Experiment], tmp_path: Path):
-    control, events = jobs.Control(), []
-    trace = tmp_path / "trace.json.gz"
-    for event in perform(jobs.Profile(experiment=own("pass"), trace=str(trace)), control):
-        events.append(event)
-        if isinstance(event, Phase) and event.name is PhaseName.PROFILING:
-            control.stop_requested.set()
-    assert isinstance(events[-1], Finished) and events[-1].stopped
-    assert not [event for event in events if isinstance(event, Profiled)] and not trace.exists()
 
 
 def test_a_step_of_its_own_averages_what_its_optimizers_use(tmp_path: Path):

@@ -31,26 +31,13 @@ from engine.protocol.events import (
     from_line,
 )
 from engine.worker.__main__ import EventWriter, _RequestReader
-from engine.worker.launcher import Launcher, Session, iterate
+from engine.worker.launcher import Launcher, iterate
 from engine.worker.process import COMMAND, WorkerProcess
+from tests.engine.conftest import TINY as SETTINGS
+from tests.remote import events_of
 
-TINY = experiment_from(
-    {
-        "model": "linear",
-        "dataset": "synthetic-regression",
-        "samples": 20,
-        "batch_size": 10,
-        "steps": 30,
-        "device": "cpu",
-        "measure": {"warmup_steps": 1, "block_steps": 2},
-        "optimizer": {"name": "sgd", "learning_rate": 0.01},
-    }
-)
+TINY = experiment_from({**SETTINGS, "steps": 30})
 ENDLESS = experiment_from({**TINY.model_dump(), "steps": 100_000_000})
-
-
-def run(session: Session) -> list[Event]:
-    return [event for event in iterate(session) if event is not None]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +45,7 @@ def jobs_of_all_kinds():
     """The events of two light jobs and of a measured one, from one launcher."""
     with Launcher() as launcher:
         order = (jobs.ReadCatalog(), jobs.Examine(), jobs.Train(experiment=TINY))
-        return tuple(run(launcher.start(job)) for job in order)
+        return tuple(events_of(launcher.start(job)) for job in order)
 
 
 def test_a_run_tells_its_story_in_order(jobs_of_all_kinds):
@@ -163,7 +150,7 @@ def test_a_worker_does_not_collect_among_what_it_has_imported(launcher, tmp_path
     asked = with_code({"model": str(path), "device": "cpu"}, names_model=True, names_dataset=False)
     experiment = experiment_from(asked)
     launcher.trusted_code.add(experiment.own_code)
-    *_, last = run(launcher.start(jobs.CheckModel(experiment=experiment)))
+    *_, last = events_of(launcher.start(jobs.CheckModel(experiment=experiment)))
     assert "True: out of the collector's reach" in last.model_dump_json()
 
 

@@ -129,8 +129,7 @@ FIGURES: Mapping[str, Figure] = {
     "formats": Figure("formats", "runs in FP8, pure BF16 and with low-bit optimizers that failed", "=", 0),
     "engine": Figure("engine", "cards that `engine show` or PyTorch does not see", "=", 0),
     "doctor": Figure("engine", "problems that `doctor` tells", "=", 0),
-    "graph": Figure("suspects", "kernels recorded of a graph captured before the profiler began", "≥", 1),
-    "suspects": Figure("suspects", "suspects that could not be asked", "=", 0),
+    "graph": Figure("graph", "kernels recorded of a graph captured before the profiler started", "≥", 1),
     "tests": Figure("tests", "tests that failed or did not run", "=", 0),
     "tests-slow": Figure("tests-slow", "tests that compile ResNet-50 that failed or did not run", "=", 0),
 }

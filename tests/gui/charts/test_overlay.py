@@ -120,14 +120,6 @@ class TestPlot:
         plot.canvas.whole_asked.emit()
         assert plot.canvas.frame.x_range == (0.0, 20_400.0)
 
-    def test_twenty_sides_take_several_rows_of_the_legend(self, plot: OverlayPlot) -> None:
-        lines = [line(f"side number {n}", falling(), precision=list(Precision)[n % 4]) for n in range(20)]
-        one = plot.canvas.height()
-        plot.set_lines(lines, {})
-        assert len(plot.legend.entries) == 20
-        assert not plot.grab().isNull()
-        assert plot.canvas.height() < one
-
     @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf"), 1e300])
     def test_losses_that_diverge_and_a_single_step_are_drawn_without_complaint(
         self, plot: OverlayPlot, bad: float
@@ -140,12 +132,6 @@ class TestPlot:
                 assert not plot.grab().isNull()
         low, high = plot.canvas.frame.x_range
         assert low < high, "a run of one step at second zero is a point"
-
-    def test_without_samples_it_says_why_there_is_no_curve(self, plot: OverlayPlot) -> None:
-        plot.set_lines([line("none", [])], {})
-        assert plot.canvas.frame.hint == "No curve: this run ended before its first step."
-        plot.set_lines([line("none", []), line("neither", [])], {})
-        assert plot.canvas.frame.hint == "No curve: these runs ended before their first step."
 
 
 def test_a_curve_that_shoots_up_does_not_flatten_the_others() -> None:

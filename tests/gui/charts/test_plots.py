@@ -200,15 +200,6 @@ class TestLivePlot:
         assert plot.canvas.grab().toImage().pixelColor(place) == QColor(color)
         assert readout(plot) == ["65,536"]
 
-    def test_the_warm_up_is_shaded(self, qtbot: QtBot) -> None:
-        plot = made(qtbot, SPEED)
-        plot.set_curves([curve(np.full(100, 50.0))])
-        plot.warmup = 20.0
-        plot.refresh()
-        area = plot.canvas.area()
-        place = QPoint(round(area.left()) + 10, round(area.center().y()) + 3)
-        assert plot.canvas.grab().toImage().pixelColor(place) == QColor(theme().palette.shade)
-
     def test_the_words_of_the_warm_up_stay_inside_where_all_is_warm_up(self, qtbot: QtBot) -> None:
         plot = made(qtbot, SPEED)
         plot.warmup = 10.0
@@ -223,14 +214,6 @@ class TestLivePlot:
             if any(picture.pixelColor(x, y).name() == ink for y in range(picture.height()))
         ]
         assert len(columns) > 10 and columns[-1] < picture.width() - 2
-
-    def test_a_curve_that_is_gone_leaves_nothing_behind(self, plot: LivePlot) -> None:
-        draw(plot, curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32))
-        plot.set_curves([])
-        plot.hint = "Nothing yet."
-        plot.refresh()
-        assert not plot.canvas.getPlotItem().listDataItems()
-        assert plot.canvas.frame.hint == "Nothing yet." and not plot.legend.entries
 
     def test_a_hundred_thousand_points_are_drawn_as_a_few(self, plot: LivePlot) -> None:
         noisy = np.random.default_rng(0).normal(5, 1, 100_000)

@@ -11,7 +11,7 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from engine.drawing.chart_parts import log10_ticks
-from engine.words.numbers import decimals_for, duration, linear_ticks, number, ratio
+from engine.words.numbers import decimals_for, linear_ticks, number, ratio
 from gui.charts.frame import x_texts
 from gui.charts.lines import Scale, log2_ticks, x_ticks
 from gui.theme.fonts import font
@@ -67,10 +67,6 @@ class TestNumbers:
     def test_ratios_only_where_they_make_sense(self) -> None:
         assert ratio(1663, 880) == "1.89×" and ratio(83_488, 17.0846) == "4,887×"
         assert ratio(None, 880) == "" and ratio(1, 0) == "" and ratio(float("inf"), 1) == ""
-
-    def test_durations_in_words(self) -> None:
-        shown = [duration(seconds) for seconds in (-1, 2.1, 60, 125, 3000, 3900, 7200)]
-        assert shown == ["0 s", "3 s", "1 min", "2 min 5 s", "50 min", "1 h 5 min", "2 h"]
 
 
 def test_none_lies_on_another_and_the_last_with_the_unit_is_always_there(qtbot: QtBot) -> None:

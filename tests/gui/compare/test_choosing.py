@@ -96,7 +96,7 @@ class TestChoices:
 class TestFewRuns:
     def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Any) -> None:
         assert workspace.words.startswith("There is nothing to compare yet.")
-        workspace.panel.set_saved(2)
+        workspace.panel.set_saved_count(2)
         assert workspace.words.startswith("Click a result to open it")
         assert not workspace.panel.table.isVisible() and not workspace.head.export.isVisible()
         large, small = (one for one in workspace.panel.headline.findChildren(QLabel) if one.isVisible())
@@ -112,13 +112,13 @@ class TestFewRuns:
             (1, "One run is saved.", panel.experiment_wanted),
             (2, "Click a result to open it", panel.newest_wanted),
         ):
-            panel.set_saved(saved)
+            panel.set_saved_count(saved)
             assert workspace.words.startswith(words)
             with qtbot.waitSignal(wanted):
                 panel.offer.click()
         workspace.show(trained("fp32", 880.0))
         assert not panel.offer.isVisible()
-        panel.set_saved(1)
+        panel.set_saved_count(1)
         assert not workspace.words.startswith("One run is saved.")
 
     def test_it_can_go_from_one_to_many_to_none_and_back(self, workspace: Any, trained: Trained) -> None:

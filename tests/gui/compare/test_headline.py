@@ -10,53 +10,17 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Failed
 from engine.store.record import RunRecord
-from engine.store.store import Store
 
 Trained = Callable[..., RunRecord]
 
 
+def test_repeats_are_drawn_behind_their_first_run(workspace: Any, trained: Trained) -> None:
+    workspace.show(*(trained("fp32", 800.0, settings={"seed": seed}) for seed in range(2)))
+    assert [line.is_repeat for line in workspace.panel.curves.lines] == [False, True]
+
+
 class TestHeadline:
-    def test_repeats_give_an_interval_and_a_spread(
-        self, workspace: Any, trained: Trained, saved: Store
-    ) -> None:
-        group = saved.add_comparison("repeats")
-        runs = [
-            trained(precision, speed, comparison=group, settings={"seed": seed}, accuracies=(accuracy,))
-            for precision, speed, seed, accuracy in (
-                ("fp32", 1_000.0, 0, 0.60),
-                ("fp16", 1_900.0, 0, 0.61),
-                ("fp32", 1_010.0, 1, 0.62),
-                ("fp16", 1_890.0, 1, 0.60),
-            )
-        ]
-        workspace.show(*runs)
-        assert "95% interval" in workspace.words
-        assert "at the same accuracy" in workspace.words
-        assert "accuracy: 60.5% vs. 61.0%, within the variation between runs" in workspace.words
-        assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
-        assert [line.is_repeat for line in workspace.panel.curves.lines] == [False, True] * 2
-
-    def test_without_a_speed_it_gives_the_reason(
-        self, workspace: Any, trained: Trained, saved: Store
-    ) -> None:
-        full = trained("fp32", 880.0)
-        workspace.show(full, trained("fp16", None, losses=[2.0], speed_note=workspace.NO_SPEED))
-        assert workspace.words.startswith("The speeds of FP16 AMP and FP32 cannot be compared FP16 AMP")
-        assert "only 2 whole blocks, and a speed needs 5 · " in workspace.words
-        workspace.show(full, saved.add(Experiment.model_validate({"precision": "bf16"})))
-        assert "BF16 AMP has not run yet." in workspace.words
-        broken = saved.add(Experiment.model_validate({"precision": "fp16"})).id
-        saved.begin(broken)
-        problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The GPU is full.", remedy="Take less.")
-        saved.record(broken, [Failed(problem=problem)])
-        workspace.show(full, saved.run(broken))
-        assert "FP16 AMP failed: The GPU is full." in workspace.words
-        assert [entry.value for entry in workspace.panel.curves.legend.entries] == ["0.025", "–"]
-
     def test_what_speaks_against_the_figures_is_one_line_until_more_is_asked_for(
         self, workspace: Any, trained: Trained
     ) -> None:
@@ -77,14 +41,6 @@ class TestHeadline:
         with workspace.qtbot.waitSignal(workspace.reader.shown):
             workspace.reader.refresh()
         assert any(one.isVisible() for one in labels), "what is read again must not close it"
-
-    def test_the_precision_alone_raises_no_caution_and_memory_of_different_kinds_is_not_compared(
-        self, workspace: Any, trained: Trained
-    ) -> None:
-        workspace.show(
-            trained("fp32", 880.0, peak_resident_mib=900.0), trained("fp16", 1_663.0, peak_allocated_mib=90.0)
-        )
-        assert "Caution" not in workspace.words and "memory" not in workspace.words
 
 
 class TestWhereItComesFrom:

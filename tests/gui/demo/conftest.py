@@ -56,6 +56,7 @@ class Room:
         """Asserts that nothing is cut off or hidden in a panel of any size."""
         for size in self.SIZES:
             self.resize(*size)
+            assert (self.window.width(), self.window.height()) == size
             assert cut_off(self.panel) == [] and outside(self.panel) == [], size
             for view in self.panel.findChildren(RaceView):
                 if view.isVisible():

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.problem import Kind, Problem
-from engine.race.showcase import PATIENCE_SECONDS, SECOND, Showcase, Span, busy, showcase
+from engine.race.showcase import FIRST, PATIENCE_SECONDS, SECOND, Showcase, Span, busy, showcase
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -246,41 +246,27 @@ def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
     assert workspace.store.runs() == () and workspace.experiments.waiting == ()
 
 
-def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, endless: Experiment
+@pytest.mark.parametrize("slow", [FIRST, SECOND], ids=["the first run", "the second run"])
+def test_a_machine_that_is_slower_than_thought_begins_both_anew_once_with_less(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, endless: Experiment, slow: Span
 ) -> None:
-    choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     shorter = tiny.model_copy(update={"steps": 50})
-    monkeypatch.setattr("gui.demo.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case))
+
+    def adapted(case: Showcase, span: Span, *_: object) -> Showcase | None:
+        return once(case.of_length(shorter), case) if span is slow else None
+
+    choose(monkeypatch, shown(endless) if slow is FIRST else shown(tiny, steps=100_000_000))
+    monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.demo.measurement.adapted", adapted)
     workspace.show_me.begin()
-    workspace.until_measured()
-    assert {run.name: run.experiment.steps for run in workspace.store.runs()} == {
-        "Demo, FP32": 50,
-        "Demo, BF16 AMP": 50,
-    }
+    ids = workspace.until_measured()
+    runs = {(run.id, run.experiment.steps, run.status) for run in workspace.store.runs()}
+    assert runs == {(run_id, 50, Status.FINISHED) for run_id in ids}
     assert workspace.store.deleted() == () and len(workspace.store.comparisons()) == 1
 
 
 def once(better: Showcase, case: Showcase) -> Showcase | None:
     return None if case == better else better
-
-
-@pytest.mark.slow
-def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_else(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
-) -> None:
-    def adapted(case: Showcase, span: Span, *_: object) -> Showcase | None:
-        return once(case.of_length(tiny.model_copy(update={"steps": 30})), case) if span is SECOND else None
-
-    choose(monkeypatch, shown(tiny, steps=100_000_000))
-    monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.demo.measurement.adapted", adapted)
-    workspace.show_me.begin()
-    ids = workspace.until_measured()
-    runs = workspace.store.runs()
-    assert {run.id for run in runs} == set(ids) and workspace.store.deleted() == ()
-    assert {(run.experiment.steps, run.status) for run in runs} == {(30, Status.FINISHED)}
 
 
 def test_a_race_that_was_over_too_soon_is_measured_longer(

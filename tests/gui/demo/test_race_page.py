@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QLabel
 
 from engine.race.race import Race
 from engine.store.record import RunRecord
@@ -24,7 +22,6 @@ Raced = Callable[..., Race]
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 BUSY = "other programs used 34% of the CPU"
-NO_SPEED = "The run was too short to measure: only 2 whole blocks, and a speed needs 5."
 
 
 class TestRace:
@@ -33,30 +30,17 @@ class TestRace:
     ) -> None:
         room.panel.show_race(usual, None)
         assert room.panel.page == "race" and (room.clock.seconds, room.lit) == (0.0, (0, 0))
-        assert "Just started" in room.words and room.number == ""
-        assert not room.view.more.isVisible() and "clean" not in room.words
+        assert room.number == "" and not room.view.more.isVisible()
         room.clock.seek(usual.seconds / 2)
         full, mixed = room.lit
         assert 0 < full < mixed < usual.blocks, "the faster lane is further"
-        assert room.words.count("images so far") == 3 and room.number == "5.00"
+        assert room.number == "5.00"
         room.clock.seek(usual.seconds)
         assert usual.ratio == pytest.approx(5.0) and room.number == "5.00"
         assert room.lit == (usual.blocks // 5, usual.blocks) and room.view.instant.fill == 1.0
-        assert room.words.count("images in 2.3 s") == 2
+        assert "The replay is at the end." in room.race.accessibleDescription()
         room.panel.show_race(failed, None)
         assert (room.clock.seconds, room.lit, room.number) == (0.0, (0, 0), None), "another begins anew"
-
-    def test_gauges_of_tensor_cores_stand_below_the_memory_where_both_runs_know_them(
-        self, room: Any, usual: Race
-    ) -> None:
-        room.panel.show_race(usual, None)
-        assert "Tensor Cores busy" not in room.words
-        room.panel.show_race(replace(usual, tensor_percent=(12.0, 41.6)), None)
-        assert "Tensor Cores busy, of the measured time: Full 12%, Mixed 42%." in room.words
-        room.clock.seek(usual.seconds)
-        room.resize(1024, 548)
-        assert "Tensor Cores" not in room.words, "the memory needs the room"
-        room.assert_fits()
 
     def test_it_plays_at_once_leaving_pauses_it_and_reduced_motion_shows_the_end(
         self, room: Any, usual: Race
@@ -70,14 +54,6 @@ class TestRace:
         set_reduced_motion(True)
         room.panel.play()
         assert room.clock.is_at_end and not room.clock.is_playing
-
-    def test_its_state_is_told_to_screen_readers_when_it_stands_still(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
-        assert "The race is paused." in room.race.accessibleDescription()
-        room.press(Qt.Key.Key_End)
-        told = room.race.accessibleDescription()
-        assert room.view.number.accessibleName() == ("5.00 times as many images in the same 2.3 seconds")
-        assert "images in 2.3 s" in told and "The race is at the end." in told
 
 
 class TestCertainty:
@@ -119,10 +95,8 @@ class TestCertainty:
             trained("fp32", 1_000.0), trained("fp16", 5_000.0, settings={"optimizer": {"learning_rate": 0.5}})
         )
         room.panel.show_race(race, None)
-        assert room.view.certainty.text() == "Caution: how certain is this?"
         assert not room.view.again.isVisible()
         popover = room.race.popover
-        assert "Caution:" in room.words and room.view.more.isVisible()
         room.view.more.click()
         assert popover.isVisible() and "•" in popover.words()
         with room.qtbot.waitSignal(room.panel.compare_wanted):
@@ -135,8 +109,7 @@ class TestCertainty:
         race = raced(trained("fp32", 1_000.0, speed_note=BUSY), trained("fp16", 5_000.0))
         room.panel.show_race(race, None)
         room.press(Qt.Key.Key_End)
-        assert room.words.startswith("Other programs disturbed this measurement")
-        assert room.number is None and "Not reliable" in room.words
+        assert room.number is None
         with room.qtbot.waitSignal(room.panel.again_wanted):
             room.view.again.click()
         room.assert_fits()
@@ -163,27 +136,7 @@ class TestUnusual:
         room.panel.show_race(race, None)
         room.clock.seek(race.seconds)
         assert room.number == shown
-        is_slower = "as long with mixed precision" in room.words and "better choice" in room.words
-        assert is_slower is (mixed < full)
         room.assert_fits()
-
-    def test_a_run_that_failed_half_way_stops_there(self, room: Any, failed: Race) -> None:
-        room.panel.show_race(failed, None)
-        room.clock.seek(failed.seconds)
-        full, mixed = room.lit
-        assert 0 < full < mixed < failed.blocks
-        assert "then it ran out of memory" in room.words
-        assert room.number is None and "No fair comparison" in room.words
-
-    def test_what_was_not_measured_has_a_reason_in_its_place_or_takes_no_room(
-        self, room: Any, trained: Trained, raced: Raced
-    ) -> None:
-        race = raced(trained("fp32", None, speed_note=NO_SPEED), trained("fp16", None, speed_note=NO_SPEED))
-        room.panel.show_race(race, None)
-        assert room.number is None and room.view.certainty.text() == "Why is that?"
-        room.panel.show_race(raced(trained("fp32", 1_000.0), trained("fp16", 5_000.0)), None)
-        assert "Memory" not in room.words
-        assert room.view.card.sizes.lanes == room.view.card.sizes.inner
 
     def test_patterns_stand_in_for_pictures(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, np.zeros((0, 24, 24), np.uint8))
@@ -192,14 +145,6 @@ class TestUnusual:
         colors = {image.pixelColor(round(blocks.x) + x, round(blocks.y) + 6).name() for x in range(2, 20)}
         assert len(colors) > 3
 
-    def test_two_lanes_of_one_precision_are_told_apart(
-        self, room: Any, trained: Trained, raced: Raced
-    ) -> None:
-        fast = {"step": {"recipe": "channels_last+fused+compile"}}
-        race = raced(trained("fp32", 1_000.0), trained("fp32", 1_200.0, settings=fast))
-        room.panel.show_race(race, None)
-        assert race.full.side.title in room.words and race.mixed.side.title in room.words
-
 
 class TestHover:
     def test_terms_are_explained_each_once(self) -> None:
@@ -207,10 +152,3 @@ class TestHover:
         terms = ["AMP", "FP16", "Mixed precision", "Fast optimizations"]
         assert [line.partition(":")[0] for line in told] == terms
         assert explained("12,800 images") == ""
-
-    def test_the_terms_of_a_lane_are_explained_above_it(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
-        heading = next(one for one in room.view.findChildren(QLabel) if "FP32" in one.accessibleName())
-        assert "Full precision: " in heading.toolTip() and "FP32: " in heading.toolTip()
-        blocks = room.view.card.lanes[0]
-        assert room.view.childAt(round(blocks.x) + 9, round(blocks.y) - 9) is heading

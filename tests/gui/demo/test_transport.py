@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 from engine.race.race import Race
 from gui.demo.transport import RaceClock
-from gui.theme import theme
 
 
 def texts(room: Any) -> list[str]:
@@ -87,15 +86,6 @@ class TestTransport:
     def test_a_screen_readers_action_moves_the_slider(self, room: Any) -> None:
         room.race.transport.scrubber.triggerAction(QSlider.SliderAction.SliderSingleStepAdd)
         assert room.clock.seconds == pytest.approx(1.0)
-
-    def test_speeds_are_chosen_and_shown(self, room: Any) -> None:
-        room.race.transport.speed.button("0.5").click()
-        assert room.clock.speed == 0.5
-        room.clock.set_speed(2.0)
-        assert room.race.transport.speed.value() == "2"
-
-    def test_what_was_trained_and_how_long_it_takes_is_told(self, room: Any, usual: Race) -> None:
-        assert texts(room) == ["0.0", f"of {usual.seconds:,.1f} s", "small-cnn, 64 images at once"]
 
     def test_a_race_in_slow_motion_has_seconds_that_move(self, room: Any) -> None:
         transport = room.race.transport
@@ -304,13 +294,3 @@ def test_with_reduced_motion_a_race_is_at_its_end_and_a_replay_comes_there_in_fi
     for _ in range(100):
         pass_by(clock, hands, 0.1)
     assert seen == pytest.approx([0.0, 2.0, 4.0, 6.0, 8.0, 10.0])
-
-
-def test_the_choice_of_motion_made_here_counts(qapp: QApplication) -> None:
-    try:
-        for is_reduced in (True, False):
-            theme.set_reduced_motion(is_reduced)
-            assert theme.reduces_motion() is theme.reduced_motion_choice() is is_reduced
-    finally:
-        theme.set_reduced_motion(None)
-    assert isinstance(theme.reduces_motion(), bool)

@@ -51,17 +51,6 @@ def test_a_place_with_signs_of_markdown_is_told_as_it_is(qtbot, tmp_path, monkey
     assert str(odd / "ammeter.sqlite") in dialog.page.toPlainText()
 
 
-def test_a_long_place_is_wrapped(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AMMETER_HOME", str(tmp_path / ("folder-" * 20) / ("folder-" * 20)))
-    dialog = make_help()
-    qtbot.addWidget(dialog)
-    dialog.resize(900, 640)
-    dialog.show_page("places")
-    with qtbot.waitExposed(dialog):
-        dialog.show()
-    assert dialog.page.horizontalScrollBar().maximum() == 0
-
-
 def test_it_tells_and_copies_the_versions(qtbot: QtBot) -> None:
     dialog = AboutDialog()
     qtbot.addWidget(dialog)

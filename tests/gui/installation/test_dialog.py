@@ -13,7 +13,6 @@ from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import Engine, State
 from gui.installation.dialog import EngineDialog
 from gui.installation.setup import EngineSetup
-from gui.widgets.table import ResultTable
 from tests.gui.installation.conftest import INSTALLATION
 
 READY = Engine(State.READY, INSTALLATION, Path("/data/engine/installations/1/packages"))
@@ -37,20 +36,6 @@ def dialog(qtbot: QtBot, setup: EngineSetup, engine: Engine) -> Iterator[EngineD
 
 def words(dialog: EngineDialog) -> str:
     return "\n".join(part.text() for part in dialog.findChildren(QLabel) if part.isVisible())
-
-
-def test_versions_size_and_packages_are_shown(dialog: EngineDialog) -> None:
-    assert "PyTorch 2.15.0" in words(dialog) and "6.0 GiB in 20,000 files" in words(dialog)
-    packages = dialog.findChild(ResultTable).lines()[1:]
-    assert [name for name, _ in packages] == ["sympy", "torch", "torchvision"]
-
-
-@pytest.mark.parametrize("engine", [Engine(State.OWN)])
-def test_in_a_checkout_it_says_where_pytorch_belongs(dialog: EngineDialog) -> None:
-    assert "belongs to the Python environment" in words(dialog)
-    assert not any(
-        button.isVisible() for button in (dialog.update_button, dialog.check_button, dialog.remove_button)
-    )
 
 
 MANY = Problem(kind=Kind.NO_ENGINE, message="Many files of torch are missing. " * 6, remedy="Repair it.")

@@ -11,11 +11,12 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import Engine, State
-from engine.installation.request import Fetched, Installed, Stage, StageBegan
+from engine.installation.request import Fetched, Installed, InstallRequest, Stage, StageBegan
 from engine.protocol.events import Check
 from gui.installation.dialog import EngineDialog
 from gui.installation.doctor_page import DoctorDialog
 from gui.installation.page import SetupPage
+from gui.installation.progress import Progress, SetupChip
 from gui.installation.setup import EngineSetup
 from tests.golden import Golden, words_of
 from tests.gui.installation.conftest import GIB, INSTALLATION, Performed
@@ -23,41 +24,56 @@ from tests.gui.installation.conftest import GIB, INSTALLATION, Performed
 READY = Engine(State.READY, INSTALLATION, Path("/data/engine"))
 
 
-def test_the_words_from_the_choice_to_the_first_training(
-    qtbot: QtBot, setup: EngineSetup, performed: Performed, golden: Golden
-) -> None:
+def shown_page(qtbot: QtBot, setup: EngineSetup) -> SetupPage:
+    """The page, once the request for the best build is resolved."""
     page = SetupPage(setup, Engine(State.ABSENT))
     qtbot.addWidget(page)
-    page.resize(1_300, 700)
     with qtbot.waitSignal(setup.found):
         page.show()
     qtbot.waitUntil(page.begin_button.isEnabled)
+    return page
+
+
+def test_the_words_from_the_choice_to_the_first_training(
+    qtbot: QtBot, setup: EngineSetup, performed: Performed, golden: Golden
+) -> None:
+    page = shown_page(qtbot, setup)
+    page.resize(1_300, 700)
+    chip = SetupChip(page)
+    page.progress_changed.connect(chip.show_progress)
     words = [words_of(page)]
     page.begin_button.click()
-    for event in (StageBegan(Stage.FETCHING), Fetched(GIB, 2 * GIB, 2.0**20, 61.0, "torch.whl")):
+    half = Fetched(GIB, 2 * GIB, 2.0**20, 61.0, "torch.whl")
+    for event in (StageBegan(Stage.FETCHING), half):
         performed.events.put(event)
     qtbot.waitUntil(lambda: "50" in page.progress.accessibleName())
     words.append(words_of(page))
+    assert chip.text().strip() == "50%, 1 min 1 s left"
+    page.resize(960, 560)
+    chip.show_progress(Progress().after(half))
+    assert chip.text().strip() == "50%" and chip.accessibleName() == page.progress.accessibleName()
     for last in (Installed(INSTALLATION), None):
         performed.events.put(last)
     qtbot.waitUntil(page.train_button.isVisible)
     golden("\n\n---\n\n".join([*words, words_of(page)]), "page")
+    assert chip.isHidden() and performed.wanted == [InstallRequest()] and page.state() == {}
+    with qtbot.waitSignal(page.train_wanted):
+        page.train_button.click()
 
 
 def test_the_words_of_a_failed_installation(
     qtbot: QtBot, setup: EngineSetup, performed: Performed, golden: Golden
 ) -> None:
-    page = SetupPage(setup, Engine(State.ABSENT))
-    qtbot.addWidget(page)
-    with qtbot.waitSignal(setup.found):
-        page.show()
-    qtbot.waitUntil(page.begin_button.isEnabled)
+    page = shown_page(qtbot, setup)
     page.begin_button.click()
     performed.events.put(
         Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect to one.")
     )
-    qtbot.waitUntil(lambda: "There is no network." in page.words())
+    qtbot.waitUntil(page.again_button.isVisible)
     golden(words_of(page), "failed")
+    page.again_button.click()
+    qtbot.waitUntil(lambda: performed.wanted == [InstallRequest(), InstallRequest()])
+    assert page.progress.isVisible()
 
 
 @pytest.mark.parametrize(

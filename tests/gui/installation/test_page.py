@@ -11,10 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import Engine, State
-from engine.installation.request import Fetched, Installed, InstallRequest, Plan, Source, Stage, StageBegan
-from gui.installation.choice import ChoiceView
+from engine.installation.request import Fetched, Installed, InstallRequest, Plan, Source
 from gui.installation.page import SetupPage
-from gui.installation.progress import Progress, SetupChip
 from gui.installation.setup import EngineSetup
 from gui.installation.words import Purpose, network_text, without_password
 from tests.gui.installation.conftest import BARE, GIB, INSTALLATION, Performed, plan_of
@@ -44,51 +42,6 @@ def resolved(qtbot: QtBot, page: SetupPage) -> None:
 
 def press(qtbot: QtBot, button: object) -> None:
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-
-
-def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: Performed) -> None:
-    page.resize(1_300, 700)
-    chip = SetupChip(page)
-    page.progress_changed.connect(chip.show_progress)
-    resolved(qtbot, page)
-    assert "RTX 4090" in page.choice.texts()
-    assert "2.5 GiB in 2 files" in page.choice.texts() and "100.0 GiB free" in page.choice.texts()
-    press(qtbot, page.begin_button)
-    for event in (StageBegan(Stage.FETCHING), HALF):
-        performed.events.put(event)
-    line = "Downloading PyTorch: 50%, 1 min 1 s left"
-    qtbot.waitUntil(lambda: page.progress.accessibleName() == line)
-    assert chip.text().strip() == "50%, 1 min 1 s left" and chip.accessibleName() == line
-    page.resize(960, 560)
-    chip.show_progress(Progress().after(HALF))
-    assert chip.text().strip() == "50%" and chip.accessibleName() == line
-    for last in (Installed(INSTALLATION), None):
-        performed.events.put(last)
-    qtbot.waitUntil(page.train_button.isVisible)
-    assert page.words().startswith("PyTorch 2.15.0 for CUDA 13.0 is ready")
-    assert chip.isHidden() and performed.wanted == [InstallRequest()] and page.state() == {}
-    with qtbot.waitSignal(page.train_wanted):
-        press(qtbot, page.train_button)
-
-
-def test_the_size_is_known_roughly_at_once_and_exactly_once_resolved(qtbot, found) -> None:
-    choice = ChoiceView()
-    qtbot.addWidget(choice)
-    choice.show_found(found)
-    assert "about 2.0 GiB" in choice.texts() and not choice.can_begin
-    choice.show_plan(plan_of(InstallRequest()))
-    assert "2.5 GiB in 2 files" in choice.texts() and choice.can_begin
-
-
-def test_a_failure_is_told_and_tried_again(qtbot: QtBot, page: SetupPage, performed: Performed) -> None:
-    resolved(qtbot, page)
-    performed.events.put(NO_NETWORK)
-    press(qtbot, page.begin_button)
-    qtbot.waitUntil(page.again_button.isVisible)
-    assert page.words().endswith("There is no network. Connect to one.")
-    press(qtbot, page.again_button)
-    qtbot.waitUntil(lambda: performed.wanted == [InstallRequest(), InstallRequest()])
-    assert page.progress.isVisible()
 
 
 def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(qtbot, page, setup, performed):
@@ -142,12 +95,6 @@ def test_without_room_nothing_begins(qtbot: QtBot, page: SetupPage) -> None:
     assert "No GPU found" in page.choice.texts()
     qtbot.waitUntil(lambda: "Not enough disk space: 8.0 GiB needed, 1.0 GiB free." in page.choice.texts())
     assert not page.begin_button.isEnabled()
-
-
-@pytest.mark.parametrize("answer", [lambda wanted: replace(plan_of(wanted), note="It comes from elsewhere.")])
-def test_where_a_build_comes_from_is_said(qtbot: QtBot, page: SetupPage) -> None:
-    resolved(qtbot, page)
-    assert "runs. It comes from elsewhere." in page.choice.texts()
 
 
 def refuse(wanted: InstallRequest) -> Plan:

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import engine_here, installation_folder
 from engine.installation.request import Installed, InstallRequest, Stage, StageBegan
 from gui.installation import setup
 from gui.installation.setup import EngineSetup, look_after
-from tests.gui.installation.conftest import INSTALLATION, Performed, plan_of
+from tests.gui.installation.conftest import INSTALLATION, plan_of
 from tests.installations import put_installation
 
 CHOICE = InstallRequest("cpu")
@@ -44,16 +43,6 @@ def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(qtbot, setu
     assert performed.wanted == [CHOICE]
 
 
-def test_a_failure_is_told_and_it_can_be_tried_again(qtbot, setup, performed):
-    problem = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect, and try again.")
-    for _ in range(2):
-        performed.events.put(problem)
-        with qtbot.waitSignal(setup.problem) as told:
-            setup.start(CHOICE)
-        assert told.args == [problem]
-    assert len(performed.wanted) == 2
-
-
 def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:
     answers: list[object] = []
     setup.planned.connect(lambda wanted, plan: answers.append((wanted, plan)))
@@ -61,13 +50,6 @@ def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> N
     with qtbot.waitSignal(setup.planned):
         setup.plan(CHOICE)
     assert answers == [(CHOICE, plan_of(CHOICE))]
-
-
-def test_the_window_closes_during_an_installation(setup: EngineSetup, performed: Performed) -> None:
-    setup.start(CHOICE)
-    setup.shut_down()
-    assert not setup.is_busy
-    assert performed.asked == ["stop"]
 
 
 def test_files_are_looked_at_once_after_each_start_of_the_machine(no_engine, monkeypatch):

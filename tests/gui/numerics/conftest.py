@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
+from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Advice, AdviceKind, Advices
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.nonfinite import (
@@ -17,15 +22,20 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
 )
 from engine.protocol.numerics.numerics import (
+    DivergenceTest,
     Fp32Modules,
     Fp32Trial,
-    Ladder,
     ModuleError,
+    Numerics,
     NumericsResults,
-    Rung,
+    PrecisionRun,
 )
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
+from engine.store.saved.study import Study
+from gui.numerics.panel import NumericsPanel
+from gui.session.studies import StudyView
 
+EXPERIMENT = Experiment(model="small-cnn")
 MODULES = ("features.0", "features.1", "features.3", "classifier")
 
 
@@ -131,7 +141,7 @@ def search() -> NonfiniteSearch:
 
 
 @pytest.fixture
-def ladder() -> Ladder:
+def divergence() -> DivergenceTest:
     """FP16 without a scaler diverges at step 21, the other precisions do not."""
     steps = 60
     reference = tuple(2.3 * 0.97**step for step in range(steps))
@@ -142,22 +152,22 @@ def ladder() -> Ladder:
     errors = tuple(
         ModuleError(module=name, relative_error=4e-4 * 2**place) for place, name in enumerate(MODULES)
     )
-    return Ladder(
+    return DivergenceTest(
         steps=steps,
         repeats=(reference, low, high),
         band_low=low,
         band_high=high,
-        rungs=(
-            Rung(
+        runs=(
+            PrecisionRun(
                 label="FP16 unscaled",
                 precision=Precision.FP16_UNSCALED,
                 losses=apart,
-                parts_at=21,
+                diverges_at=21,
                 first_module="features.1",
                 errors=errors,
                 sentence="FP16 unscaled diverges from FP32 at step 21, features.1 first.",
             ),
-            Rung(
+            PrecisionRun(
                 label="FP16 AMP",
                 precision=Precision.FP16,
                 losses=reference,
@@ -165,7 +175,7 @@ def ladder() -> Ladder:
                 skipped=1,
                 sentence="FP16 AMP stays within FP32's band for all 60 steps.",
             ),
-            Rung(
+            PrecisionRun(
                 label="BF16 AMP",
                 precision=Precision.BF16,
                 losses=reference,
@@ -178,7 +188,7 @@ def ladder() -> Ladder:
 
 
 @pytest.fixture
-def islands() -> Fp32Modules:
+def fp32_modules() -> Fp32Modules:
     """One module needs FP32."""
     trials = (
         Fp32Trial(modules=(), is_good=False, reason="The loss is NaN from step 3 on.", seconds=1.2),
@@ -223,11 +233,26 @@ def results(
     precision_map: PrecisionMap,
     ranges: Ranges,
     search: NonfiniteSearch,
-    ladder: Ladder,
-    islands: Fp32Modules,
+    divergence: DivergenceTest,
+    fp32_modules: Fp32Modules,
     advices: Advices,
 ) -> NumericsResults:
     """All parts."""
     return NumericsResults(
-        map=precision_map, range=ranges, nan=search, ladder=ladder, islands=islands, advice=advices
+        map=precision_map, range=ranges, nan=search, ladder=divergence, islands=fp32_modules, advice=advices
     )
+
+
+def view_of(results: NumericsResults | None = None, **changes: Any) -> StudyView[Numerics]:
+    answer = Numerics(experiment=EXPERIMENT, results=results or NumericsResults())
+    return replace(StudyView.of(Study(id="abc", answer=answer)), **changes)
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> NumericsPanel:
+    panel = NumericsPanel()
+    qtbot.addWidget(panel)
+    panel.resize(1080, 600)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel

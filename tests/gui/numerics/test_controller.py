@@ -107,28 +107,6 @@ def test_a_preset_chooses_the_parts_of_its_numerics(window: MainWindow) -> None:
     assert window.setup.question == "numerics"
 
 
-def test_a_precision_takes_the_place_of_the_one_of_autocast(window: MainWindow) -> None:
-    window.setup.use_changes((("precision", "fp16"), ("steps", "7")))
-    experiments = [experiment for _, experiment in window.setup.outcome().experiments]
-    assert [experiment.precision.value for experiment in experiments] == ["fp16"]
-    assert experiments[0].steps == 7
-
-
-def test_a_waiting_diagnosis_is_taken_out_and_one_in_progress_stops(
-    qtbot: QtBot, window: MainWindow, endless: Experiment
-) -> None:
-    panel, numerics = window.others.numerics_panel, window.experiments.numerics
-    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
-        window.experiments.submit("", [("run", endless)])
-    window.setup.queue_action.trigger()
-    view = panel.view()
-    assert view is not None and view.is_waiting and numerics.waiting == 1
-    qtbot.mouseClick(panel.head.stop, Qt.MouseButton.LeftButton)
-    assert panel.view() is None and numerics.waiting == 0
-    window.experiments.stop()
-    qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
-
-
 def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
     fast = tiny.optimizer.model_copy(update={"learning_rate": 1_000.0})
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
@@ -151,23 +129,3 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     qtbot.keyClick(panel.tabs.guide_button, Qt.Key.Key_Tab)
     focused = window.focusWidget()
     assert focused is not None and panel.nonfinite.isAncestorOf(focused)
-
-
-def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
-    qtbot: QtBot, window: MainWindow, tiny: Experiment
-) -> None:
-    measure = tiny.measure.model_copy(update={"range_every": 2})
-    sampled = tiny.model_copy(update={"measure": measure, "steps": 6, "epochs": None})
-    with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
-        window.experiments.submit("", [("run", sampled)])
-    (run,) = window.experiments.runs.records()
-    entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
-    entries["Show sampled ranges"].trigger()
-    panel = window.others.numerics_panel
-    assert window.page == "numerics" and panel.tabs.name() == "range"
-    samples = panel.ranges.samples
-    assert samples.isVisible() and samples.step.text() == "6" and panel.ranges.table.isVisible()
-    samples.slider.setValue(0)
-    assert samples.step.text() == "2"
-    panel.show_view(None)
-    assert not samples.isVisible() and panel.ranges.empty.isVisibleTo(panel.ranges)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QStackedWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsResults
 from engine.store.saved.study import Study
@@ -20,22 +16,7 @@ from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
-EXPERIMENT = Experiment(model="small-cnn")
-
-
-def view_of(results: NumericsResults | None = None, **changes: Any) -> StudyView[Numerics]:
-    answer = Numerics(experiment=EXPERIMENT, results=results or NumericsResults())
-    return replace(StudyView.of(Study(id="abc", answer=answer)), **changes)
-
-
-@pytest.fixture
-def panel(qtbot: QtBot) -> NumericsPanel:
-    panel = NumericsPanel()
-    qtbot.addWidget(panel)
-    panel.resize(1080, 600)
-    with qtbot.waitExposed(panel):
-        panel.show()
-    return panel
+from .conftest import view_of
 
 
 @pytest.fixture
@@ -47,16 +28,6 @@ def is_awaiting(panel: NumericsPanel, name: str) -> bool:
     page = panel.tabs.widget(list(panel._views).index(name))
     assert isinstance(page, QStackedWidget)
     return page.currentIndex() == 1
-
-
-def test_without_a_diagnosis_it_says_what_it_answers(panel: NumericsPanel, qtbot: QtBot) -> None:
-    assert (
-        panel.empty.isVisible()
-        and not panel.head.stop.isVisible()
-        and not panel.head.export_button.isEnabled()
-    )
-    with qtbot.waitSignal(panel.study_wanted):
-        panel.empty.button.click()
 
 
 def test_parts_appear_as_they_come(
@@ -80,19 +51,6 @@ def test_a_phase_leaves_a_part_as_it_is_shown(panel: NumericsPanel, results: Num
     tree = panel.map.tree.map_tree()
     panel.show_view(view.during(Phase(name=PhaseName.NUMERICS, detail="step 4")))
     assert panel.map.tree.map_tree() is tree
-
-
-def test_a_problem_stands_above_the_parts_that_are_known(
-    panel: NumericsPanel, results: NumericsResults
-) -> None:
-    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
-    assert results.map is not None
-    failed = replace(view_of(NumericsResults(map=results.map), is_live=True), problem=problem)
-    panel.show_view(failed)
-    assert (
-        panel.head.problem.isVisible() and panel.head.problem.text() == "Out of memory. Use a smaller batch."
-    )
-    assert panel.map.isVisible()
 
 
 def test_every_view_without_its_part_says_what_it_answers_and_asks_for_it(

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -110,22 +110,6 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_it_is_not_profiled(
 def profile_entry(window: MainWindow, run: RunRecord) -> QAction:
     entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
     return entries["Profile"]
-
-
-@pytest.mark.slow
-def test_a_side_that_fails_tells_why_once(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
-    unknown = tiny.model_copy(
-        update={
-            "precision": Precision.BF16,
-            "step": tiny.step.model_copy(update={"fp32_modules": ("layer9.*",)}),
-        }
-    )
-    profiles, panel = window.experiments.profiles, window.others.profile_panel
-    with qtbot.waitSignal(profiles.ended, timeout=WAIT_MS):
-        window.others.profiles.submit([unknown])
-    view = panel.view()
-    assert view is not None and "layer9" in panel.head.problem.text() and not panel.failures.text()
-    assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
 
 
 def test_details_that_are_open_offer_to_explain_the_time_once_the_machine_is_known(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
@@ -15,16 +14,6 @@ from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from tests.golden import Golden, words_of
 from tests.profiles import exchange
-
-
-@pytest.fixture
-def panel(qtbot: QtBot) -> ProfilePanel:
-    panel = ProfilePanel()
-    qtbot.addWidget(panel)
-    panel.resize(1080, 700)
-    with qtbot.waitExposed(panel):
-        panel.show()
-    return panel
 
 
 @pytest.fixture

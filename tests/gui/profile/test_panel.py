@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QLabel, QTableView
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Phase, PhaseName
-from engine.protocol.profile import StepPart, StepProfile
+from engine.protocol.profile import StepPart
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from gui.help.browser import guide_pages
@@ -27,25 +26,9 @@ def view_of(profiles: Profiles) -> StudyView[Profiles]:
 
 
 @pytest.fixture
-def panel(qtbot: QtBot) -> ProfilePanel:
-    panel = ProfilePanel()
-    qtbot.addWidget(panel)
-    panel.resize(1080, 700)
-    with qtbot.waitExposed(panel):
-        panel.show()
-    return panel
-
-
-@pytest.fixture
 def begun(profiles: Profiles) -> StudyView[Profiles]:
     """The sides without their profiles, as it begins."""
     return replace(view_of(profiles.afresh()), is_live=True)
-
-
-def test_without_a_timing_it_says_what_it_answers(panel: ProfilePanel, qtbot: QtBot) -> None:
-    assert panel.empty.isVisible() and not panel.head.stop.isVisible() and not panel.again.isVisible()
-    with qtbot.waitSignal(panel.profile_wanted):
-        panel.empty.button.click()
 
 
 def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel, profiles: Profiles) -> None:
@@ -65,24 +48,14 @@ def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel,
     assert names == {"By device": 2, "Bus bandwidth by message size": 2}
 
 
-def test_sides_appear_as_their_profiles_come(
-    panel: ProfilePanel, begun: StudyView[Profiles], fp32_profile: StepProfile
+def test_a_problem_that_is_that_of_its_only_side_is_told_once(
+    panel: ProfilePanel, profiles: Profiles
 ) -> None:
-    panel.show_view(begun.during(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
-    assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
-    assert "FP32, 1 of 2: step 2 of 4, 50" in panel.head.note.whole_text()
-    assert not panel.answer.isVisible()
-    profiled = begun.answer.with_side(0, profile=fp32_profile)
-    first = begun.knowing(replace(begun.study, answer=profiled))
-    panel.show_view(first)
-    assert panel.answer.isVisible()
-    below = [text.text() for text in panel.answer.findChildren(QLabel)]
-    assert any("of which 70 W idle" in text and "J per 1,000 samples" in text for text in below)
-    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
-    failed = replace(begun.study, answer=profiled.with_side(1, problem=problem), place=1)
-    panel.show_view(first.knowing(failed))
-    assert panel.failures.text() == "FP16 AMP: Out of memory. Use a smaller batch."
-    assert panel.answer.isVisible()
+    problem = Problem(kind=Kind.REQUEST, message="No module layer9.", remedy="Name another.")
+    failed = Profiles(sides=profiles.sides[:1]).with_side(0, profile=None, problem=problem)
+    panel.show_view(replace(view_of(failed), problem=problem))
+    assert "layer9" in panel.head.problem.text() and not panel.failures.text()
+    assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
 
 
 def test_a_trace_is_offered_where_there_is_one(panel: ProfilePanel, profiles: Profiles) -> None:
@@ -100,8 +73,8 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
     panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
     panel.show_view(view_of(profiles))
-    assert "FP16 AMP is 2.91 times as fast as FP32" in panel.answer.large.text()
-    assert "Memory-bound" in panel.answer.text()
+    below = [text.text() for text in panel.answer.findChildren(QLabel)]
+    assert any("of which 70 W idle" in text and "J per 1,000 samples" in text for text in below)
     assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
     button = next(found for found in panel.answer.findChildren(Button) if found.accessibleDescription())
     with qtbot.waitSignal(panel.changes_wanted) as used:
@@ -153,14 +126,6 @@ def test_a_view_is_filled_when_it_is_looked_at(panel: ProfilePanel, profiles: Pr
     assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
 
 
-def test_a_note_names_its_side_unless_it_is_of_all(panel: ProfilePanel, profiles: Profiles) -> None:
-    panel.show_view(view_of(profiles))
-    assert panel.notes.whole_text() == "Kernels of the captured step are known by their names alone."
-    noted = profiles.measured()[1].model_copy(update={"notes": ("It was short.",)})
-    panel.show_view(view_of(profiles.with_side(1, profile=noted)))
-    assert panel.notes.whole_text().endswith("FP16 AMP: It was short.")
-
-
 def test_the_tab_is_remembered(panel: ProfilePanel) -> None:
     panel.tabs.open("advice")
     panel.rows.open_table("modules")
@@ -173,10 +138,8 @@ def test_the_tab_is_remembered(panel: ProfilePanel) -> None:
         panel.restore({"other": 1})
 
 
-def test_equal_advice_is_given_once_with_its_sides(panel: ProfilePanel, profiles: Profiles) -> None:
-    panel.advice.show_profiles(profiles)
+def test_the_advice_for_a_single_side_does_not_name_it(panel: ProfilePanel, profiles: Profiles) -> None:
     (advice,) = profiles.measured()[0].advice
-    assert panel.advice.text().count(advice.message) == 1 and "FP32, FP16 AMP" in panel.advice.text()
     panel.advice.show_profiles(Profiles(sides=profiles.sides[:1]))
     assert advice.evidence in panel.advice.text() and "FP32" not in panel.advice.text()
 

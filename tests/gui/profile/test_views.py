@@ -8,16 +8,10 @@ from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from engine.profile.bar_picture import PartPlace
-from engine.protocol.events import Profiled, from_line, to_line
 from engine.protocol.profile import StepPart, TimeRow
 from engine.protocol.profiles import Profiles
 from gui.profile.pictures import Bars, BarsView, RooflineView
 from gui.profile.rows_view import RowsView
-
-
-def test_a_profile_survives_the_trip_from_the_worker(profiles: Profiles) -> None:
-    for profile in profiles.measured():
-        assert from_line(to_line(Profiled(profile=profile))) == Profiled(profile=profile)
 
 
 def test_utilisation_and_rates_follow_from_what_was_counted(profiles: Profiles) -> None:
@@ -122,17 +116,6 @@ def click_heading(view: RowsView, qtbot: QtBot, title: str) -> None:
     column = view.table.lines()[0].index(title)
     place = QPoint(header.sectionViewportPosition(column) + 10, header.height() - 8)
     qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
-
-
-def test_a_kernel_has_its_figures_on_every_side(view: RowsView) -> None:
-    assert names(view) == ["sm90cudnn", "void cudnn::bntrue>", "sm90cudnn"]
-    assert cell(view, 0, "FP32 ms") == "34.8" and cell(view, 0, "FP16 AMP ms") == ""
-    assert cell(view, 0, "FP32 TC") == "no" and cell(view, 2, "FP16 AMP TC") == "yes"
-    assert cell(view, 0, "FP32 TFLOP/s") == "27.6" and cell(view, 0, "FP32 GB/s") == "118"
-    assert cell(view, 1, "FP32 TC") == "", "Tensor Cores are not made for normalizations"
-    assert cell(view, 1, "Ratio") == "1.68×"
-    tip = view.table.model().index(1, 0).data(Qt.ItemDataRole.ToolTipRole)
-    assert "NCHW&lt;float, float, int" in tip and "launched by aten::cudnn_batch_norm" in tip
 
 
 def test_the_other_tables_are_a_click_away_and_modules_tell_their_backward_time(

@@ -82,18 +82,6 @@ def test_p_pins_the_highlighted_runs_and_the_menu_too(
     panel.table.viewport().grab()
 
 
-def test_a_colour_is_chosen_in_the_menu_and_painted(
-    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
-) -> None:
-    before = panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage()
-    colors = panel.menu_for(rows.runs[2]).findChild(QMenu, "color")
-    assert colors is not None and entry(colors, "Default").isChecked()
-    entry(colors, "Teal").trigger()
-    edits.runs.set_colour.assert_called_with((rows.runs[2].id,), "teal")
-    panel.update_run(replace(rows.runs[2], colour="teal"))
-    assert panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage() != before
-
-
 def test_the_menu_leads_to_a_runs_sweep(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     run = replace(rows.runs[2], sweep="abc", sweep_name="Batch and rate")
     panel.update_run(run)

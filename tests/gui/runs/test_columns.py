@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Optimizer
 from engine.protocol.events import Summary
 from gui.runs.menu import fill_columns
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import USUAL, Column
 from gui.runs.table.view import RunsTable
-from gui.runs.views import ALL_RUNS
 
 RATE = Column["optimizer.learning_rate"]
 
@@ -66,7 +63,7 @@ def test_a_chosen_column_stays_in_a_narrow_table_which_then_scrolls(panel: RunsP
     assert Column.WHEN not in in_sight(panel.table)
 
 
-def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+def test_columns_order_and_baseline_survive_a_restart(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     header = panel.table.horizontalHeader()
     panel.table.choose(RATE, True)
     panel.table.choose(Column.PEAK, False)
@@ -77,8 +74,10 @@ def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtB
     qtbot.mouseMove(header.viewport(), place + QPoint(40, 0))
     qtbot.mouseRelease(header.viewport(), Qt.MouseButton.LeftButton, pos=place + QPoint(40, 0))
     header.moveSection(header.visualIndex(Column.RATIO), 2)
+    panel.table.sortByColumn(Column.SPEED, Qt.SortOrder.AscendingOrder)
+    panel.model.set_baseline(rows.runs[1].id)
     state = panel.state()
-    assert state["table"]["columns"]["widths"].keys() == {"SPEED"}
+    assert state["columns"]["widths"].keys() == {"SPEED"}
     again = RunsPanel()
     qtbot.addWidget(again)
     again.set_runs(rows.runs.values())
@@ -86,12 +85,13 @@ def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtB
     with qtbot.waitExposed(again):
         again.show()
     again.restore(state)
-    assert again.state() == state
+    assert again.state() == state and again.model.sorted_by == panel.model.sorted_by
+    assert again.model.baseline == rows.runs[1].id
     assert in_sight(again.table) == in_sight(panel.table)
     assert in_sight(again.table)[2] is Column.RATIO
     choices(panel)["Default columns"].trigger()
     assert [column for column in in_sight(panel.table) if column not in USUAL] == []
-    assert panel.state()["table"]["columns"] == {"chosen": {}, "order": [], "widths": {}}
+    assert panel.state()["columns"] == {"chosen": {}, "order": [], "widths": {}}
 
 
 def test_a_column_of_another_version_is_left_out(panel: RunsPanel) -> None:
@@ -105,79 +105,3 @@ def test_the_menu_marks_what_is_shown(panel: RunsPanel) -> None:
     lines = choices(panel)
     assert lines["When"].isChecked() and not lines["Learning rate"].isChecked()
     assert "Name" not in lines and lines["Learning rate"].toolTip()
-
-
-@pytest.fixture
-def saved(panel: RunsPanel, rows: Any) -> RunsPanel:
-    """The panel with the view "Half" of the runs in FP16, against Run 1, with the learning rate, by speed."""
-    panel.filter.setText("precision:fp16")
-    panel.table.choose(RATE, True)
-    panel.table.sortByColumn(Column.SPEED, Qt.SortOrder.AscendingOrder)
-    panel.model.set_baseline(rows.runs[1].id)
-    dialog = panel.views.ask_to_save()
-    dialog.title.setText("  Half ")
-    dialog.save_button.click()
-    return panel
-
-
-def looks(panel: RunsPanel) -> tuple[object, ...]:
-    rate = panel.table.isColumnHidden(RATE)
-    return panel.filter.text(), rate, panel.model.sorted_by[0], panel.model.baseline
-
-
-def lines(panel: RunsPanel) -> dict[str, Any]:
-    panel.views.aboutToShow.emit()
-    return {action.text(): action for action in panel.views.actions()}
-
-
-def test_a_view_brings_back_filter_columns_order_and_baseline(saved: RunsPanel, rows: Any) -> None:
-    assert saved.views.title() == "View: Half"
-    before = looks(saved)
-    lines(saved)[ALL_RUNS].trigger()
-    assert looks(saved) == ("", True, Column.WHEN, None)
-    assert saved.views.title() == f"View: {ALL_RUNS}" and len(rows.numbers()) == 8
-    lines(saved)["Half"].trigger()
-    assert looks(saved) == before
-    assert lines(saved)["Half"].isChecked()
-
-
-def test_views_survive_a_restart(saved: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    again = RunsPanel()
-    qtbot.addWidget(again)
-    again.set_runs(tuple(rows.runs.values()))
-    again.restore(saved.state())
-    assert looks(again) == looks(saved) and again.views.title() == "View: Half"
-    assert again.views.names() == ["Half"]
-    assert again.state() == saved.state()
-    with pytest.raises(KeyError):
-        again.restore({"column": 99, "descending": True})
-
-
-def test_a_view_is_replaced_renamed_and_deleted(saved: RunsPanel) -> None:
-    saved.filter.setText("precision:bf16")
-    dialog = saved.views.ask_to_save()
-    dialog.title.setText("Half")
-    assert dialog.save_button.text() == "Replace"
-    dialog.save_button.click()
-    dialog = saved.views.ask_to_rename()
-    dialog.title.setText("Brain")
-    dialog.save_button.click()
-    assert saved.views.names() == ["Brain"]
-    saved.views.choose(ALL_RUNS)
-    saved.views.choose("Brain")
-    assert saved.filter.text() == "precision:bf16"
-    lines(saved)["Delete view"].trigger()
-    assert saved.views.names() == [] and saved.filter.text() == "precision:bf16"
-    assert not lines(saved)["Delete view"].isEnabled()
-
-
-def test_no_view_takes_the_name_of_all_runs_or_of_another(saved: RunsPanel) -> None:
-    with pytest.raises(ProblemError, match="cannot be called “all runs”"):
-        saved.views.save("all runs")
-    saved.views.save("Other")
-    dialog = saved.views.ask_to_rename()
-    dialog.title.setText("Half")
-    dialog.save_button.click()
-    assert "There is a view “Half”." in dialog.field.accessibleName() or dialog.isVisible()
-    dialog.reject()
-    assert saved.views.names() == ["Half", "Other"]

@@ -108,19 +108,10 @@ def test_tags_a_note_and_a_name_are_written_to_the_store_and_what_it_refuses_is_
     assert "10,001 characters" in signal.args[0].message
 
 
-def test_pins_colours_and_folders_are_saved_and_a_deleted_folder_comes_back(table: Table) -> None:
-    first, second, _ = table.ids
+def test_a_pin_is_saved(table: Table) -> None:
+    first, *_ = table.ids
     table.runs.edits.runs.set_pinned((first,), True)
-    table.runs.edits.runs.set_colour((first, second), "teal")
-    table.runs.edits.runs.set_folders({first: "thesis", second: "thesis"})
-    run = table.store.run(first)
-    assert (run.is_pinned, run.colour, run.folder) == (True, "teal", "thesis")
-    assert table.runs.model.shown[1].key == first and table.runs.folders.names() == ("thesis",)
-    table.runs.folders.delete("thesis")
-    assert table.store.run(second).folder == "" and table.runs.folders.names() == ()
-    assert table.notice.text() == "Deleted the folder “thesis”. Its runs are kept."
-    next(button for button in table.notice.findChildren(QAbstractButton) if button.text() == "Undo").click()
-    assert (table.store.run(first).folder, table.store.run(second).folder) == ("thesis", "thesis")
+    assert table.store.run(first).is_pinned and table.runs.model.shown[1].key == first
 
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
@@ -149,7 +140,7 @@ def press(window: MainWindow, name: str) -> None:
 def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
     store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
 ) -> None:
-    damage(store, ended[1], f"name = 'From tomorrow', experiment = '{NEWER}'")
+    damage(store, ended[1], f"name = 'From tomorrow', experiment = '{NEWER}', checksum = NULL")
     damage(store, ended[2], "problem = '{'")
     window = start()
     assert len(window.runs.model.lines) == 2
@@ -166,7 +157,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
 def test_damaged_curves_are_told_when_they_are_asked_for(
     store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
 ) -> None:
-    damage(store, ended[0], "line = '{'", "events", "run")
+    damage(store, ended[0], "line = '{', checksum = NULL", "events", "run")
     window = start()
     assert window.notice.text() == "" and len(window.runs.model.lines) == 4
     window.runs.open_requested.emit(ended[0])

@@ -151,8 +151,8 @@ def test_a_race_is_saved_in_the_windows_colours(
         desk.exporting.ask(form, pair)
         desk.settle()
     assert offered == [["card"], ["animation", "gif"]]
-    assert desk.notice.text() == f"Wrote 2 runs to {name}-race.gif."
-    with Image.open(tmp_path / f"{name}-race.png") as card:
+    assert desk.notice.text() == f"Wrote 2 runs to {name}-replay.gif."
+    with Image.open(tmp_path / f"{name}-replay.png") as card:
         assert card.size == (2_560, 1_440)
         ground = theme().palette.bg0
         assert card.getpixel((2, 2)) == tuple(bytes.fromhex(ground.removeprefix("#")))

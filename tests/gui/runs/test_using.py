@@ -39,7 +39,7 @@ def test_clicks_and_space_tick_runs_or_all_of_a_comparison_but_nothing_that_wait
     assert panel.checked() == pair
 
 
-def test_the_ticked_runs_are_unticked_moved_and_deleted_below_the_table(
+def test_the_ticked_runs_are_unticked_and_deleted_below_the_table(
     panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     assert not panel.foot.untick.isVisible()
@@ -49,7 +49,7 @@ def test_the_ticked_runs_are_unticked_moved_and_deleted_below_the_table(
     panel.foot.delete.click()
     edits.delete.assert_called_with(ids)
     panel.foot.untick.click()
-    assert panel.checked() == () and not panel.foot.move_to.isVisible()
+    assert panel.checked() == () and not panel.foot.delete.isVisible()
 
 
 def test_a_click_opens_a_run_or_its_comparison(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
@@ -198,4 +198,4 @@ def test_it_shows_all_some_and_none_and_sorts_by_nothing(panel: RunsPanel, qtbot
     press(panel, qtbot)
     assert panel.state() == before and panel.model.ticks() is NONE
     press(panel, qtbot, Column.NAME)
-    assert panel.state()["table"]["column"] == "NAME"
+    assert panel.state()["column"] == "NAME"

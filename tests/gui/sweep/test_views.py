@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.compare.figures import LOSS, SPEED
+from engine.compare.metrics import LOSS, SPEED
 from engine.experiment.sweep import axes_of, grid_of
 from engine.sweep.picture import CellSpot
 from engine.sweep.results import CellResult, Results

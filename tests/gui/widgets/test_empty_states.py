@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtWidgets import QLabel, QPushButton
-from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.store.store import Store
-from gui.theme.theme import theme
-from gui.widgets import EmptyState
 from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
@@ -32,10 +29,6 @@ def told(window: MainWindow) -> list[str]:
     page = window.runs.pages.currentWidget()
     assert page is not None
     return [one.text() for one in page.findChildren(QLabel) if one.isVisibleTo(page)]
-
-
-def shown(state: EmptyState) -> list[str]:
-    return [one.text() for one in state.findChildren(QLabel) if one.isVisible()]
 
 
 def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start: Open) -> None:
@@ -81,21 +74,3 @@ def test_a_deletion_for_good_leaves_the_welcome(store: Store, start: Open) -> No
     buttons = window.notice.findChildren(QPushButton)
     next(button for button in buttons if button.text() == "Delete for good").click()
     assert "All runs are deleted." not in told(window)
-
-
-def test_an_empty_state_leaves_out_what_has_no_room_and_no_action(qtbot: QtBot) -> None:
-    theme()
-    state = EmptyState("Nothing is here.", "Bring something.", "Bring it", "Brings it here")
-    qtbot.addWidget(state)
-    state.resize(300, 120)
-    with qtbot.waitExposed(state):
-        state.show()
-    assert shown(state) == ["Nothing is here.", "Bring something."]
-    assert state.accessibleName() == "Nothing is here. Bring something."
-    assert (state.button.accessibleName(), state.button.toolTip()) == ("Bring it", "Brings it here")
-    with qtbot.waitSignal(state.pressed):
-        state.button.click()
-    state.resize(300, 60)
-    assert shown(state) == ["Nothing is here."] and state.button.isVisible()
-    state.tell("Wait.")
-    assert shown(state) == ["Wait."] and not state.button.isVisible()

@@ -7,20 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QFontMetrics, QImage, QPainter
-from PySide6.QtWidgets import QLineEdit, QStyle, QStyleOptionFrame
+from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Phase, PhaseName
 from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
-from gui.limit.panel import LimitPanel
 from gui.runs.table.columns import Column
 from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes
-from gui.widgets import ElidedLabel, Field
 from gui.widgets.stat_card import VerdictLabel
 
 AREA = QRectF(60, 4, 400, 130)
@@ -68,17 +65,6 @@ def test_a_runs_name_has_room_in_the_table(room: int, least: int) -> None:
     others = sum(width for one, width in widths.items() if one not in hidden and one is not Column.NAME)
     assert room - others >= least
     assert not {Column.SPEED, Column.RATIO} & hidden
-
-
-def test_the_multiples_are_whole_in_their_box(qtbot: QtBot) -> None:
-    panel = LimitPanel()
-    qtbot.addWidget(panel)
-    panel.show()
-    edit = panel.granularity_box.findChild(QLineEdit) or panel.granularity_box
-    option = QStyleOptionFrame()
-    edit.initStyleOption(option)
-    room = edit.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, edit).width()
-    assert room >= QFontMetrics(edit.font()).horizontalAdvance("1,024") + 4
 
 
 def painted(frame: Frame, traces: Sequence[Trace]) -> QImage:
@@ -138,13 +124,3 @@ def test_the_words_at_a_lines_end_keep_off_the_other_lines() -> None:
     trace = (X, np.full(400, 40.0))
     assert ink_along(painted(frame, [trace]), ink, trace, frame) == 0
     assert ink_along(painted(frame, []), ink, trace, frame) > 20
-
-
-def test_a_fields_title_that_has_no_room_ends_in_an_ellipsis(qtbot: QtBot) -> None:
-    field = Field("Gradient reduction", QLineEdit())
-    qtbot.addWidget(field)
-    field.show()
-    for width in (90, 200):
-        field.resize(width, 64)
-        (title,) = (found for found in field.findChildren(ElidedLabel) if found.isVisible())
-        assert title.text().endswith("…") == (width == 90) and title.whole_text() == "Gradient reduction"

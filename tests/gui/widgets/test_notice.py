@@ -153,14 +153,6 @@ def test_a_written_file_is_told_with_its_path(room: Room, tmp_path: Path) -> Non
     )
 
 
-def test_the_trials_of_a_search_are_told_as_every_export_is(start: Open, tmp_path: Path) -> None:
-    window = start()
-    window.others.limits.written.emit(tmp_path / "trials.csv")
-    assert window.notice.text() == "Wrote trials.csv."
-    assert window.notice.messages()[-1].path == tmp_path / "trials.csv"
-    assert window.notice.offers() == ("Open", "Show in folder")
-
-
 @pytest.mark.parametrize("size", [(1_440, 900), (1_100, 700)])
 def test_no_message_covers_what_a_person_presses_first(start: Open, size: tuple[int, int]) -> None:
     window = start()

@@ -13,20 +13,16 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Precision
 from gui.theme.theme import theme
 from gui.widgets import (
-    Button,
     ElidedLabel,
     Field,
-    IconButton,
     Marker,
     PrecisionChip,
-    ProgressLine,
     Segmented,
     StatCard,
     StatRow,
     marker_pixmap,
     precision_pen,
 )
-from gui.window.chips import DeviceChip
 from resources.looks import MARK_FILLS
 
 
@@ -119,33 +115,20 @@ def test_a_stat_card_takes_a_second_line_and_sets_figures_smaller_rather_than_lo
         return {one.property("role") for one in card.findChildren(QLabel)} & {"stat", "statSmall"}
 
     assert texts() == ["Throughput", "img/s"]
-    card.set_ratio("not clean", is_sound=False)
-    assert set(texts()) == {"Throughput", "img/s", "not clean"}
+    card.set_ratio("unreliable", is_sound=False)
+    assert set(texts()) == {"Throughput", "img/s", "unreliable"}
     card.resize(300, 96)
-    assert set(texts()) == {"Throughput", "img/s", "not clean"}
+    assert set(texts()) == {"Throughput", "img/s", "unreliable"}
     card.resize(174, 96)
     for title, unit in (("Epoch loss", "nats"), ("Peak memory", "GiB"), ("Waiting for data", "%")):
         card.set_title(title, unit)
         card.set_ratio("at step 12,345")
         assert set(texts()) == {title, unit, "at step 12,345"}
     card.set_title("Throughput", "img/s")
-    card.set_ratio("not clean", is_sound=False)
+    card.set_ratio("unreliable", is_sound=False)
     for name, value, role in (("FP32", "880", "stat"), ("Default FP32", "98,948", "statSmall")) * 2:
         card.set_rows([StatRow(Precision.FP32, name, value)])
         assert roles() == {role}
-
-
-def test_the_progress_line_fills_in_the_precisions_colour(qtbot: QtBot) -> None:
-    theme().set_mode("light")
-    bar = ProgressLine("Progress")
-    qtbot.addWidget(bar)
-    bar.resize(100, 4)
-    bar.set_progress(0.5, Precision.BF16)
-    assert pixel(bar, QPoint(25, 2)) == QColor(theme().palette.look(Precision.BF16).color)
-    assert pixel(bar, QPoint(75, 2)) == QColor(theme().palette.bg3)
-    assert bar.accessibleName() == "Progress: 50%"
-    bar.set_progress(7.0)
-    assert pixel(bar, QPoint(97, 2)) == QColor(theme().palette.text2)
 
 
 def test_a_long_text_is_shortened_and_told_whole_in_the_tooltip(qtbot: QtBot) -> None:
@@ -158,32 +141,6 @@ def test_a_long_text_is_shortened_and_told_whole_in_the_tooltip(qtbot: QtBot) ->
     assert text.text() == text.whole_text() and not text.toolTip()
     text.resize(24, 20)
     assert not text.text() and text.toolTip() == text.whole_text(), "two letters and an ellipsis say nothing"
-
-
-def test_the_device_chip_names_the_device_and_hides_an_unknown_usage(qtbot: QtBot) -> None:
-    chip = DeviceChip()
-    qtbot.addWidget(chip)
-    chip.show()
-    assert chip.accessibleName() == "Device: Detecting devices"
-    chip.set_device("NVIDIA H200", ("139.8 GiB", "Tensor Cores", "BF16"))
-    assert chip.accessibleName() == "Device: NVIDIA H200, 139.8 GiB, Tensor Cores, BF16"
-    narrow = chip.sizeHint().width()
-    chip.set_usage(0.03, "4.1 GiB in use")
-    assert chip.sizeHint().width() > narrow
-    chip.set_usage(None, "")
-    assert chip.sizeHint().width() == narrow
-
-
-def test_buttons_have_names_and_tooltips_and_follow_the_theme(qtbot: QtBot) -> None:
-    theme().set_mode("dark")
-    button, plain = IconButton("reset", "Reset the form"), Button("Stop", "strip", "Stop the run", "stop")
-    for widget in (button, plain):
-        qtbot.addWidget(widget)
-    dark = button.icon().pixmap(16, 16).toImage()
-    theme().set_mode("light")
-    assert button.icon().pixmap(16, 16).toImage() != dark
-    assert button.accessibleName() == "Reset the form" and button.toolTip()
-    assert plain.accessibleName() == "Stop" and plain.toolTip() == "Stop the run"
 
 
 def test_markers_are_filled_hollow_or_dotted_in_the_precisions_colour(qtbot: QtBot) -> None:

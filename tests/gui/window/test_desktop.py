@@ -42,7 +42,7 @@ def test_another_start_hands_its_archives_over_to_the_open_window(
 ) -> None:
     taken: list[Path] = []
     listening.wanted.connect(taken.append)
-    names = ["runs.ammeter", "a b\nü.zip", "other.txt"]
+    names = ["runs.ammeter", "a b\nü.ammeter", "other.txt"]
     other = subprocess.Popen([sys.executable, "-c", HANDS_OVER, *names], cwd=tmp_path)
     qtbot.waitUntil(lambda: other.poll() is not None, timeout=30_000)
     assert other.returncode == 0

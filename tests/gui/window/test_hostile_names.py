@@ -65,7 +65,6 @@ def add_run(
     store.record(run.id, [begin, samples, Log(level="warning", message=MARKUP), Finished(summary=summary)])
     store.set_tags(run.id, [MARKUP])
     store.set_note(run.id, MARKUP)
-    store.set_folders({run.id: MARKUP})
     return run.id
 
 

@@ -12,7 +12,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.own.code import read_code
 from engine.protocol.events import Environment, Finished, Started, Summary
 from engine.store.store import Store
-from gui.compare.cards import SettingsCard
+from gui.compare.panel import SettingsCard
 from gui.window.main_window import MainWindow
 
 FILE = """import sys

@@ -170,4 +170,4 @@ def test_other_drags_are_left_to_others(start: Callable[[], MainWindow], tmp_pat
     assert not enter(window, dragged(tmp_path / "notes.txt")) and not frame.isVisibleTo(window)
     assert not enter(window, dragged(tmp_path / "a.py", tmp_path / "b.py"))
     assert window.others
-    assert enter(window, dragged(tmp_path / "runs.zip")) and not frame.isVisibleTo(window)
+    assert enter(window, dragged(tmp_path / "runs.ammeter")) and not frame.isVisibleTo(window)

@@ -32,11 +32,6 @@ def ended(store: Store) -> list[str]:
     return ids
 
 
-def manifest_of(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as opened:
-        return dict(json.loads(opened.read(MANIFEST)))
-
-
 def changed(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], object]) -> Path:
     """The archive after a change of its list of contents and its parts; the checksums are right."""
     with zipfile.ZipFile(path) as opened:
@@ -62,14 +57,6 @@ def test_pictures_arrive_with_their_runs_and_lie_in_the_archive_once(
     assert len(import_archive(other, path).added) == 3
     assert [other.pictures([run_id]) for run_id in ended] == [SHEET, SHEET, None]
     assert write(other, *ended, name="again.zip").read_bytes() == path.read_bytes()
-
-
-def test_without_pictures_an_older_ammeter_can_read_it(store: Store, ended: list[str], write: Write) -> None:
-    manifest = manifest_of(write(store, ended[2]))
-    assert manifest["format"] == 1 and "pictures" not in manifest
-    with zipfile.ZipFile(write(store, ended[2])) as opened:
-        assert "pictures" not in json.loads(opened.read(f"runs/{ended[2]}/record.json"))
-    assert manifest_of(write(store, *ended))["format"] == 2
 
 
 def test_a_run_that_is_here_without_pictures_is_the_same_run(
@@ -121,7 +108,6 @@ def _of_no_run(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
         (lambda manifest, parts: parts.update({NAME: bytes(2**20)}), "would unpack to more than its"),
         (lambda manifest, parts: parts.update({f"pictures/{'0' * 64}.jpg": b""}), "contains unlisted parts"),
         (lambda manifest, parts: parts.update({"pictures/../x.jpg": b""}), "does not belong in an archive"),
-        (lambda manifest, parts: manifest.update(format=1), "which its format does not support"),
         (lambda manifest, parts: manifest["pictures"][0].update(side=4_000), "pictures.0.side"),
         (lambda manifest, parts: manifest["pictures"][0].update(count=29), "not the listed sheet"),
         (lambda manifest, parts: manifest["pictures"].append(manifest["pictures"][0]), "named twice"),

@@ -25,13 +25,13 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
 )
 from engine.protocol.numerics.numerics import (
+    DivergenceTest,
     Fp32Modules,
     Fp32Trial,
-    Ladder,
     Numerics,
     NumericsResults,
     PartResult,
-    Rung,
+    PrecisionRun,
 )
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.protocol.profiles import Profiles, ProfileSide
@@ -101,17 +101,17 @@ PARTS: tuple[PartResult, ...] = (
         reproduced=2,
         sentence="Reproduced twice.",
     ),
-    Ladder(
+    DivergenceTest(
         steps=2,
         repeats=((2.0, 1.0), (2.0, 1.01)),
         band_low=(2.0, 1.0),
         band_high=(2.0, 1.01),
-        rungs=(
-            Rung(
+        runs=(
+            PrecisionRun(
                 label="FP16",
                 precision=Precision.FP16_UNSCALED,
                 losses=(2.0, float("nan")),
-                parts_at=2,
+                diverges_at=2,
                 first_module="fc",
                 sentence="FP16 parts from FP32 at step 2.",
             ),

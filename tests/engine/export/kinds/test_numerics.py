@@ -78,29 +78,3 @@ def test_the_scaling_of_fp8_has_a_section_a_file_and_a_key_where_there_is_one(
     assert (line["products"], line["zero_share"], line["total"]) == ("output, input gradient", "0.25", "4")
     (entry,) = json.loads(NUMERICS.export(fp8, tmp_path / "x.json").read_text())["fp8_scaling"]
     assert entry["least_scale"] == 256.0
-
-
-def test_csv_has_the_figures_in_full(saved: Study[Numerics], tmp_path: Path) -> None:
-    NUMERICS.export(saved, tmp_path / "x.csv")
-    operations = rows_in(tmp_path / "x-map.csv")
-    assert [row["module"] for row in operations] == ["fc", "fc", "'=cmd|'/c calc'!A1", "(loss)"]
-    assert operations[0]["is_cast"] == "True" and operations[1]["computed_in"] == "float16"
-    gradients, _ = rows_in(tmp_path / "x-range.csv")
-    assert gradients["float16_underflow"] == "0.25"  # at the loss scale, as in the table
-    steps = rows_in(tmp_path / "x-ladder.csv")
-    assert [(row["rung"], row["step"], row["loss"]) for row in steps[-2:]] == [
-        ("FP16", "1", "2.0"),
-        ("FP16", "2", "NaN"),
-    ]
-    assert rows_in(tmp_path / "x-advice.csv")[0]["changes"] == "precision: fp32"
-    sentences = [row["sentence"] for row in rows_in(tmp_path / "x.csv")]
-    assert "Keep fc in FP32." in sentences and "Only FP16 parts." in sentences
-
-
-def test_json_has_what_the_verb_prints_and_the_experiment(saved: Study[Numerics], tmp_path: Path) -> None:
-    value = json.loads(NUMERICS.export(saved, tmp_path / "x.json").read_text(encoding="utf-8"))
-    assert value["first_nonfinite"]["module"] == "fc" and value["first_nonfinite"]["most"] == "Infinity"
-    assert value["fp32_modules"] == ["fc"] and len(value["map"]) == 4 and value["advice"]
-    assert value["ladder"]["rungs"][0]["losses"] == [2.0, "NaN"]
-    assert value["experiment"]["precision"] == "fp16" and value["device"] == "a card"
-    assert value["about"]["islands"]["is_minimal"] and value["about"]["map"]["attributed_fraction"] == 0.995

@@ -12,17 +12,15 @@ import pytest
 from engine.experiment.problem import ProblemError
 from engine.export.content import content_of
 from engine.export.document import Section
-from engine.export.formats import COMPARISON, PROFILE, TRACES
+from engine.export.formats import COMPARISON, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
 from engine.export.report.pages import page
 from engine.profile.names import failures
-from engine.profile.verdict import PEAK_TITLE
 from engine.protocol.profile import StepProfile
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
-from tests.engine.export.kinds.test_kinds import rows_in
 
 
 def by_title(profiles: Profiles, *, brief: bool = False) -> dict[str, Section]:
@@ -32,14 +30,6 @@ def by_title(profiles: Profiles, *, brief: bool = False) -> dict[str, Section]:
 def test_the_sections_hold_the_sides_against_each_other_as_far_as_there_is_room(profiles: Profiles) -> None:
     parts = by_title(profiles)
     assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
-    assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
-    assert parts[BAR].rows[1][:2] == ("Matrix work without Tensor Cores", "58.0")
-    assert parts[BAR].rows[-1][0] == "Validation batch (separate)"
-    assert [row[0] for row in parts[LIMITS].rows] == ["FP32", "FP16 AMP"]
-    assert parts[LIMITS].notes[0].startswith(PEAK_TITLE) and PEAK_TITLE in parts[LIMITS].headings
-    norm = next(row for row in parts["Operations"].rows if row[0] == "aten::cudnn_batch_norm")
-    assert norm[-1] == "1.68×" and len(norm) == len(parts["Operations"].headings)
-    assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
     alone, both = (by_title(Profiles(sides=profiles.sides[:count]))["Kernels"].headings for count in (1, 2))
     assert {"Share", "Calls"} < set(alone)
     assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
@@ -75,19 +65,7 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     assert "No part of the profile was finished." in document(record_of(failed, tmp_path)).nothing
 
 
-def test_files_have_a_row_for_each_side_and_its_trace(profiled: Study[Profiles], tmp_path: Path) -> None:
-    PROFILE.export(profiled, tmp_path / "x.csv")
-    sides = rows_in(tmp_path / "x-sides.csv")
-    assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
-    assert float(sides[1]["peak_fp16_tflops"]) == 711 and 0 < float(sides[1]["fraction_of_measured_peak"]) < 1
-    kernels = rows_in(tmp_path / "x-kernels.csv")
-    assert len(kernels) == 4 and float(kernels[0]["tflops"]) > 0 and kernels[1]["tflops"] == ""
-    wanted = ("FP32", "step", "memory")
-    (memory,) = [
-        row for row in rows_in(tmp_path / "x-parts.csv") if (row["side"], row["of"], row["part"]) == wanted
-    ]
-    assert float(memory["ms"]) == 21
-    assert any(row["part"] == BAR for row in rows_in(tmp_path / "x.csv"))
+def test_each_side_has_its_trace(profiled: Study[Profiles], tmp_path: Path) -> None:
     path = TRACES.export(profiled, tmp_path / "x.json.gz")
     assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
     (tmp_path / "traces" / "0.json.gz").unlink()

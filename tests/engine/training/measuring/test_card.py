@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from ctypes import c_uint
 from dataclasses import dataclass
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -94,7 +93,8 @@ def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> 
         tensor_activity_percent=40.0,
         temperature_celsius=55.0,
     )
-    script.tell(power_watts=300.0, temperature_celsius=58.0, other_programs_mib=12.0)
+    script.tell(power_watts=300.0, temperature_celsius=58.0, other_programs_mib=12.0, device_used_mib=2_048.0)
+    assert gauge.sample()["device_used_mib"] == 2_048.0  # which is in no summary
     gauge.count(False)
     script.tell(Slowdown.HEAT, power_watts=900.0, temperature_celsius=95.0)
     assert gauge.figures() == {
@@ -128,12 +128,6 @@ def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -
     assert gauge.figures() == {"power_watts": 100.0}
 
 
-def test_the_memory_in_use_is_in_samples_and_in_no_summary(gauge: ThreadedGauge, script: Script) -> None:
-    gauge.count(True)
-    script.tell(power_watts=100.0, device_used_mib=2_048.0)
-    assert gauge.sample()["device_used_mib"] == 2_048.0 and gauge.figures() == {"power_watts": 100.0}
-
-
 @pytest.mark.parametrize("kind", ["cuda", "xpu"])
 def test_without_nvml_the_driver_is_asked_for_the_memory_in_use_in_the_gauges_thread(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -150,23 +144,6 @@ def test_without_nvml_the_driver_is_asked_for_the_memory_in_use_in_the_gauges_th
     assert asked_in.get(timeout=30) == "card"
     gauge.close()
     assert gauge.sample() == {"device_used_mib": 2_048.0}
-
-
-def test_nvidias_library_is_loaded_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = Mock()
-    monkeypatch.setattr(pynvml, "nvmlInit", loaded)
-    monkeypatch.setattr(nvml, "start_nvml", cache(nvml.start_nvml.__wrapped__))
-    for _ in range(3):
-        nvml.start_nvml()
-    assert loaded.call_count == 1
-
-
-def test_a_cpu_has_no_card() -> None:
-    gauge = card_gauge(torch.device("cpu"))
-    assert type(gauge) is CardGauge
-    gauge.count(True)
-    assert gauge.sample() == {} and gauge.figures() == {}
-    gauge.close()
 
 
 @pytest.mark.parametrize(

@@ -128,13 +128,6 @@ def test_a_counter_that_is_gone_ends_the_stretch(machine: Machine) -> None:
     meter.close()
 
 
-def test_without_a_counter_a_meter_tells_nothing() -> None:
-    meter = EnergyMeter(None)
-    meter.count(True)
-    assert meter.over(1, 1, 1.0) is None
-    meter.close()
-
-
 def test_a_run_has_the_energy_of_its_measured_steps(machine, pictures, monkeypatch):
     monkeypatch.setattr(prepare, "energy_meter", lambda device: machine.meter())
     # 2 steps warm up, and every second step ends an epoch, which is validated

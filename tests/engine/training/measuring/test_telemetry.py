@@ -107,11 +107,6 @@ def test_after_hours_a_short_step_still_has_its_own_time(monkeypatch: pytest.Mon
     assert rows.seconds[-1] == pytest.approx(10_800.022, abs=1e-3)
 
 
-def test_collecting_is_due_again_after_the_interval() -> None:
-    assert Telemetry(CPU, ("loss",), interval_seconds=0).is_due()
-    assert not Telemetry(CPU, ("loss",), interval_seconds=3_600).is_due()
-
-
 def test_samples_repeat_the_memory_and_keep_a_nan() -> None:
     rows = Rows(
         step=np.array([1, 2]),

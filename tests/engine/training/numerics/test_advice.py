@@ -20,7 +20,7 @@ from engine.protocol.numerics.nonfinite import (
     Operation,
     PrecisionMap,
 )
-from engine.protocol.numerics.numerics import Fp32Modules, Ladder, NumericsResults, Part, Rung
+from engine.protocol.numerics.numerics import DivergenceTest, Fp32Modules, NumericsResults, Part, PrecisionRun
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize
@@ -201,11 +201,13 @@ def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
     return settings
 
 
-def climbed(precision: str = "fp16", **rung: Any) -> Ladder:
-    """A ladder on which one precision has what `rung` says, and BF16 AMP stays with FP32."""
-    steady = Rung(label="BF16 AMP", precision="bf16", sentence="It stays.")
-    other = Rung(label="The other", precision=precision, sentence="It parts.", **rung)
-    return Ladder(steps=4, rungs=(steady, other) if precision != "bf16" else (other,), sentence="The whole.")
+def climbed(precision: str = "fp16", **run: Any) -> DivergenceTest:
+    """A divergence test in which one precision has what `run` says, and BF16 AMP matches FP32."""
+    steady = PrecisionRun(label="BF16 AMP", precision="bf16", sentence="It stays.")
+    other = PrecisionRun(label="The other", precision=precision, sentence="It diverges.", **run)
+    return DivergenceTest(
+        steps=4, runs=(steady, other) if precision != "bf16" else (other,), sentence="The whole."
+    )
 
 
 FOUND = {
@@ -221,17 +223,21 @@ FOUND = {
         "Keep rope in FP32: FP16 AMP changes its output too much.",
     ),
     "lost updates": (
-        {"ladder": climbed("bf16-pure", parts_at=2)},
+        {"ladder": climbed("bf16-pure", diverges_at=2)},
         "bf16-pure",
         "Train in BF16 AMP. The other diverges from FP32.",
     ),
     "no other precision that stays": (
-        {"ladder": climbed("bf16", parts_at=2)},
+        {"ladder": climbed("bf16", diverges_at=2)},
         "bf16",
         "Train in FP32. The other diverges from FP32.",
     ),
     "an FP32 that breaks": (
-        {"ladder": Ladder(steps=2, band_low=(1.0, math.nan), sentence="FP32's own loss is not finite.")},
+        {
+            "ladder": DivergenceTest(
+                steps=2, band_low=(1.0, math.nan), sentence="FP32's own loss is not finite."
+            )
+        },
         "fp16",
         "FP32 diverges too. Lower the learning rate, or search for the first NaN.",
     ),
@@ -268,7 +274,7 @@ def test_every_part_that_a_study_may_have_has_its_advice():
 
 
 def test_another_precision_that_diverges_calls_for_no_change():
-    other = climbed("bf16-pure", parts_at=2, first_module="rope")
+    other = climbed("bf16-pure", diverges_at=2, first_module="rope")
     assert advice_on(evidence(results=NumericsResults(ladder=other))) == ()
 
 

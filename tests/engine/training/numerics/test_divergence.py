@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol.numerics.numerics import Ladder, Rung
+from engine.protocol.numerics.numerics import DivergenceTest, PrecisionRun
 from engine.statistics import Band, band_of
 from engine.training.data.batches import Batch
 from engine.training.numerics import band
@@ -60,49 +60,53 @@ def losses_of(made: Iterable[Made]) -> list[float]:
     return [step.loss for step in made]
 
 
-def divergence_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
+def divergence_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> DivergenceTest:
     own = own_settings(folder, MODEL.format(forward=forward, factor=factor), "Net")
     return part_of(make_bench(**own, steps=12), measure_divergence)
 
 
-def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
-    return {rung.precision: rung for rung in ladder.rungs}
+def by_precision(divergence: DivergenceTest) -> dict[Precision, PrecisionRun]:
+    return {run.precision: run for run in divergence.runs}
 
 
-def test_a_healthy_model_parts_nowhere(make_bench, tmp_path):
-    ladder = divergence_of(make_bench, tmp_path, HEALTHY)
-    assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16", "bf16-pure"]
-    assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 4
-    assert ladder.steps == 12 and {len(run) for run in ladder.repeats} == {12} and len(ladder.repeats) == 5
-    assert "No precision diverges" in ladder.sentence
+def test_a_healthy_model_diverges_nowhere(make_bench, tmp_path):
+    divergence = divergence_of(make_bench, tmp_path, HEALTHY)
+    assert [run.precision for run in divergence.runs] == ["fp16-unscaled", "fp16", "bf16", "bf16-pure"]
+    assert [(run.diverges_at, run.first_module) for run in divergence.runs] == [(None, None)] * 4
+    assert (
+        divergence.steps == 12
+        and {len(run) for run in divergence.repeats} == {12}
+        and len(divergence.repeats) == 5
+    )
+    assert "No precision diverges" in divergence.sentence
 
 
 @pytest.mark.parametrize("forward", [OVERFLOWS, CANCELS])
 def test_the_module_that_breaks_fp16_is_named(make_bench, tmp_path, forward):
-    rungs = by_precision(divergence_of(make_bench, tmp_path, forward))
+    runs = by_precision(divergence_of(make_bench, tmp_path, forward))
     for precision in (Precision.FP16_UNSCALED, Precision.FP16):
-        assert rungs[precision].first_module == "hurdle"
-        assert rungs[precision].parts_at is not None
-        assert "hurdle" in rungs[precision].sentence
+        assert runs[precision].first_module == "hurdle"
+        assert runs[precision].diverges_at is not None
+        assert "hurdle" in runs[precision].sentence
 
 
-def test_gradients_that_underflow_part_only_without_the_scaler(make_bench, tmp_path):
-    rungs = by_precision(divergence_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
-    assert rungs[Precision.FP16_UNSCALED].parts_at is not None
-    assert rungs[Precision.FP16_UNSCALED].first_module is None
-    assert "backward pass" in rungs[Precision.FP16_UNSCALED].sentence
-    assert rungs[Precision.FP16].parts_at is None and rungs[Precision.BF16].parts_at is None
+def test_gradients_that_underflow_diverge_only_without_the_scaler(make_bench, tmp_path):
+    runs = by_precision(divergence_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
+    assert runs[Precision.FP16_UNSCALED].diverges_at is not None
+    assert runs[Precision.FP16_UNSCALED].first_module is None
+    assert "backward pass" in runs[Precision.FP16_UNSCALED].sentence
+    assert runs[Precision.FP16].diverges_at is None and runs[Precision.BF16].diverges_at is None
 
 
-def test_pure_bf16_parts_alone_where_its_weights_take_no_small_update(make_bench, tmp_path):
+def test_pure_bf16_diverges_alone_where_its_weights_take_no_small_update(make_bench, tmp_path):
     own = own_settings(tmp_path, MODEL.format(forward=HEALTHY, factor=1.0), "Net")
     slow = {"optimizer": {"name": "adam", "learning_rate": 5e-5}, "batch_size": 64, "steps": 60}
-    ladder = part_of(make_bench(**own, **slow, step={"fp32_modules": ["hurdle"]}), measure_divergence)
-    assert [rung.label for rung in ladder.rungs if rung.parts_at] == ["Pure BF16"]
-    assert "BF16 AMP keeps the weights in FP32" in ladder.sentence
+    divergence = part_of(make_bench(**own, **slow, step={"fp32_modules": ["hurdle"]}), measure_divergence)
+    assert [run.label for run in divergence.runs if run.diverges_at] == ["Pure BF16"]
+    assert "BF16 AMP keeps the weights in FP32" in divergence.sentence
 
 
-def test_fp8_has_a_rung_where_the_run_is_in_it_and_its_layers_are_coarser_than_bf16s(make_bench, tmp_path):
+def test_fp8_is_tried_where_the_run_is_in_it_and_its_layers_are_coarser_than_bf16s(make_bench, tmp_path):
     pytest.importorskip("torchao")
     text = (
         MODEL.format(forward=HEALTHY, factor=1.0)
@@ -110,18 +114,18 @@ def test_fp8_has_a_rung_where_the_run_is_in_it_and_its_layers_are_coarser_than_b
         .replace("Hurdle()", "nn.Linear(32, 32)")
     )
     own = own_settings(tmp_path, text.replace("16, 1)", "32, 1)"), "Net")
-    rungs = by_precision(part_of(make_bench(**own, steps=12, precision="fp8"), measure_divergence))
-    assert list(rungs)[-2:] == [Precision.BF16_PURE, Precision.FP8]
+    runs = by_precision(part_of(make_bench(**own, steps=12, precision="fp8"), measure_divergence))
+    assert list(runs)[-2:] == [Precision.BF16_PURE, Precision.FP8]
     errors = {
-        precision: {error.module: error.relative_error for error in rungs[precision].errors}
+        precision: {error.module: error.relative_error for error in runs[precision].errors}
         for precision in (Precision.BF16, Precision.FP8)
     }
     assert errors[Precision.FP8]["hurdle"] > 4 * errors[Precision.BF16]["hurdle"]
     assert errors[Precision.FP8]["first"] == errors[Precision.BF16]["first"]
-    assert rungs[Precision.FP8].parts_at is None
+    assert runs[Precision.FP8].diverges_at is None
 
 
-def test_a_run_that_rounds_stochastically_has_a_rung_without_and_one_with_it(make_bench):
+def test_a_run_that_rounds_stochastically_is_tried_without_and_with_it(make_bench):
     bench = make_bench(precision="bf16-pure", optimizer={"name": "adamw"})
     rounding = layered(bench.experiment.model_dump(), {"optimizer": {"stochastic_rounding": True}})
     variants = dict(_variants(Experiment.model_validate(rounding), Precision.BF16_PURE))
@@ -147,23 +151,23 @@ def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench):
     ]
     assert len({tuple(run) for run in runs}) > 1
     assert all(run == pytest.approx(runs[0], rel=1e-3) for run in runs)
-    assert band_of(runs).parts_at(runs[-1]) is None
+    assert band_of(runs).first_step_outside(runs[-1]) is None
 
 
-def test_a_blip_is_no_parting_and_a_return_is_none_either():
+def test_a_blip_is_no_divergence_and_a_return_is_none_either():
     band = Band(low=(0.0,) * 20, high=(1.0,) * 20)
-    assert band.parts_at([0.5] * 20) is None
-    assert band.parts_at([0.5] * 8 + [9.0] + [0.5] * 11) is None
-    assert band.parts_at([0.5] * 8 + [9.0] * 12) == 9
-    assert band.parts_at([9.0] * 8 + [0.5] * 12) is None
-    assert band.parts_at([0.5] * 8 + [9.0] * 6 + [0.5] + [9.0] * 5) == 9
-    assert band.parts_at([0.5] * 19 + [9.0]) is None
-    assert band.parts_at([0.5] * 4 + [math.nan] * 16) == 5
+    assert band.first_step_outside([0.5] * 20) is None
+    assert band.first_step_outside([0.5] * 8 + [9.0] + [0.5] * 11) is None
+    assert band.first_step_outside([0.5] * 8 + [9.0] * 12) == 9
+    assert band.first_step_outside([9.0] * 8 + [0.5] * 12) is None
+    assert band.first_step_outside([0.5] * 8 + [9.0] * 6 + [0.5] + [9.0] * 5) == 9
+    assert band.first_step_outside([0.5] * 19 + [9.0]) is None
+    assert band.first_step_outside([0.5] * 4 + [math.nan] * 16) == 5
 
 
-def test_where_fp32_is_not_finite_nothing_parts():
+def test_where_fp32_is_not_finite_nothing_diverges():
     band = band_of([[1.0, math.nan], [1.1, math.inf]])
-    assert band.parts_at([1.0, math.nan]) is None
+    assert band.first_step_outside([1.0, math.nan]) is None
 
 
 WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25

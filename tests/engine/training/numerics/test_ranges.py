@@ -19,15 +19,14 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Phase, Samples
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES
-from engine.training.measuring.ranges import ExponentCount, read, watched
 from engine.training.numerics.bench import StoppedError, with_precision
 from engine.training.numerics.parts import _MAKERS, measure_ranges
+from engine.training.numerics.ranges import ExponentCount, read, watched
 from engine.training.runs.loop import train
 from tests.benchmarks.planted import Planted
 
@@ -227,15 +226,6 @@ def test_the_same_batches_come_at_every_call_also_past_the_epoch(make_bench):
     bench = make_bench()
     first, again = list(bench.groups(6)), list(bench.groups(2, first=4))
     assert torch.equal(first[4][0][0], again[0][0][0]) and torch.equal(first[5][0][1], again[1][0][1])
-
-
-def test_a_part_that_is_not_there_is_named(make_bench):
-    bench = make_bench(precision="bf16")
-    with (
-        pytest.raises(ProblemError, match="'layer9'"),
-        bench.trainee(with_precision(bench.experiment, None, ("layer9",))),
-    ):
-        pass
 
 
 def test_a_trainee_that_is_done_with_leaves_no_model_in_memory(make_bench):

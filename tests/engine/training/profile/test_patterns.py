@@ -161,18 +161,18 @@ def test_who_waits_for_the_device_is_told(recorded, told):
     recorded.operation("aten::item", 300, 800)
     recorded.operation("aten::_local_scalar_dense", 310, 790)
     recorded.runtime("cudaStreamSynchronize", 400, 780)
-    advice = told(AdviceKind.SYNCHRONISATION, recorded, profile(host=2))
+    advice = told(AdviceKind.SYNCHRONIZATION, recorded, profile(host=2))
     assert "in head" in advice.message
     assert "in 1 wait, called by aten::item." in advice.evidence
     assert advice.changes == ()
-    assert told(AdviceKind.SYNCHRONISATION, recorded, profile(host=0.05)) is None, "it delays nothing"
+    assert told(AdviceKind.SYNCHRONIZATION, recorded, profile(host=0.05)) is None, "it delays nothing"
 
 
 def test_the_loss_scalers_own_wait_is_named_as_such(recorded, told):
     recorded.mark(recording.OPTIMIZER, 8_000, 9_500)
     recorded.operation("aten::item", 8_100, 9_000)
     recorded.runtime("cudaStreamSynchronize", 8_200, 8_900)
-    advice = told(AdviceKind.SYNCHRONISATION, recorded, profile("fp16", host=2), precision="fp16")
+    advice = told(AdviceKind.SYNCHRONIZATION, recorded, profile("fp16", host=2), precision="fp16")
     assert advice.message.startswith("GradScaler.step synchronizes")
     assert advice.changes == (("optimizer.fused", "true"),)
 
@@ -181,7 +181,7 @@ def test_the_wait_of_a_pageable_copy_is_not_told_twice(recorded, told):
     recorded.operation("aten::copy_", 1_100, 2_900)
     recorded.copy("Memcpy HtoD (Pageable -> Device)", 1_300, 2_800, launched=1_200, count=6_000_000)
     recorded.runtime("cudaStreamSynchronize", 1_210, 2_890)
-    assert told(AdviceKind.SYNCHRONISATION, recorded, profile(host=2, copies=1.5)) is None
+    assert told(AdviceKind.SYNCHRONIZATION, recorded, profile(host=2, copies=1.5)) is None
 
 
 def test_a_loader_that_starves_the_device_gets_more_workers(told):

@@ -25,7 +25,7 @@ class Step:
 
 _SPEED = "the engine beside loops by hand: FP32 and half, plain and fast"
 STEPS: Mapping[str, Step] = {
-    "suspects": Step("suspects:suspects", 180, "what this card does where the program relies on it"),
+    "graph": Step("graph:graph", 150, "the profile of a CUDA graph captured before the profiler started"),
     "check": Step("check:check", 300, "every kind of run once, a resumed run, an exported script"),
     "formats": Step(
         "check:formats", 520, "runs in FP8, pure BF16, with stochastic rounding and low-bit AdamW"

@@ -1,21 +1,34 @@
-"""Memory on the card: the largest batch, what out-of-memory errors leave behind, and forecasts."""
+"""Memory on the GPU: the largest batch, memory held after out-of-memory errors, and forecasts."""
 
 from __future__ import annotations
 
 import time
 
-import forecast as forecasts
 import limit as benchmark
 
 from day.work import StepError, Work
-from engine.experiment.experiment import experiment_from, layered
+from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.problem import ProblemError
 from engine.limit.driver import LimitDriver
+from engine.protocol.events import Failed, Finished
 from engine.protocol.trials import LimitResult, Tried
 from engine.runner import Runner
 from engine.store.store import Store
 
 _CAP_GIB = 24.0
+_MODELS = (
+    "resnet18",
+    "resnet50",
+    "densenet121",
+    "mobilenet_v3_large",
+    "efficientnet_b0",
+    "vgg16",
+    "convnext_tiny",
+    "swin_t",
+    "vit_b_16",
+    "causal-lm-small",
+)
+_STEPS, _WARMUP_STEPS = 8, 4
 
 
 def limit(work: Work) -> None:
@@ -40,9 +53,9 @@ def limit(work: Work) -> None:
             if not work.has_time(40 if recipe == "plain" else 120, f"{precision} {recipe}"):
                 continue
             asked = experiment_from(layered(base, {"precision": precision, "step": {"recipe": recipe}}))
-            result, _ = benchmark.search(driver, asked, work.small(work.left - 20, 0.0))
+            result = benchmark.search(driver, asked, work.small(work.left - 20, 0.0))
             print(f"{precision}, {recipe}")
-            benchmark.show(result, benchmark.FINDER.get(precision))
+            benchmark.show(result)
             if recipe == "plain":
                 _tell_limit(work, precision, result)
     if work.is_rehearsal:
@@ -108,7 +121,7 @@ def _answer(work: Work, process: benchmark.OneProcess, label: str) -> tuple[int,
 
 def forecast(work: Work) -> None:
     """Forecasts ten models before any run and after one of half the batch, beside what was measured."""
-    models = work.small(forecasts.MODELS, ("small-cnn",))
+    models = work.small(_MODELS, ("small-cnn",))
     errors: dict[str, tuple[float, float]] = {}
     longest = 0.0
     with _store(work) as store, work.launcher() as launcher:
@@ -119,9 +132,7 @@ def forecast(work: Work) -> None:
                     continue
                 began = time.monotonic()
                 try:
-                    errors[f"{model} in {precision}"] = forecasts.errors(
-                        runner, store, model, precision, work.device
-                    )
+                    errors[f"{model} in {precision}"] = _errors(runner, store, model, precision, work.device)
                 except ProblemError as error:
                     print(f"{model} in {precision}: {error}", flush=True)
                 longest = max(longest, time.monotonic() - began)
@@ -130,6 +141,51 @@ def forecast(work: Work) -> None:
     for key, column in (("forecast-before", 0), ("forecast-after", 1)):
         off, name = max((abs(error[column]), name) for name, error in errors.items())
         work.tell(key, 100 * off, f"({name}; {len(errors)} of {2 * len(models)} measured)")
+
+
+def _experiments(model: str, precision: str, device: str) -> tuple[Experiment, Experiment]:
+    """Return the model at a batch and at twice that."""
+    is_small, is_text = device == "cpu", model.startswith("causal-lm")
+    batch_size = 4 if is_small or is_text else 32
+    settings = {
+        "model": model,
+        "dataset": "synthetic-tokens" if is_text else "synthetic",
+        "precision": precision,
+        "device": device,
+        "image_size": None if is_text else 96 if is_small and not model.startswith("vit") else 224,
+        "sequence_length": 128 if is_small else 512,
+        "samples": 4 * batch_size * _STEPS,
+        "steps": _STEPS,
+        "measure": {"warmup_steps": _WARMUP_STEPS, "block_steps": 1},
+    }
+    first = experiment_from({**settings, "batch_size": batch_size})
+    return first, first.model_copy(update={"batch_size": 2 * batch_size})
+
+
+def _measured_mib(runner: Runner, store: Store, experiment: Experiment) -> float:
+    """Return the peak memory of one run. Raises ProblemError if it failed."""
+    last = list(runner.run(store.add(experiment).id))[-1]
+    if isinstance(last, Failed):
+        raise ProblemError(last.problem)
+    assert isinstance(last, Finished)
+    peak = last.summary.peak_allocated_mib or last.summary.peak_resident_mib
+    assert peak is not None, "this device does not tell"
+    return peak
+
+
+def _errors(runner: Runner, store: Store, model: str, precision: str, device: str) -> tuple[float, float]:
+    """Return the relative errors at the first batch, and at the second, corrected by the first run."""
+    found = []
+    for experiment in _experiments(model, precision, device):
+        forecast = runner.forecast(experiment)
+        peak = _measured_mib(runner, store, experiment)
+        found.append(forecast.needed_mib / peak - 1)
+        print(
+            f"{model:<20}{precision:<6}{experiment.batch_size:>6}{forecast.needed_mib:>12,.0f}{peak:>12,.0f}"
+            f"{found[-1]:>+9.1%}{forecast.seconds:>9.1f}",
+            flush=True,
+        )
+    return found[0], found[1]
 
 
 def _store(work: Work) -> Store:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from numerics_time import experiment_of, timed
+from numerics import experiment_of, search_of, timed
 from planted import PLANTED
-from planted_faults import search_of
 
 from day.work import Work
 

@@ -11,7 +11,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import numpy as np
 import torch
 import window_tax
-from telemetry_tax import CONTROL, OFF, TELEMETRY, measure, more_than_off, show, workload_for
+from side_by_side import median_interval
+from telemetry_tax import CONTROL, OFF, TELEMETRY, measure, overhead, show, workload_for
 from torch.nn.functional import cross_entropy
 
 from day.waits import waits_in
@@ -33,11 +34,11 @@ def tax(work: Work) -> None:
         found = measure(workload, recipe, work.small(50.0, 0.0))
         show(found, f"{workload}, {recipe}")
         off = float(np.median(found[OFF]))
-        control, least, most = more_than_off(found, CONTROL)
+        control, least, most = overhead(found, CONTROL)
         again = f"off again {control:+.1f} us ({least:.1f} to {most:.1f})"
         if recipe == "plain":
             work.tell("telemetry-control", abs(control), f"({again})")
-        more, low, high = more_than_off(found, TELEMETRY)
+        more, low, high = overhead(found, TELEMETRY)
         speeds = f"{off / (off + high):.3f} to {off / (off + low):.3f}, {len(found[OFF])} rounds"
         words = f"({speeds}; {more:+.1f} us on a step of {off / 1e3:.2f} ms; {again})"
         work.tell(f"telemetry-{recipe}", off / (off + more), words)
@@ -75,5 +76,5 @@ def window(work: Work) -> None:
             without=where,
         )
     ratios = found[where, _HZ]
-    middle, low, high = window_tax.interval(ratios)
+    middle, low, high = median_interval(ratios)
     work.tell(f"window-{_HZ}", middle, f"({low:.3f} to {high:.3f}, {len(ratios)} pairs)")

@@ -1,0 +1,342 @@
+"""The metrics of a comparison: a row per metric, with unit, interval and ratio to the baseline.
+
+Ratios are given only for metrics that count the same thing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from engine import statistics as intervals
+from engine.compare.evidence import speed_interval
+from engine.compare.sides import Side, allows_interval, paired_repeats, pairs_on_nodes
+from engine.experiment.catalog import Precision
+from engine.experiment.value import MIB_PER_GIB
+from engine.protocol.events import Summary
+from engine.protocol.summary import Energy
+from engine.statistics import Interval
+from engine.store.record import RunRecord, Status
+from engine.words.names import speed_unit
+from engine.words.numbers import number, unit_suffix
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MemoryQuantity = Literal["allocated", "resident"]
+
+_OF_ENERGY = ("energy", "net_energy")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric. Values are in `unit`, with `digits` decimals. None means three significant digits.
+
+    With `is_mean` the value over repeats is the arithmetic mean. With `has_ratio` it is the geometric mean,
+    so that the values give the ratio shown. Otherwise it is the median. With `needs_all` it is absent unless
+    every repeat has a value.
+    """
+
+    name: str
+    title: str
+    unit: str
+    digits: int | None
+    has_ratio: bool
+    value: Callable[[RunRecord], float | None]
+    is_mean: bool = False
+    needs_all: bool = False
+    absent: str = "–"
+
+    @property
+    def is_of_time(self) -> bool:
+        """True for speed, time and energy, which other programs and drift of the machine affect."""
+        return self.name in ("samples_per_second", "step_ms", "seconds", *_OF_ENERGY)
+
+    def text(self, value: float | None) -> str:
+        """Return the value as shown, without unit. Diverged values are NaN, ∞ or a power of ten."""
+        return self.absent if value is None else number(value, self.digits)
+
+    def text_with_unit(self, value: float | None) -> str:
+        return f"{self.text(value)}{unit_suffix(self.unit)}"
+
+    def difference_text(self, value: float, difference: float) -> str:
+        """Return the difference of two values as rounded for display: "+0.001" between 1.4685 and 1.4683."""
+        if self.digits is not None and math.isfinite(difference):
+            difference = round(value, self.digits) - round(value - difference, self.digits)
+        sign = "−" if difference < 0 else "+" if difference > 0 else ""
+        return f"{sign}{self.text(abs(difference))}"
+
+
+def shown_metrics(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
+    """Return the metrics of a comparison in the order shown, in units that suit these runs.
+
+    Samples are called images if all runs, and the `datasets` of runs to come, are images. Memory is in MiB if
+    all of it is below 1 GiB. Energy and unchanged weights are omitted if no run has them.
+    """
+    peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
+    fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
+    if peaks and max(peaks) < MIB_PER_GIB:
+        fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=partial(_peak, unit_mib=1.0))
+    absent = [] if any(energy_of(run) is not None for run in runs) else [*_ENERGIES]
+    absent += [] if any(UNCHANGED.value(run) is not None for run in runs) else [UNCHANGED]
+    shown = (metric for metric in METRICS if metric not in absent)
+    return tuple(fitting.get(metric, metric) for metric in shown)
+
+
+def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
+    """Return the kind of the run's peak memory and its MiB: allocated on a GPU, else resident."""
+    allocated, resident = _of("peak_allocated_mib")(run), _of("peak_resident_mib")(run)
+    if allocated is not None:
+        return "allocated", allocated
+    return None if resident is None else ("resident", resident)
+
+
+def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
+    assert name in Summary.model_fields
+
+    def value(run: RunRecord) -> float | None:
+        recorded = getattr(run.summary, name) if run.summary is not None else None
+        return None if recorded is None else float(recorded) * scale
+
+    return value
+
+
+def _peak(run: RunRecord, unit_mib: float) -> float | None:
+    peak = training_peak(run)
+    return None if peak is None else peak[1] / unit_mib
+
+
+def energy_of(run: RunRecord) -> Energy | None:
+    """Return the energy of the run's measured steps, or None if it was not measured."""
+    return run.summary.energy if run.summary is not None else None
+
+
+def _energy(run: RunRecord) -> float | None:
+    energy = energy_of(run)
+    return None if energy is None else energy.per_thousand_samples()
+
+
+def _net_energy(run: RunRecord) -> float | None:
+    energy = energy_of(run)
+    net = None if energy is None else energy.net_joules
+    return None if energy is None or net is None else 1e3 * net / energy.samples
+
+
+SPEED = Metric("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
+PEAK_MEMORY = Metric("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
+_JOULES = "J/1,000 samples"
+ENERGY = Metric("energy", "Energy", _JOULES, None, True, _energy)
+NET_ENERGY = Metric("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
+_ENERGIES = (ENERGY, NET_ENERGY)
+UNCHANGED = Metric(
+    "unchanged_weights",
+    "Weights unchanged by a step",
+    "%",
+    1,
+    False,
+    _of("unchanged_weights_fraction", 100.0),
+    is_mean=True,
+)
+ACCURACY = Metric(
+    "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
+)
+LOSS = Metric(
+    "final_train_loss", "Mean loss, last epoch", "", 3, False, _of("final_train_loss"), is_mean=True
+)
+
+METRICS = (
+    SPEED,
+    Metric("step_ms", "Step time", "ms", None, True, _of("step_ms")),
+    Metric("seconds", "Training time", "s", None, True, _of("seconds")),
+    PEAK_MEMORY,
+    *_ENERGIES,
+    ACCURACY,
+    LOSS,
+    Metric("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
+    UNCHANGED,
+)
+
+
+def is_comparable(metric: Metric, side: Side, baseline: Side) -> bool:
+    """Return True if the metric of the two sides counts the same thing.
+
+    Not comparable are: allocated and resident memory, samples or memory of images and of text, times of a
+    short and a long training, energy of two devices, accuracy on two datasets, and the learning of a run that
+    was stopped and of one that continued.
+    """
+    return is_comparable_across(metric, (*side.runs, *baseline.runs))
+
+
+def is_comparable_across(metric: Metric, runs: Iterable[RunRecord]) -> bool:
+    """Return True if the metric of the runs counts the same thing. See `is_comparable`."""
+    return len({_counted(metric.name, run) for run in runs if metric.value(run) is not None}) <= 1
+
+
+def _counted(name: str, run: RunRecord) -> object:
+    experiment, steps = run.experiment, run.summary.steps if run.summary is not None else 0
+    # texts of different lengths are different samples
+    sample = experiment.sequence_length if experiment.dataset.task == "language" else None
+    if experiment.precision is Precision.FP8 and experiment.device == "cpu" and name not in _OF_LEARNING:
+        # emulated: its time and memory are those of no device, so they are compared with none
+        return run.id
+    if name == SPEED.name:
+        return sample
+    if name == "step_ms":
+        return sample, experiment.step_samples
+    if name == "seconds":
+        return sample, steps * experiment.step_samples
+    if name == PEAK_MEMORY.name:
+        peak = training_peak(run)
+        return peak and (peak[0], experiment.dataset.task)
+    if name in _OF_ENERGY:
+        energy, environment = energy_of(run), run.environment
+        return sample, energy and energy.source, environment and environment.device_name
+    cut_short_at = None if run.status is Status.FINISHED else steps * experiment.step_samples
+    if name in _OF_LEARNING:
+        smoothing = experiment.label_smoothing if name == LOSS.name else None
+        return experiment.dataset, experiment.path, smoothing, cut_short_at
+    return cut_short_at if name == "skipped_steps" else None
+
+
+_OF_LEARNING = (ACCURACY.name, LOSS.name)
+IntervalKind = Literal["repeats", "within run"]
+Blocks: TypeAlias = "Mapping[str, NDArray[np.float64]]"
+_TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric of one side, over the repeats in `values`. Fields that do not apply are None.
+
+    `interval` (95%) comes from repeats, or from the blocks of the only run, which show only how steady it
+    was. `ratio` is to the baseline, of geometric means. `ratio_interval` (95%) needs repeats of both sides.
+    `within_spread`: the difference is at most that between repeats of one side.
+    """
+
+    value: float | None
+    values: tuple[float | None, ...]
+    interval: Interval | None = None
+    interval_kind: IntervalKind | None = None
+    ratio: float | None = None
+    ratio_interval: Interval | None = None
+    difference: float | None = None
+    within_spread: bool | None = None
+
+    @property
+    def known(self) -> list[float]:
+        """The values of the repeats that have one."""
+        return _known(self.values)
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric with the cells of the sides, in their order."""
+
+    metric: Metric
+    cells: tuple[Cell, ...]
+
+
+def metric_row(metric: Metric, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> MetricRow:
+    """Return the metric of every side relative to `baseline`. `blocks` are block speeds by run id."""
+    return MetricRow(metric, tuple(_cell(metric, side, baseline, blocks) for side in sides))
+
+
+def own_cell(metric: Metric, side: Side, blocks: Blocks) -> Cell:
+    """Return the metric of one side with its interval, without a comparison."""
+    values = _values(metric, side)
+    interval, kind = _interval(metric, side, values, blocks)
+    return Cell(_over_repeats(metric, values), values, interval, kind)
+
+
+def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> Cell:
+    cell, base_values = own_cell(metric, side, blocks), _values(metric, baseline)
+    value, base = cell.value, _over_repeats(metric, base_values)
+    if value is None or base is None or not is_comparable(metric, side, baseline):
+        return cell
+    if side is baseline:
+        return replace(cell, ratio=1.0 if metric.has_ratio and base else None, difference=0.0)
+    ratio, ratio_interval = _ratio(metric, side, baseline) if metric.has_ratio else (None, None)
+    return replace(
+        cell,
+        ratio=ratio,
+        ratio_interval=ratio_interval,
+        difference=value - base,
+        within_spread=_is_within_spread(value - base, cell.values, base_values),
+    )
+
+
+def _values(metric: Metric, side: Side) -> tuple[float | None, ...]:
+    return tuple(metric.value(run) for run in side.runs)
+
+
+def _over_repeats(metric: Metric, values: Sequence[float | None]) -> float | None:
+    known = _known(values)
+    if not known or (metric.needs_all and len(known) < len(values)):
+        return None
+    diverged = next((value for value in known if not math.isfinite(value)), None)
+    if diverged is not None:
+        return diverged
+    if metric.is_mean:
+        return statistics.fmean(known)
+    typical = intervals.geometric_mean(known) if metric.has_ratio else None
+    return statistics.median(known) if typical is None else typical
+
+
+def _interval(
+    metric: Metric, side: Side, values: Sequence[float | None], blocks: Blocks
+) -> tuple[Interval | None, IntervalKind | None]:
+    if len(side.runs) > 1:
+        interval = intervals.value_interval(_known(values), is_mean=metric.is_mean)
+        return interval, None if interval is None else "repeats"
+    run = side.runs[0]
+    interval = speed_interval(run, blocks.get(run.id))
+    if metric.name not in _TIMED_BY_BLOCKS or values[0] is None or interval is None:
+        return None, None
+    if metric.name == "step_ms":
+        ms_samples = 1e3 * run.experiment.step_samples
+        interval = ms_samples / interval[1], ms_samples / interval[0]
+    return interval, "within run"
+
+
+def _ratio(metric: Metric, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
+    values, base_values = _known(_values(metric, side)), _known(_values(metric, baseline))
+    partners = pairs_on_nodes(side, baseline) if metric.is_of_time else None
+    if partners is not None:
+        # a slower node slows down both partners, and leaves their ratio as it is
+        values, base_values = _complete(metric, partners)
+    ratio = intervals.ratio_of_means(values, base_values)
+    if ratio is None or (metric.is_of_time and not allows_interval(side, baseline)):
+        return ratio, None
+    if partners is None:
+        pairs = paired_repeats(side, baseline) or []
+        mine, theirs = _complete(metric, pairs)
+        if len(mine) < 2 or len(mine) < len(pairs):
+            return ratio, intervals.ratio_interval(values, base_values)
+        values, base_values = mine, theirs
+    return ratio, intervals.paired_ratio_interval(values, base_values)
+
+
+def _complete(
+    metric: Metric, pairs: Sequence[tuple[RunRecord, RunRecord]]
+) -> tuple[list[float], list[float]]:
+    values = [(metric.value(run), metric.value(partner)) for run, partner in pairs]
+    known = [(mine, theirs) for mine, theirs in values if mine is not None and theirs is not None]
+    return [mine for mine, _ in known], [theirs for _, theirs in known]
+
+
+def _is_within_spread(
+    difference: float, values: Sequence[float | None], base_values: Sequence[float | None]
+) -> bool | None:
+    known = [_known(values), _known(base_values)]
+    if min(map(len, known)) < 2 or not all(math.isfinite(value) for repeats in known for value in repeats):
+        return None
+    return abs(difference) <= max(max(repeats) - min(repeats) for repeats in known)
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]

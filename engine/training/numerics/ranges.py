@@ -1,0 +1,274 @@
+"""The exponents of the numbers that a model computes: activations, gradients and weights, module by module.
+
+The histograms are of FP32's numbers. Numbers that a format has rounded to 0 or made infinite are lost, so
+only the true values show what another format, or another loss scale, would lose. The losses of the
+experiment's own precision are counted against them, number by number.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.experiment.value import MOST_ENTRIES
+from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
+from engine.protocol.numerics.ranges import (
+    MOST_MODULES,
+    LayerCast,
+    ModuleRange,
+    Quantity,
+    Ranges,
+    range_notes,
+)
+
+_ZERO, _INFINITE, _NAN, _FIRST = range(4)
+_PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
+_PART = 2**24  # numbers counted at once, which bounds the memory that counting takes
+
+
+class ExponentCount:
+    """The exponents of all numbers added so far."""
+
+    def __init__(self) -> None:
+        self.counts: Tensor | None = None
+        self.ends: Tensor | None = None
+
+    def add(self, values: Tensor) -> None:
+        """Count a tensor's numbers exactly, in any floating-point format."""
+        with torch.no_grad():
+            values = values.detach()
+            if values.layout is not torch.strided:
+                values = values.to_dense()
+            for part in torch.split(values.reshape(-1), _PART):
+                if len(part):
+                    self._add(part.float() if part.element_size() < 4 else part)
+
+    def _add(self, part: Tensor) -> None:
+        magnitude = part.abs()
+        # |x| = mantissa * 2**exponent, with a mantissa from 0.5 to 1; undefined for Inf and NaN
+        exponent = torch.frexp(magnitude).exponent
+        places = exponent + (_FIRST - 1 - LEAST_EXPONENT)
+        places.masked_fill_(magnitude == 0, _ZERO)
+        places.masked_fill_(magnitude.isinf(), _INFINITE)
+        places.masked_fill_(magnitude.isnan(), _NAN)
+        counts = torch.bincount(places, minlength=_PLACES)
+        smallest = magnitude.masked_fill(~(magnitude > 0), math.inf).amin()
+        largest = magnitude.masked_fill(~magnitude.isfinite(), 0.0).amax()
+        if self.counts is None or self.ends is None:
+            self.counts, self.ends = counts, torch.stack([smallest, largest])
+        else:
+            self.counts += counts
+            least, most = self.ends
+            self.ends = torch.stack([torch.minimum(least, smallest), torch.maximum(most, largest)])
+
+
+def read(counts: Sequence[ExponentCount]) -> list[Exponents]:
+    """Return the histogram of each count. Synchronizes with the device once."""
+    known = [count for count in counts if count.counts is not None and count.ends is not None]
+    if not known:
+        return [Exponents() for _ in counts]
+    rows = torch.stack([count.counts for count in known if count.counts is not None]).cpu().tolist()
+    ends = torch.stack([count.ends.double() for count in known if count.ends is not None]).cpu().tolist()
+    histograms = {id(count): _histogram(row, *end) for count, row, end in zip(known, rows, ends, strict=True)}
+    return [histograms.get(id(count), Exponents()) for count in counts]
+
+
+def _histogram(row: list[int], smallest: float, largest: float) -> Exponents:
+    filled = [place for place in range(_FIRST, _PLACES) if row[place]]
+    first, end = (filled[0], filled[-1] + 1) if filled else (_FIRST, _FIRST)
+    return Exponents(
+        first=first - _FIRST + LEAST_EXPONENT if filled else 0,
+        counts=tuple(row[first:end]),
+        zeros=row[_ZERO],
+        infinite=row[_INFINITE],
+        nan=row[_NAN],
+        smallest=smallest if filled else None,
+        largest=largest if filled else None,
+    )
+
+
+def in_fp32(experiment: Experiment) -> Experiment:
+    """Return the experiment without a loss scale, and in FP32 instead of autocast or pure BF16."""
+    scaler = experiment.scaler.model_copy(update={"mode": "off"})
+    precision = Precision.FP32 if experiment.precision.is_narrow else experiment.precision
+    return experiment.model_copy(update={"scaler": scaler, "precision": precision})
+
+
+@dataclass
+class RangeRecorder:
+    """The tensors of a pass by `modules`' names. `gradients` still have the loss scale."""
+
+    modules: tuple[str, ...]
+    weights: dict[str, ExponentCount] = field(default_factory=dict)
+    weight_dtypes: dict[str, str] = field(default_factory=dict)
+    activations: dict[str, ExponentCount] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+    is_loss_finite: bool = True
+    casts: tuple[LayerCast, ...] = ()
+
+    @property
+    def overflowed(self) -> bool:
+        """Return True if a gradient is not finite. Synchronizes with the device."""
+        finite = [gradient.isfinite().all() for gradient in map(_dense, self.gradients.values())]
+        return bool(finite) and not bool(torch.stack(finite).all())
+
+
+def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> RangeRecorder:
+    """Record the pass made by `go_back`, which returns the loss. Synchronizes with the device."""
+    with watched(model) as seen:
+        for name, weight in model.named_parameters():
+            if weight.is_floating_point():
+                seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
+                seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
+        loss = go_back()
+    seen.is_loss_finite = bool(loss.isfinite())
+    return seen
+
+
+@contextmanager
+def watched(model: nn.Module) -> Iterator[RangeRecorder]:
+    """Record the model's tensors in this context."""
+    modules = dict(model.named_modules())
+    seen = RangeRecorder(tuple(modules))
+    watch = _Watch(seen)
+    handles = [
+        module.register_forward_hook(partial(watch.returned, name)) for name, module in modules.items()
+    ]
+    handles += [
+        weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            partial(watch.arrived, name)
+        )
+        for name, weight in model.named_parameters()
+        if weight.requires_grad and weight.is_floating_point()
+    ]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Watch:
+    def __init__(self, seen: RangeRecorder) -> None:
+        self._seen = seen
+        # by identity, with the version, which an operation in place changes
+        self._returned: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+
+    def returned(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        # a checkpointed activation is computed again in the backward pass
+        if torch._C._current_graph_task_id() != -1:
+            return
+        is_leaf = next(module.children(), None) is None
+        for tensor in tree_leaves(output):
+            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+                # what a container only passes on is its child's
+                if is_leaf or not self._is_known(tensor):
+                    self._seen.activations.setdefault(name, ExponentCount()).add(tensor)
+                self._seen.dtypes.setdefault(name, _dtype_name(tensor))
+                self._returned[id(tensor)] = weakref.ref(tensor), tensor._version
+
+    def _is_known(self, tensor: Tensor) -> bool:
+        reference, version = self._returned.get(id(tensor), (None, 0))
+        return reference is not None and reference() is tensor and tensor._version == version
+
+    def arrived(self, name: str, weight: Tensor) -> None:
+        # the last arrival of a group has the sum of all; a step of the file's own unscales and clips it later
+        assert weight.grad is not None  # it has just been accumulated
+        self._seen.gradients[name] = weight.grad.detach().clone()
+
+
+def measured_ranges(
+    true: RangeRecorder,
+    own: RangeRecorder | None = None,
+    *,
+    precision: Precision = Precision.FP32,
+    scale: float = 1.0,
+    first_scale: float = 1.0,
+) -> Ranges:
+    """Return the ranges of a pass in FP32, and the losses in its own format, if any. Waits for the device."""
+    gradients: dict[str, ExponentCount] = {}
+    for name, gradient in true.gradients.items():
+        gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)
+    by_quantity: dict[Quantity, dict[str, ExponentCount]] = {
+        "activation": true.activations,
+        "gradient": gradients,
+        "weight": true.weights,
+    }
+    places = [
+        (name, quantity, counts[name])
+        for quantity, counts in by_quantity.items()
+        for name in true.modules[:MOST_MODULES]
+        if name in counts
+    ]
+    zeros, nonfinite = _losses(true, own)
+    dtypes = (own or true).dtypes
+    histograms = read([count for *_, count in places])
+    rows = tuple(
+        ModuleRange(
+            module=name,
+            quantity=quantity,
+            exponents=exponents,
+            dtype=(true.weight_dtypes if quantity == "weight" else dtypes).get(name, ""),
+            became_zero=zeros[name] if quantity == "gradient" else 0,
+            became_nonfinite=max(
+                0,
+                nonfinite[quantity, name]
+                - (exponents.infinite + exponents.nan if quantity == "activation" else 0),
+            ),
+        )
+        for (name, quantity, _), exponents in zip(places, histograms, strict=True)
+    )
+    casts = () if own is None else own.casts[:MOST_ENTRIES]
+    ranges = Ranges(rows=rows, casts=casts, scale=scale)
+    return ranges.model_copy(update={"notes": range_notes(ranges, precision, first_scale)})
+
+
+def _losses(
+    true: RangeRecorder, own: RangeRecorder | None
+) -> tuple[defaultdict[str, int], defaultdict[tuple[Quantity, str], int]]:
+    # the gradients of each module that are 0 only in the experiment's precision, and what is not finite in it
+    zeros: defaultdict[str, int] = defaultdict(int)
+    nonfinite: defaultdict[tuple[Quantity, str], int] = defaultdict(int)
+    if own is None:
+        return zeros, nonfinite
+    pairs = {
+        name: (_dense(gradient), _dense(true.gradients[name]))
+        for name, gradient in own.gradients.items()
+        if name in true.gradients
+    }
+    if pairs:
+        lost = [
+            torch.stack([((x == 0) & (y != 0)).sum(), (~x.isfinite() & y.isfinite()).sum()])
+            for x, y in pairs.values()
+        ]
+        for name, (became_zero, overflows) in zip(pairs, torch.stack(lost).tolist(), strict=True):
+            zeros[_module_of(name)] += became_zero
+            nonfinite["gradient", _module_of(name)] += overflows
+    for name, exponents in zip(own.activations, read(list(own.activations.values())), strict=True):
+        nonfinite["activation", name] = exponents.infinite + exponents.nan
+    return zeros, nonfinite
+
+
+def _module_of(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _dtype_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
