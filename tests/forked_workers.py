@@ -169,11 +169,11 @@ def _serve(requests: socket.socket) -> None:
     import torchvision  # noqa: F401
 
     import engine.worker.perform  # noqa: F401 - what a worker imports first, with torch
-    from engine.training.models.libraries import imported
+    from engine.training.models.libraries import import_library
 
     if find_spec("transformers"):
         # two seconds in each worker that trains a language model
-        imported("transformers.models.llama.modeling_llama")
+        import_library("transformers.models.llama.modeling_llama")
     # collecting would write to pages that all workers share
     gc.collect()
     gc.freeze()

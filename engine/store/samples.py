@@ -44,7 +44,7 @@ def columns_in(batches: Iterable[Samples]) -> Columns:
     )
 
 
-def blocks_of(columns: Columns) -> Iterator[Block]:
+def shardable_blocks(columns: Columns) -> Iterator[Block]:
     """Yield the columns as blocks of at most `MOST_ROWS` rows."""
     rows = min((len(values) for values in columns.values()), default=0)
     for first in range(0, rows, MOST_ROWS):
@@ -60,7 +60,7 @@ def columns_of(block: Block) -> Columns:
 
 def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
     """Add rows to a run."""
-    for block in blocks_of(columns):
+    for block in shardable_blocks(columns):
         position = next_position(connection, "samples", run_id)
         _put(connection, run_id, position, block)
         if position % _JOINED_BLOCKS == _JOINED_BLOCKS - 1:
@@ -147,7 +147,7 @@ def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int])
         # a damaged block keeps its checksum, which names it, and the others stay readable beside it
         return
     _drop(connection, run_id, positions[0], positions[-1])
-    for block in blocks_of(columns):
+    for block in shardable_blocks(columns):
         _put(connection, run_id, positions[-1], block)
 
 

@@ -25,12 +25,12 @@ def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def legible(tensor: Tensor) -> Tensor:
-    """Return the tensor, in float32 where it is of FP8, of which torch computes little."""
+    """Return the tensor, converted to float32 if it is in FP8, for which torch lacks most operations."""
     return tensor.float() if tensor.itemsize == 1 else tensor
 
 
 def are_finite(value: Any) -> bool:
-    """Return whether no number in nested tensors, lists and dicts is NaN or Inf. Waits for the device."""
+    """Return True if no number in nested tensors, lists and dicts is NaN or Inf. Waits for the device."""
     leaves = tree_leaves(value)
     tensors = floating(leaf for leaf in leaves if isinstance(leaf, Tensor))
     return all(bool(legible(part).isfinite().all()) for part in tensors) and all(

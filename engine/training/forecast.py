@@ -26,10 +26,10 @@ from engine.training.measuring.memory import LiveBytes
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
-from engine.training.steps.captured import no_collection
-from engine.training.steps.low_bit_optimizers import imagine_steps, is_torchaos
-from engine.training.steps.own import as_one
-from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
+from engine.training.steps.captured import without_garbage_collection
+from engine.training.steps.low_bit_optimizers import allocate_state, uses_torchao
+from engine.training.steps.own import combine_optimizers
+from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
 
 # workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200
 LIBRARIES_MIB = 88.0
@@ -107,9 +107,9 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
             return _Imagined(passes, update, watch.most)
 
         # garbage collected at different moments of the two steps would look like an effect of the batch
-        with no_collection():
+        with without_garbage_collection():
             small = imagined(_SIZES[0])
-        with no_collection():
+        with without_garbage_collection():
             # no batch changes what an update takes
             large = imagined(_SIZES[1], small.update)
         return small, large, breakdown_of(model, step.optimizer)
@@ -134,9 +134,9 @@ def _step(plan: RunPlan, model: nn.Module) -> PlainStep:
     unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
     made, fused = plan.workload.optimizers(model), settings.optimizer.fused
     is_fused = "fused" in settings.step.parts if fused is None else fused
-    optimizer = optimizer_for(model, settings, fused=is_fused) if made is None else as_one(made)
-    if is_torchaos(settings):
-        imagine_steps(optimizer)
+    optimizer = build_optimizer(model, settings, fused=is_fused) if made is None else combine_optimizers(made)
+    if uses_torchao(settings):
+        allocate_state(optimizer)
     return PlainStep(
         model,
         plan.workload.loss,

@@ -252,7 +252,7 @@ _MASKS = torch.tensor(
 
 
 def masks_with(tensors: Iterable[torch.Tensor], numbers: Iterable[float] = ()) -> bool:
-    """Return whether a number, or the smallest value of a tensor, is one used in masks for -Inf."""
+    """Return True if a number, or a tensor's minimum, is so low that masks use it instead of -Inf."""
     least = [(float(tensor.min()), tensor.dtype) for tensor in tensors if tensor.numel()]
     least += [(number, torch.float64) for number in numbers]
     return any(value in _MASKS.to(dtype).tolist() for value, dtype in least if math.isfinite(value))

@@ -20,10 +20,10 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Held, Summary, is_last
 from engine.protocol.trials import Tried
-from engine.training.data.picture_sources import prepare_pictures
+from engine.training.data.image_sources import prepare_thumbnails
 from engine.training.doctor import read_catalog
 from engine.training.profile.profile import profile_steps
-from engine.training.ranks.rank import joined
+from engine.training.ranks.rank import process_group
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan, fetch_data
 from engine.training.runs.trial import try_batch
@@ -62,7 +62,7 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
     if experiment.devices == 1:
         yield from _here(job.model_copy(update={"experiment": experiment}), control)
         return
-    prepare_pictures(experiment)
+    prepare_thumbnails(experiment)
     is_resumed = isinstance(job, jobs.Train) and job.resume
     yield from fetch_data(plan, control, None if is_resumed else plan.total_steps)
     if control.stop_requested.is_set():
@@ -101,7 +101,7 @@ def _delete_left_folders() -> None:
 
 def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
     experiment = job.experiment
-    with joined(job.rank, torch.device(experiment.device).type if job.rank else ""):
+    with process_group(job.rank, torch.device(experiment.device).type if job.rank else ""):
         if isinstance(job, jobs.TryBatch):
             yield from try_batch(experiment, control, searches_algorithms=job.searches_algorithms)
         elif isinstance(job, jobs.Profile):

@@ -27,7 +27,7 @@ from engine.protocol.events import Event, to_line
 from engine.training.measuring.card import card_gauge
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.telemetry import Mark, Rows, Telemetry, clock_for, samples_event
-from engine.training.models.build import loss_for
+from engine.training.models.build import build_loss
 from engine.training.steps.recipe import build_step, cudnn_search
 from engine.worker.__main__ import EventWriter
 
@@ -42,7 +42,7 @@ class Stretches:
     def __init__(self, workload: Workload, recipe: str) -> None:
         self._device, self._workload = workload.device, workload
         experiment = experiment_of(workload, recipe)
-        loss = loss_for("classification", 0.0)
+        loss = build_loss("classification", 0.0)
         self.step = build_step(workload.network(), loss, experiment, self._device, is_convolutional=True)
         self.searches = bool(experiment.step.parts)
         self._batches = itertools.cycle(workload.batches(self.step.memory_format))

@@ -279,7 +279,7 @@ def command_line(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def some_samples(store: Store, least: int = 20) -> Callable[[], bool]:
+def own_batch(store: Store, least: int = 20) -> Callable[[], bool]:
     def are_there() -> bool:
         runs = store.runs()
         return bool(runs) and len(store.samples(runs[0].id).get("step", ())) >= least
@@ -292,7 +292,7 @@ def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
     saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: RemoteMachine
 ) -> None:
     began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
-    eventually(some_samples(saved))
+    eventually(own_batch(saved))
     began.kill()
     began.communicate()
     (run,) = saved.runs()
@@ -310,7 +310,7 @@ def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
     saved: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
-    eventually(some_samples(saved))
+    eventually(own_batch(saved))
     began.send_signal(signal.SIGTERM)
     _, said = began.communicate(timeout=60)
     (run,) = saved.runs()

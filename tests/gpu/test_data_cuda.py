@@ -14,10 +14,10 @@ import torch
 
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
-from engine.training.data.batches import Source
+from engine.training.data.batches import BatchSource
 from engine.training.data.datasets import load_source
+from engine.training.data.images import Normalization, PrepareImages, ShiftAndFlip
 from engine.training.data.own import seeded
-from engine.training.data.pictures import Normalization, PreparePictures, ShiftAndFlip
 from engine.training.doctor import read_catalog
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
@@ -44,7 +44,7 @@ def never_waiting() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def source(device: torch.device, memory_format: torch.memory_format, **settings: Any) -> Source:
+def source(device: torch.device, memory_format: torch.memory_format, **settings: Any) -> BatchSource:
     given = {"dataset": "fakedata", "image_size": 16, "batch_size": 64, "device": "cpu", **settings}
     experiment = resolve(Experiment.model_validate(given), read_catalog())
     return load_source(experiment, 3, device, memory_format)
@@ -92,7 +92,7 @@ def test_pictures_are_prepared_as_on_the_cpu() -> None:
     normalization = Normalization((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
     pictures = torch.randint(256, (4, 3, 20, 20), dtype=torch.uint8)
     prepared = [
-        PreparePictures(normalization, image_size=20, channels=3, device=device)(pictures.to(device)).cpu()
+        PrepareImages(normalization, image_size=20, channels=3, device=device)(pictures.to(device)).cpu()
         for device in (CPU, CUDA)
     ]
     torch.testing.assert_close(*prepared, rtol=0, atol=1e-6)

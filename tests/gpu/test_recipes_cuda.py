@@ -94,7 +94,7 @@ def test_the_fast_recipe_is_had_whole_and_says_what_it_does() -> None:
         PhaseName.COMPILING, PhaseName.WARMING_UP, PhaseName.WARMING_UP, PhaseName.CAPTURING
     ]  # fmt: skip
     assert phases[4:] == [None, None]
-    assert step.record.recipe == "fast" and step.record.left_out == {} and step.record.take_notes() == []
+    assert step.record.recipe == "fast" and step.record.left_out == {} and step.record.pop_notes() == []
     assert step.compile_seconds and step.capture_seconds
 
 
@@ -246,7 +246,7 @@ def test_a_model_that_cannot_be_captured_trains_on_as_if_it_had_never_been_tried
         step = step_of(recipe, {"precision": "fp16", "scaler": {"init_scale": 1024}}, model=Peeking())
         losses.append(train(step, [[batch] for batch in pictures(4) * 3]))
     assert "capture" in step.record.left_out and step.record.recipe == "fused" and step.next_phase() is None
-    assert len(step.record.take_notes()) == 1
+    assert len(step.record.pop_notes()) == 1
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-3)
 
 

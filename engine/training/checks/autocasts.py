@@ -19,7 +19,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks.loops import last_name
 from engine.training.checks.places import CodePlace, calling_line, finding_at
-from engine.training.checks.static import files_of
+from engine.training.checks.static import parse_files
 from engine.training.models.own import is_own_file, shown_file
 from engine.training.precision import autocast_dtype
 
@@ -55,7 +55,7 @@ class AutocastWatch(TorchFunctionMode):
 
     def __init__(self, experiment: Experiment, precision: Precision, target: str) -> None:
         super().__init__()
-        self._contexts = {file.name: [*_contexts(file.tree)] for file in files_of(experiment.own_code)}
+        self._contexts = {file.name: [*_contexts(file.tree)] for file in parse_files(experiment.own_code)}
         self._expected = autocast_dtype(precision) or _FULL
         # a pass may be made in BF16 in place of the experiment's FP16
         stands_for = (

@@ -24,13 +24,13 @@ from engine.training.checks import places, watches
 from engine.training.checks.autocasts import AutocastWatch
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
-from engine.training.data.batches import Batch, batch_on
+from engine.training.data.batches import Batch, move_batch
 from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.models.own import error_words, own_frames
+from engine.training.models.own import error_line, own_frames
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
-from engine.training.runs.prepare import RunPlan, plain
+from engine.training.runs.prepare import RunPlan, with_plain_step
 from engine.training.runs.workload import Workload
 from engine.training.steps.own import ADDED_UP, OwnStep
 from engine.training.steps.rules import BrokenRuleError
@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Subject:
-    """The model in training mode and a batch for each pass, all on the CPU. The run will use `target`."""
+    """The model in training mode and a batch for each pass, on the CPU. The run will use device `target`."""
 
     plan: RunPlan
     model: nn.Module
@@ -64,11 +64,11 @@ class Subject:
 
 def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
     """Return two small batches of the plan's data on the CPU. Raises ProblemError, and errors of the data."""
-    return tuple(batch_on(batch, CPU) for batch in islice(_batches(plan), 2))
+    return tuple(move_batch(batch, CPU) for batch in islice(_batches(plan), 2))
 
 
 def _batches(plan: RunPlan) -> Iterator[Batch]:
-    few = plan.workload.few_samples()
+    few = plan.workload.small_own_batch()
     if few is not None:
         yield from (few, few)
         return
@@ -106,19 +106,22 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """A pass in one precision. `counts`: an error would end the run. `goes_back`: it has a backward pass."""
+    """A forward pass in one precision, with a backward pass if `has_backward`.
+
+    `counts` is True if its errors would end the run.
+    """
 
     def __init__(
-        self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool, goes_back: bool
+        self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool, has_backward: bool
     ) -> None:
         self.outputs = self.loss = ""
         self.findings: list[Finding] = []
         self.is_complete = False
-        self.counts, self._goes_back = counts, goes_back
+        self.counts, self._goes_back = counts, has_backward
         self._names: tuple[str, ...] = ("loss", "forward")
         self.tree = ModuleTree(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
-        self._waits = watches.WaitWatch()
+        self._waits = watches.SyncWatch()
         self._losses = watches.LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
         self._refusals = self._refusal_watch(is_cuda=subject.is_cuda)
         self._gradients = watches.GradientWatch(subject.model)
@@ -190,10 +193,10 @@ class Pass:
         inputs, targets = self._batch
         with autocast(self._precision, CPU):
             outputs = workload.call(model, inputs)
-            self.outputs = places.tensors_text(outputs)
+            self.outputs = places.describe_tensors(outputs)
             self.findings += _output_findings(outputs, places.forward_place(model))
             loss = self._subject.loss(outputs, targets)
-        self.loss = places.tensors_text(loss)
+        self.loss = places.describe_tensors(loss)
         found = list(self._loss_findings(loss))
         self.findings += found
         if self._goes_back and not any(finding.severity == "error" for finding in found):
@@ -214,7 +217,7 @@ class Pass:
     def _own_step(self) -> None:
         # on a model that is thrown away
         subject, workload = self._subject, self._subject.workload
-        settings = plain(workload.experiment).model_copy(update={"precision": self._precision})
+        settings = with_plain_step(workload.experiment).model_copy(update={"precision": self._precision})
         self._names = ("optimizer",)
         step = workload.step(subject.model, settings, CPU)
         self._names = ("step",)
@@ -264,11 +267,11 @@ class Pass:
 
     def _raised(self, error: BaseException) -> Finding:
         experiment = self._subject.workload.experiment
-        finding = raised(error, experiment, *self._names)
+        finding = error_finding(error, experiment, *self._names)
         changes: dict[str, str] = {} if self.counts else {"severity": "warning"}
         is_ours = isinstance(error, ProblemError) or experiment.own_code is None
         if not is_ours and experiment.dataset != OWN_DATA:
-            inputs = f"{experiment.dataset}, {places.tensors_text(self._subject.batches[0][0])}"
+            inputs = f"{experiment.dataset}, {places.describe_tensors(self._subject.batches[0][0])}"
             choices = "Correct the model, choose other data, or define batch(size) or dataset()"
             changes["remedy"] = f"The inputs come from {inputs}. {choices}."
         if self._subject.plan.device.type != "cpu" and _ONLY_ON_CPU.search(str(error)) is not None:
@@ -281,8 +284,8 @@ class Pass:
         return finding.model_copy(update=changes)
 
 
-def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """The finding for an error of the user's code, at its line or else at the first of `names` there."""
+def error_finding(error: BaseException, experiment: Experiment, *names: str) -> Finding:
+    """Return the finding for an error in the user's code, at its line or else at a function of `names`."""
     remedy = "Fix the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__
@@ -296,7 +299,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
     elif isinstance(error, SystemExit):
         message = "The code calls sys.exit, which ends the process that runs it."
     else:
-        words = shortened(" ".join(error_words(error).split()), _LONGEST).rstrip(".")
+        words = shortened(" ".join(error_line(error).split()), _LONGEST).rstrip(".")
         kind = type(error).__name__
         message = f"The code raises an error: {words} ({kind})." if words else f"The code raises {kind}."
         remedy = package_remedy(error, "the file" if code is None else code.file) or remedy
@@ -307,7 +310,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
         remedy=remedy,
         file=file,
         line=line,
-        detail=places.trace_of(error),
+        detail=places.user_traceback(error),
     )
 
 
@@ -318,7 +321,7 @@ def _output_findings(outputs: Any, place: CodePlace | None) -> Iterator[Finding]
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
-    returned = places.tensors_text(outputs)
+    returned = places.describe_tensors(outputs)
     message = f"The model returns {returned}, which is not floating-point, so it has no gradient."
     remedy = "Return the logits themselves, not their argmax or a cast to integers."
     yield places.finding_at(place, FindingKind.OUTPUT_NOT_FLOAT, "error", message, remedy)

@@ -24,7 +24,7 @@ from torch.utils.hooks import RemovableHandle
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.advice import Finding, FindingKind, ModuleRow, Severity
 from engine.training.models.own import is_own_file, own_details, own_frames, shown_file
-from engine.training.models.recompute import own_class
+from engine.training.models.recompute import original_class
 
 _TORCH = Path(torch.__file__).parent.as_posix()
 _LIBRARIES = tuple(
@@ -73,7 +73,7 @@ def calling_line() -> CodePlace | None:
     return library
 
 
-def running(thread: int | None) -> tuple[CodePlace | None, str]:
+def running_line(thread: int | None) -> tuple[CodePlace | None, str]:
     """Return the user's line and function that a thread is running, else None and ""."""
     frame = sys._current_frames().get(thread or 0)
     place, called = None, ""
@@ -106,7 +106,7 @@ def place_of(error: BaseException) -> CodePlace | None:
     return None
 
 
-def trace_of(error: BaseException) -> str:
+def user_traceback(error: BaseException) -> str:
     """Return the error's traceback with the user's own frames only."""
     return own_details(error) or "".join(traceback.format_exception_only(error))
 
@@ -129,7 +129,7 @@ _MOST_PARTS = 4
 _MOST_CALLS = 5_000  # of a module in a pass, as for each element of a very long sequence
 
 
-def tensors_text(value: Any) -> str:
+def describe_tensors(value: Any) -> str:
     """Describe the tensors in a value, such as "2×10 float32, 2×3 int64"."""
     return ", ".join(f"{shape_text(tensor)} {dtype_text(tensor)}".strip() for tensor in _tensors(value))
 
@@ -155,7 +155,7 @@ class ModuleTree:
         self._is_given_up = False
 
     def give_up(self) -> None:
-        """End the pass that is watched at the next call of a module."""
+        """Abort the watched pass at the next call of a module."""
         self._is_given_up = True
 
     def has_advanced(self, seconds: float) -> bool:
@@ -206,9 +206,9 @@ class ModuleTree:
         shape, dtype = self._outputs.get(name, ("", ""))
         return ModuleRow(
             name=name,
-            class_name=own_class(module).__name__,
+            class_name=original_class(module).__name__,
             parameters=sum(parameter.numel() for parameter in module.parameters()),
-            own=tuple(f"{own} {tensors_text(tensor)}" for own, tensor in held[:MOST_ENTRIES]),
+            own=tuple(f"{own} {describe_tensors(tensor)}" for own, tensor in held[:MOST_ENTRIES]),
             output=shape,
             dtype=dtype,
         )

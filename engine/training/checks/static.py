@@ -22,7 +22,7 @@ _METHODS = {"float16": "half", "float64": "double"}
 def static_findings(experiment: Experiment) -> list[Finding]:
     """Find mistakes in the training loops of the file and its modules, and a loss scaler with BF16."""
     code, is_bf16 = experiment.own_code, experiment.precision is Precision.BF16
-    files = files_of(code)
+    files = parse_files(code)
     found = [finding for file in files for finding in loop_findings(file, is_bf16=is_bf16)]
     if is_bf16 and experiment.scaler.mode == "on":
         message = "The loss scaler is on, but BF16 has the range of FP32 and does not need it."
@@ -31,15 +31,15 @@ def static_findings(experiment: Experiment) -> list[Finding]:
     return found
 
 
-def waits_in_text(code: Code) -> list[Finding]:
+def find_syncs_in_text(code: Code) -> list[Finding]:
     """Find calls in forward, loss and step that synchronize with the GPU, if forward could not run."""
-    return [finding for file in files_of(code) for finding in _waits(file)]
+    return [finding for file in parse_files(code) for finding in _waits(file)]
 
 
-def half_place(code: Code | None, dtype: str = "") -> CodePlace | None:
+def find_half_cast(code: Code | None, dtype: str = "") -> CodePlace | None:
     """Find the first mention of a dtype, or of any 16-bit one, such as `.half()` or "float16"."""
     names = {dtype, _METHODS.get(dtype, dtype)} if dtype else _HALF
-    for file in files_of(code):
+    for file in parse_files(code):
         for node in ast.walk(file.tree):
             match node:
                 case ast.Attribute(attr=name) | ast.Constant(value=name) if name in names:
@@ -54,7 +54,7 @@ def definition_place(code: Code | None, name: str) -> CodePlace | None:
     return next((CodePlace(code.file, node.lineno) for node in found if code is not None), None)
 
 
-def files_of(code: Code | None) -> Iterator[File]:
+def parse_files(code: Code | None) -> Iterator[File]:
     """Yield the workload file and its companion modules, parsed. Nothing without a file."""
     for name, text in ((code.file, code.text), *code.beside.items()) if code is not None else ():
         # importing a module that is not Python says so
@@ -68,7 +68,11 @@ def _waits(file: File) -> Iterator[Finding]:
             name = last_name(call.func)
             if isinstance(call.func, ast.Attribute) and name in _READS and not call.args:
                 what = f".{name}()"
-            elif isinstance(call.func, ast.Name) and name == "print" and _prints_value(call):
+            elif (
+                isinstance(call.func, ast.Name)
+                and name == "print"
+                and not all(isinstance(it, ast.Constant) for it in call.args)
+            ):
                 what = "print(...)"
             else:
                 continue

@@ -86,7 +86,7 @@ class _Watch(TorchFunctionMode):
         raise NotImplementedError
 
 
-class WaitWatch(_Watch):
+class SyncWatch(_Watch):
     """Counts, by line, the calls that would synchronize with an accelerator."""
 
     def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
@@ -287,7 +287,7 @@ class NonfiniteWatch(TorchFunctionMode):
         return result
 
     def explained(self) -> tuple[str, str]:
-        """Return the origin as the end of a sentence, and a remedy."""
+        """Return the origin of NaN or Inf as the end of a sentence, and a remedy."""
         name = self._name
         if self._is_mask:
             remedy = "Combine masks as booleans, fill once, and leave a value of every row unmasked."
@@ -363,17 +363,17 @@ def gradient_findings(
             yield finding_at(place, kind, "error", problem.message, problem.remedy, len(waited_for))
             return
     if never:
-        message = f"{listed('parameter', never)} never trained, because it gets no gradient."
+        message = f"{name_first('parameter', never)} never trained, because it gets no gradient."
         remedy = "Use it in forward, or set its requires_grad to False."
         yield finding_at(place, kind, "warning", message, remedy, len(never))
     if sometimes and is_shared and settings.strategy == "fsdp":
-        message = f"{listed('parameter', sometimes)} without a gradient in some steps."
+        message = f"{name_first('parameter', sometimes)} without a gradient in some steps."
         remedy = "Use the same parts of the model on all devices in each step, or FSDP2 hangs."
         yield finding_at(place, kind, "warning", message, remedy, len(sometimes))
 
 
-def listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
-    """Return the start of a sentence up to "is": the name of the first tensor, and the number of others."""
+def name_first(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
+    """Return the start of a sentence, such as "The buffer mean, like 2 more buffers, is"."""
     others = len(named) - 1
     more = f", like {others:,} more {noun if others == 1 else noun + 's'}," if others else ""
     return f"The {noun} {named[0][0]}{more} is"

@@ -19,8 +19,15 @@ from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.array_files import Array, file_error
 from engine.experiment.own.arrays import FileSamples, held_out_of
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
-from engine.training.data.batches import Draw, HostBatch, Pictures, Row, held_out, spread
-from engine.training.data.pictures import Normalization
+from engine.training.data.batches import (
+    BatchRequest,
+    HostBatch,
+    LoaderDataset,
+    SampleShape,
+    evenly_spaced,
+    split_indices,
+)
+from engine.training.data.images import Normalization
 
 _NORMALIZATION = Normalization((0.5,), (0.25,))
 _SMALL_BYTES = 512 * BYTES_PER_MIB
@@ -33,13 +40,13 @@ def is_small(experiment: Experiment) -> bool:
     return array_samples(experiment).nbytes <= _SMALL_BYTES
 
 
-def has_pictures(experiment: Experiment) -> bool:
+def has_images(experiment: Experiment) -> bool:
     """Return True for images to classify, which are prepared like those of other datasets."""
     return experiment.own_code is None and array_samples(experiment).task == "classification"
 
 
-def look(experiment: Experiment) -> tuple[Normalization | None, int]:
-    """Return the normalization of images (not used for floats) and their pixels per side."""
+def image_preprocessing(experiment: Experiment) -> tuple[Normalization | None, int]:
+    """Return how to normalize images (floats are not), and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.pictures
     assert layout is not None  # has_pictures() said so
@@ -51,7 +58,7 @@ class ArrayFacts:
     """The number of classes or the vocabulary size, 0 without one, and a sample's inputs and targets."""
 
     num_classes: int
-    rows: tuple[Row, Row]
+    rows: tuple[SampleShape, SampleShape]
 
 
 def array_facts(experiment: Experiment) -> ArrayFacts:
@@ -62,19 +69,19 @@ def array_facts(experiment: Experiment) -> ArrayFacts:
     has_classes = experiment.own_code is None and samples.task in ("classification", "language")
     classes = _classes(experiment, samples) if has_classes else 0
     reader.open()
-    inputs, targets = reader.batch(Draw(is_training=True, epoch=0, number=0, indices=(0,)))
-    rows = [Row(tuple(side.shape[1:]), side.dtype) for side in (inputs, targets)]
+    inputs, targets = reader.batch(BatchRequest(is_training=True, epoch=0, number=0, indices=(0,)))
+    rows = [SampleShape(tuple(side.shape[1:]), side.dtype) for side in (inputs, targets)]
     return ArrayFacts(classes, (rows[0], rows[1]))
 
 
-class ArraySamples(Pictures):
+class ArraySamples(LoaderDataset):
     """A file's samples as tensors in the form that the model takes: images, tokens, or unchanged."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._samples = samples = array_samples(experiment)
         self._task = "own" if experiment.own_code is not None else samples.task
         count = samples.inputs.shape[0]
-        self._split = held_out(count) if samples.validation is None else None
+        self._split = split_indices(count) if samples.validation is None else None
         self.validation_samples = held_out_of(count)
         self.train_samples = count - self.validation_samples
         if samples.validation is not None:
@@ -87,7 +94,7 @@ class ArraySamples(Pictures):
         opened = [[_opened(array) if array else None for array in pair] for pair in pairs if pair]
         self._parts = (opened[0], opened[-1])
 
-    def batch(self, draw: Draw) -> HostBatch:
+    def batch(self, draw: BatchRequest) -> HostBatch:
         part = 0 if draw.is_training else 1
         chosen = np.asarray(draw.indices)
         if self._split is not None:
@@ -103,8 +110,10 @@ class ArraySamples(Pictures):
         """Return at most `count` training images as bytes. None without images, or before `open`."""
         if not self._parts or self._samples.pictures is None:
             return None
-        chosen = tuple(spread(self.train_samples, count))
-        pictures: torch.Tensor = self.batch(Draw(is_training=True, epoch=0, number=0, indices=chosen))[0]
+        chosen = tuple(evenly_spaced(self.train_samples, count))
+        pictures: torch.Tensor = self.batch(
+            BatchRequest(is_training=True, epoch=0, number=0, indices=chosen)
+        )[0]
         return pictures
 
     def _formed(self, inputs: torch.Tensor, targets: torch.Tensor) -> HostBatch:

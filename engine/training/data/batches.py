@@ -19,27 +19,27 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_of
-from engine.training.ranks.rank import current_rank, own_share
+from engine.training.ranks.rank import current_rank, rank_indices
 
 
-def seed_of(*place: int) -> int:
-    """A 63-bit seed that depends on all of `place`, such as (seed, epoch, batch). It is never negative."""
+def derive_seed(*place: int) -> int:
+    """Return a non-negative 63-bit seed derived from all of `place`, such as (seed, epoch, batch)."""
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def own_seed(seed: int) -> int:
-    """The seed for this process's own random numbers. For the only process of a run, it is the run's."""
+def rank_seed(seed: int) -> int:
+    """Return the seed of this rank's random numbers. Rank 0 of 1 has the run's own seed."""
     rank = current_rank()
-    return seed if rank.is_first else seed_of(seed, rank.number, 2**32)
+    return seed if rank.is_first else derive_seed(seed, rank.number, 2**32)
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
     """Return the indices (samples,) of the samples in the order of that epoch, for all devices together."""
     # on the CPU, so that it is the same for every precision and device
-    return torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(seed, epoch)))
+    return torch.randperm(samples, generator=torch.Generator().manual_seed(derive_seed(seed, epoch)))
 
 
-def spread(samples: int, count: int) -> list[int]:
+def evenly_spaced(samples: int, count: int) -> list[int]:
     """Return at most `count` sample indices, ascending and evenly spaced. No random number is used."""
     count = min(count, samples)
     return [place * samples // count for place in range(count)]
@@ -49,7 +49,7 @@ Batch = tuple[Any, Any]  # inputs and targets: tensors, or nested in tuples, lis
 
 
 class SizedBatch(tuple[Any, Any]):
-    """A batch of the user's own with its number of samples, which no dimension has to show.
+    """A batch of a workload file with its number of samples, which may not be a dimension of any tensor.
 
     `asked` is the requested number. A file that drops samples returns fewer `samples`.
     """
@@ -66,7 +66,7 @@ class SizedBatch(tuple[Any, Any]):
         return tuple(self), self.samples, self.asked
 
     def of(self, parts: Iterable[Any]) -> SizedBatch:
-        """Return a batch of as many samples with other parts."""
+        """Return a batch of other parts with the same numbers of samples."""
         return SizedBatch(parts, self.samples, self.asked)
 
     def pin_memory(self) -> SizedBatch:
@@ -92,24 +92,24 @@ def batch_samples(batch: Batch) -> int:
     return next((len(part) for part in tensors if isinstance(part, Tensor) and part.dim()), 1)
 
 
-def asked_samples(batch: Batch) -> int:
-    """Return the number of samples that a batch was asked for: a smaller one ends an epoch."""
+def requested_samples(batch: Batch) -> int:
+    """Return the number of samples requested for a batch. It is smaller at the end of an epoch."""
     return batch.asked if isinstance(batch, SizedBatch) else batch_samples(batch)
 
 
-def with_inputs(batch: Batch, inputs: Any) -> Batch:
+def replace_inputs(batch: Batch, inputs: Any) -> Batch:
     """Return the batch with other inputs and its own targets and number of samples."""
     other = (inputs, batch[1])
     return batch.of(other) if isinstance(batch, SizedBatch) else other
 
 
-def moves_itself(part: Any) -> bool:
-    """Return whether a part of a batch has a `to(device)`, as a graph of PyTorch Geometric has."""
+def has_to_method(part: Any) -> bool:
+    """Return True if a part of a batch has its own `to(device)`, like a graph of PyTorch Geometric."""
     return not isinstance(part, Tensor) and callable(getattr(type(part), "to", None))
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """Return the tensors of a value, also those that are attributes of its objects."""
+    """Return the tensors of a value, including attributes of its objects."""
     parts = [
         vars(part) if hasattr(part, "__dict__") and not isinstance(part, Tensor) else part
         for part in tree_leaves(value)
@@ -117,15 +117,15 @@ def tensors_in(value: Any) -> list[Tensor]:
     return [part for part in tree_leaves(parts) if isinstance(part, Tensor)]
 
 
-def batch_on(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
+def move_batch(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
     """Return the batch on a device. With `non_blocking`, copies from pinned memory do not wait."""
 
     def moved(part: Any) -> Any:
         if isinstance(part, Tensor):
             return part.to(device, non_blocking=non_blocking)
-        return part.to(device) if moves_itself(part) else part
+        return part.to(device) if has_to_method(part) else part
 
-    result: Batch = tree_map(moved, batch, is_leaf=moves_itself)
+    result: Batch = tree_map(moved, batch, is_leaf=has_to_method)
     return result
 
 
@@ -138,7 +138,7 @@ _TURNS = 4
 _SHIFT = 4
 
 
-class Source:
+class BatchSource:
     """The source of a run's batches. Each is (inputs, targets) on the device, ready for the model.
 
     The compute stream already waits for the copy of a returned batch. Close the source when done.
@@ -179,7 +179,7 @@ class DataSplit:
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleShape:
     """The shape and dtype of one sample in a batch."""
 
     shape: tuple[int, ...]
@@ -194,14 +194,14 @@ class Row:
         return torch.empty((size, *self.shape), dtype=self.dtype)
 
 
-def held_out(samples: int) -> tuple[Tensor, Tensor]:
-    """Return the indices for training and, for a tenth, for validation, the same for every seed."""
-    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(0)))
+def split_indices(samples: int) -> tuple[Tensor, Tensor]:
+    """Return the indices for training and for validation (a tenth), the same for every seed."""
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(derive_seed(0)))
     kept = samples - held_out_of(samples)
     return order[:kept].sort().values, order[kept:].sort().values
 
 
-class Resident(Source):
+class DeviceSource(BatchSource):
     """A dataset kept on the device and shuffled for each epoch. `prepare` makes a model's inputs."""
 
     def __init__(
@@ -223,7 +223,7 @@ class Resident(Source):
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         # Drawn before the first batch is requested, so that no step's time contains the shuffle.
-        order = own_share(epoch_order(self.train_samples, self._seed, number), self._batch_size)
+        order = rank_indices(epoch_order(self.train_samples, self._seed, number), self._batch_size)
         # CUDA stages pageable memory before it returns, so the host need not wait for the device here.
         placed = order.to(self._device, non_blocking=self._device.type == "cuda")
         return self._training(placed, number, skip)
@@ -239,7 +239,7 @@ class Resident(Source):
 
     def examples(self, count: int) -> Tensor:
         # one by one: copying a contiguous sample takes no memory on the device
-        return torch.stack([self._train.inputs[at].cpu() for at in spread(self.train_samples, count)])
+        return torch.stack([self._train.inputs[at].cpu() for at in evenly_spaced(self.train_samples, count)])
 
     def _training(self, order: Tensor, epoch: int, skip: int) -> Iterator[Batch]:
         for number in range(skip, math.ceil(len(order) / self._batch_size)):
@@ -250,13 +250,13 @@ class Resident(Source):
             yield self._prepare(inputs), self._train.targets[chosen]
 
 
-def drawn_samples(batch_size: int) -> int:
+def generated_samples(batch_size: int) -> int:
     """Return the number of samples to generate for batches that are reused in turn."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 
-def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
-    """Return four batches. Each is a slice of the generated samples, shifted by a few samples.
+def cut_batches(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
+    """Return four batches, overlapping slices of the generated samples.
 
     They share memory, which nothing writes to. Four separate batches would take more memory than many models,
     and the model is to be measured.
@@ -266,7 +266,7 @@ def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
     return tuple((inputs[at : at + batch_size], targets[at : at + batch_size]) for at in starts)
 
 
-class Turns(Source):
+class ReusedBatches(BatchSource):
     """Batches reused in turn for an epoch of `samples`. Only two tensors may end with a smaller batch."""
 
     def __init__(self, batches: Sequence[Batch], samples: int) -> None:
@@ -275,7 +275,7 @@ class Turns(Source):
         self.is_waited_for = False
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        size = asked_samples(self._batches[0])
+        size = requested_samples(self._batches[0])
         left = self.train_samples // current_rank().count - skip * size
         for batch in itertools.islice(itertools.cycle(self._batches), skip, None):
             if left <= 0:
@@ -288,7 +288,7 @@ HostBatch = Batch  # in the host's memory
 
 
 @dataclass(frozen=True)
-class Draw:
+class BatchRequest:
     """A batch to make: indices in one split, and its place in the run, which seeds its random numbers."""
 
     is_training: bool
@@ -297,8 +297,8 @@ class Draw:
     indices: tuple[int, ...]
 
 
-class Pictures:
-    """A dataset for a loader process. It is sent there, so it is small and can be pickled."""
+class LoaderDataset:
+    """A dataset that loader processes read. It is pickled to send it there, so it is small."""
 
     train_samples: int
     validation_samples: int
@@ -306,8 +306,8 @@ class Pictures:
     def open(self) -> None:
         """Read the data that is read only once, in the process that will make batches."""
 
-    def batch(self, draw: Draw) -> HostBatch:
-        """Bytes (batch, channels, height, width) of one size, and classes (batch,). Raises ProblemError."""
+    def batch(self, draw: BatchRequest) -> HostBatch:
+        """Return images, bytes (batch, channels, height, width), and classes. Raises ProblemError."""
         raise NotImplementedError
 
     def examples(self, count: int) -> Tensor | None:
@@ -318,8 +318,8 @@ class Pictures:
         return None
 
 
-class HeldPictures(Pictures):
-    """Samples that `open` reads completely into memory. `read` can be pickled."""
+class InMemoryDataset(LoaderDataset):
+    """A dataset that `open` reads completely into memory with `read`, which can be pickled."""
 
     def __init__(
         self, read: Callable[[], tuple[DataSplit, DataSplit]], train_samples: int, validation_samples: int
@@ -331,7 +331,7 @@ class HeldPictures(Pictures):
     def open(self) -> None:
         self._splits = self._read()
 
-    def batch(self, draw: Draw) -> HostBatch:
+    def batch(self, draw: BatchRequest) -> HostBatch:
         assert self._splits is not None  # open() comes first
         split = self._splits[0 if draw.is_training else 1]
         chosen = torch.tensor(draw.indices)
@@ -340,19 +340,23 @@ class HeldPictures(Pictures):
     def examples(self, count: int) -> Tensor | None:
         if self._splits is None:
             return None
-        return self._splits[0].inputs[torch.tensor(spread(self.train_samples, count))]
+        return self._splits[0].inputs[torch.tensor(evenly_spaced(self.train_samples, count))]
 
 
-def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: int) -> Iterator[Draw]:
+def training_requests(
+    samples: int, batch_size: int, seed: int, epoch: int, skip: int
+) -> Iterator[BatchRequest]:
     """Return the batches of an epoch without the first `skip`."""
-    order = own_share(epoch_order(samples, seed, epoch), batch_size)
+    order = rank_indices(epoch_order(samples, seed, epoch), batch_size)
     return (
-        Draw(True, epoch, number, tuple(order[number * batch_size : (number + 1) * batch_size].tolist()))
+        BatchRequest(
+            True, epoch, number, tuple(order[number * batch_size : (number + 1) * batch_size].tolist())
+        )
         for number in range(skip, math.ceil(len(order) / batch_size))
     )
 
 
-def draws_in_order(samples: int, batch_size: int, *, is_training: bool) -> Iterator[Draw]:
-    """Return the batches of one split in its own order."""
+def ordered_requests(samples: int, batch_size: int, *, is_training: bool) -> Iterator[BatchRequest]:
+    """Return requests for the batches of one split in its own order."""
     for number, start in enumerate(range(0, samples, batch_size)):
-        yield Draw(is_training, 0, number, tuple(range(start, min(start + batch_size, samples))))
+        yield BatchRequest(is_training, 0, number, tuple(range(start, min(start + batch_size, samples))))

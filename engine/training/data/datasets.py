@@ -13,24 +13,24 @@ from engine.experiment import catalog
 from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, data_entry
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
-from engine.training.data import pictures as fakedata
-from engine.training.data import pictures as fashion
+from engine.training.data import images as fakedata
+from engine.training.data import images as fashion
 from engine.training.data.arrays import array_facts
 from engine.training.data.batches import (
     Batch,
+    BatchSource,
     DataSplit,
-    Resident,
-    Row,
-    Source,
-    Turns,
-    drawn_samples,
-    own_seed,
-    turns_of,
+    DeviceSource,
+    ReusedBatches,
+    SampleShape,
+    cut_batches,
+    generated_samples,
+    rank_seed,
 )
 from engine.training.data.image_folder import check_image_folder, read_image_folder
-from engine.training.data.picture_sets import set_entries
-from engine.training.data.picture_sources import check_device_memory, is_kept, load_pictures
-from engine.training.data.pictures import FAKEDATA, FASHION
+from engine.training.data.image_sets import set_entries
+from engine.training.data.image_sources import check_device_memory, is_kept_on_device, load_images
+from engine.training.data.images import FAKEDATA, FASHION
 from engine.training.data.text import load_text, text_bytes, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
 
@@ -39,20 +39,20 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Facts of a dataset that a run needs first, 0 if one does not apply. `rows` are a sample's arrays."""
+    """Facts of a dataset, 0 where one does not apply. `rows` are the shapes of a sample's arrays."""
 
     train_samples: int
     validation_samples: int
     num_classes: int
     image_size: int
     channels: int
-    rows: tuple[Row, Row] | None = None
+    rows: tuple[SampleShape, SampleShape] | None = None
 
     @property
     def sizes(self) -> tuple[int, int]:
         """The numbers of inputs and outputs of a regression per sample."""
         match self.rows:
-            case (Row((features,)), Row((width,))):
+            case (SampleShape((features,)), SampleShape((width,))):
                 return features, width
         return REGRESSION_FEATURES, 1
 
@@ -120,7 +120,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """The facts of a resolved experiment's dataset. Reads through the user's own. Raises ProblemError."""
+    """Return the facts of a resolved experiment's dataset. Lists the user's own data. Raises ProblemError."""
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0
@@ -146,8 +146,8 @@ def load_source(
     channels: int,
     device: torch.device,
     memory_format: torch.memory_format = torch.contiguous_format,
-) -> Source:
-    """Return the batches of a resolved experiment, images with that many channels. Raises ProblemError."""
+) -> BatchSource:
+    """Return the source of a resolved experiment, with images of that many channels. Raises ProblemError."""
     if experiment.dataset.task == "language":
         return load_text(experiment, device)
     if experiment.dataset == catalog.SYNTHETIC:
@@ -157,21 +157,21 @@ def load_source(
         inputs = torch.randn(samples, REGRESSION_FEATURES, generator=generator)
         weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
         noise = torch.randn(samples, 1, generator=generator)
-        return Resident(DataSplit(inputs, inputs @ weights + _NOISE * noise), None, experiment, device)
-    return load_pictures(experiment, channels, device, memory_format)
+        return DeviceSource(DataSplit(inputs, inputs @ weights + _NOISE * noise), None, experiment, device)
+    return load_images(experiment, channels, device, memory_format)
 
 
 def _synthetic(
     experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
-) -> Turns:
+) -> ReusedBatches:
     size, classes = experiment.image_size, experiment.num_classes
     assert size is not None and classes is not None  # a resolved experiment has both
-    generator = torch.Generator(device=device).manual_seed(own_seed(experiment.seed))
-    samples = drawn_samples(experiment.batch_size)
+    generator = torch.Generator(device=device).manual_seed(rank_seed(experiment.seed))
+    samples = generated_samples(experiment.batch_size)
     pictures = torch.randn((samples, channels, size, size), generator=generator, device=device)
     labels = torch.randint(classes, (samples,), generator=generator, device=device)
     drawn = pictures.contiguous(memory_format=memory_format), labels
-    return Turns(turns_of(drawn, experiment.batch_size), experiment.samples)
+    return ReusedBatches(cut_batches(drawn, experiment.batch_size), experiment.samples)
 
 
 _LABEL_BYTES = 8
@@ -193,8 +193,8 @@ def footprint(
     """Return the data of a resolved experiment in batches of `batch_size`. Call it in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
     if experiment.dataset in (catalog.SYNTHETIC, catalog.SYNTHETIC_TOKENS):
-        drawn = _batch(experiment, model, facts, drawn_samples(batch_size))
-        batches = tuple(islice(cycle(turns_of(drawn, batch_size)), groups))
+        drawn = _batch(experiment, model, facts, generated_samples(batch_size))
+        batches = tuple(islice(cycle(cut_batches(drawn, batch_size)), groups))
         return Footprint(batches, (*drawn, *_captured_copies(experiment, batches)))
     batches = tuple(_batch(experiment, model, facts, batch_size) for _ in range(groups))
     fixed_bytes, sample_bytes = _other_bytes(experiment, dataset, facts)
@@ -235,12 +235,12 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
     if facts.rows is not None:
         inputs, targets = facts.rows
         gathered = inputs.nbytes if facts.image_size else 0  # before they are prepared
-        if is_kept(experiment):
+        if is_kept_on_device(experiment):
             return samples * (inputs.nbytes + targets.nbytes), gathered
         return 0, gathered + inputs.nbytes + targets.nbytes
     is_folder = experiment.dataset == catalog.IMAGE_FOLDER
     side = facts.image_size if is_folder else dataset.image_size or facts.image_size
     picture = side * side * facts.channels
-    if not is_kept(experiment):
+    if not is_kept_on_device(experiment):
         return 0, picture * _COPIED_AHEAD
     return samples * (picture + _LABEL_BYTES), picture

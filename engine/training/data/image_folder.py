@@ -22,8 +22,16 @@ from engine.experiment.experiment import Experiment, named, setting_error
 from engine.experiment.own.folders import class_folders, classes_problem, folders, pictures
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
-from engine.training.data.batches import Draw, HostBatch, Pictures, epoch_order, held_out, seed_of, spread
-from engine.training.data.pictures import Normalization
+from engine.training.data.batches import (
+    BatchRequest,
+    HostBatch,
+    LoaderDataset,
+    derive_seed,
+    epoch_order,
+    evenly_spaced,
+    split_indices,
+)
+from engine.training.data.images import Normalization
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 _MOST_CHECKED = 3_000
@@ -54,7 +62,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
     listed = tuple((file, number) for number, name in enumerate(classes) for file in by_class[name])
     if validation_root is not None:
         return ImageFolder(root, classes, listed, _validation(validation_root, classes))
-    train, validation = (tuple(listed[index] for index in part) for part in held_out(len(listed)))
+    train, validation = (tuple(listed[index] for index in part) for part in split_indices(len(listed)))
     return ImageFolder(root, classes, train, validation)
 
 
@@ -117,8 +125,8 @@ _MOST_BROKEN_IN_A_ROW = 100
 _MOST_PIXELS = 1920 * 1080
 
 
-class FolderPictures(Pictures):
-    """`Pictures` of a folder, resized and cropped at the center to `image_size` pixels per side, in RGB.
+class FolderImages(LoaderDataset):
+    """`LoaderDataset` of a folder, resized and cropped at the center to `image_size` pixels per side, in RGB.
 
     With `augment`, training images are a random part of the original, mirrored half of the time. The random
     numbers depend on `seed` and the place of the batch. With `skip_broken`, the next image replaces an
@@ -136,18 +144,18 @@ class FolderPictures(Pictures):
     def open(self) -> None:
         self._steady, self._varied = _transforms(self._image_size)
 
-    def batch(self, draw: Draw) -> HostBatch:
+    def batch(self, draw: BatchRequest) -> HostBatch:
         part = self._folder.train if draw.is_training else self._folder.validation
         transform = self._varied if draw.is_training and self._augment else self._steady
         # torchvision draws from the global generator, which in this process may be the model's
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed_of(self._seed, draw.epoch, draw.number + 1))
+            torch.default_generator.manual_seed(derive_seed(self._seed, draw.epoch, draw.number + 1))
             samples = [self._readable(part, index, transform) for index in draw.indices]
         return torch.stack([picture for picture, _ in samples]), torch.tensor([label for _, label in samples])
 
     def examples(self, count: int) -> torch.Tensor:
         """Return the centers of a few images, gray and 48 pixels per side. They are read one by one."""
-        chosen = spread(self.train_samples, min(count, _MOST_EXAMPLES))
+        chosen = evenly_spaced(self.train_samples, min(count, _MOST_EXAMPLES))
         read = [_example(self._folder.train[index][0]) for index in chosen]
         tiles = [torch.from_numpy(tile) for tile in read if tile is not None]
         return torch.stack(tiles).unsqueeze(1) if tiles else torch.empty(0, 1, 0, 0, dtype=torch.uint8)
@@ -224,7 +232,7 @@ class CheckProgress:
     broken: tuple[str, ...]
 
 
-def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
+def used_images(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
     """Return the files that a run of so many steps reads (None: all), in the first epoch's order."""
     count = len(folder.train)
     trained = count if steps is None else min(count, steps * experiment.step_samples)
@@ -234,7 +242,7 @@ def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None
     return tuple(file for file, _ in (*(folder.train[index] for index in drawn), *validated))
 
 
-def look_through(
+def check_images(
     files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
 ) -> Iterator[CheckProgress]:
     """Decode images in random order and yield the progress, until all are done or it must end."""

@@ -21,18 +21,18 @@ from engine.experiment.settings import Data
 from engine.training.data.batches import (
     Augment,
     Batch,
+    BatchRequest,
+    BatchSource,
     DataSplit,
-    Draw,
     HostBatch,
-    Pictures,
+    LoaderDataset,
     Prepare,
-    Source,
-    batch_on,
-    draws_in_order,
-    spread,
+    evenly_spaced,
+    move_batch,
+    ordered_requests,
+    replace_inputs,
     tensors_in,
-    training_draws,
-    with_inputs,
+    training_requests,
 )
 
 
@@ -44,7 +44,7 @@ class Loader:
     be read.
     """
 
-    def __init__(self, samples: Pictures, data: Data, device: torch.device) -> None:
+    def __init__(self, samples: LoaderDataset, data: Data, device: torch.device) -> None:
         self._workers = data.workers
         self._is_persistent = data.persistent_workers and data.workers > 0
         self._plan = _Plan()
@@ -69,7 +69,7 @@ class Loader:
         elif not self._workers:
             samples.open()
 
-    def begin(self, draws: Iterable[Draw]) -> Iterator[HostBatch]:
+    def begin(self, draws: Iterable[BatchRequest]) -> Iterator[HostBatch]:
         """Yield the batches of these draws, loaded at once. Earlier ones are dropped. Raises ProblemError."""
         if not self._is_persistent:
             self.close()
@@ -85,8 +85,8 @@ class Loader:
             raise
         return map(_or_raise, self._iterator)
 
-    def once(self, draw: Draw) -> HostBatch | None:
-        """Return a batch from waiting processes. None if processes would have to be started."""
+    def once(self, draw: BatchRequest) -> HostBatch | None:
+        """Return one batch from running processes. None if processes would have to be started."""
         return next(self.begin((draw,))) if self._is_persistent else None
 
     def close(self) -> None:
@@ -99,9 +99,9 @@ class Loader:
 
 class _Plan:
     # the sampler: each item is the next batch to make; None tells a process to open its dataset
-    draws: Iterable[Draw | None] = ()
+    draws: Iterable[BatchRequest | None] = ()
 
-    def __iter__(self) -> Iterator[Draw | None]:
+    def __iter__(self) -> Iterator[BatchRequest | None]:
         return iter(self.draws)
 
 
@@ -113,10 +113,10 @@ class _Problems:
 
 
 class _Maker(Dataset[Any]):
-    def __init__(self, samples: Pictures) -> None:
+    def __init__(self, samples: LoaderDataset) -> None:
         self._samples = samples
 
-    def __getitem__(self, draw: Draw | None) -> HostBatch | _Problems | None:
+    def __getitem__(self, draw: BatchRequest | None) -> HostBatch | _Problems | None:
         try:
             if draw is None:
                 self._samples.open()
@@ -152,8 +152,8 @@ def _begin_process(_worker: int) -> None:
 _KEPT_AT_ONCE = 64
 
 
-class Loaded(Source):
-    """Images that are loaded while the model trains.
+class LoadedSource(BatchSource):
+    """A source of images that are loaded while the model trains.
 
     They are copied as bytes. `augment` and `prepare` work on the device. The constructor raises ProblemError
     if opening the dataset fails, the iterators if a later read fails.
@@ -161,7 +161,7 @@ class Loaded(Source):
 
     def __init__(
         self,
-        samples: Pictures,
+        samples: LoaderDataset,
         experiment: Experiment,
         device: torch.device,
         prepare: Prepare,
@@ -175,21 +175,21 @@ class Loaded(Source):
         self._loader = Loader(samples, experiment.data, device)
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        draws = training_draws(self.train_samples, self._batch_size, self._seed, number, skip)
+        draws = training_requests(self.train_samples, self._batch_size, self._seed, number, skip)
         return self._training(self._loader.begin(draws), number, skip)
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         most = self._samples.validation_samples
-        draws = draws_in_order(min(limit or most, most), self._batch_size, is_training=False)
+        draws = ordered_requests(min(limit or most, most), self._batch_size, is_training=False)
         loaded = self._loader.begin(draws)
-        return (with_inputs(batch, self._prepare(batch[0])) for batch in self._moved(loaded))
+        return (replace_inputs(batch, self._prepare(batch[0])) for batch in self._moved(loaded))
 
     def examples(self, count: int) -> torch.Tensor | None:
         pictures = self._samples.examples(count)
         if pictures is not None:
             return pictures
-        chosen = tuple(spread(self.train_samples, count))
-        batch = self._loader.once(Draw(is_training=True, epoch=0, number=0, indices=chosen))
+        chosen = tuple(evenly_spaced(self.train_samples, count))
+        batch = self._loader.once(BatchRequest(is_training=True, epoch=0, number=0, indices=chosen))
         return None if batch is None else batch[0]
 
     def close(self) -> None:
@@ -198,20 +198,20 @@ class Loaded(Source):
     def _training(self, loaded: Iterator[HostBatch], epoch: int, skip: int) -> Iterator[Batch]:
         for number, batch in enumerate(self._moved(loaded), skip):
             pictures = batch[0] if self._augment is None else self._augment(batch[0], epoch, number)
-            yield with_inputs(batch, self._prepare(pictures))
+            yield replace_inputs(batch, self._prepare(pictures))
 
     def _moved(self, loaded: Iterator[HostBatch]) -> Iterator[Batch]:
         if self._copying is not None:
             return _copied_ahead(loaded, self._copying)
-        return (batch_on(batch, self._device) for batch in loaded)
+        return (move_batch(batch, self._device) for batch in loaded)
 
 
-def loaded_whole(samples: Pictures, data: Data) -> tuple[DataSplit, DataSplit]:
+def load_all_samples(samples: LoaderDataset, data: Data) -> tuple[DataSplit, DataSplit]:
     """Return all samples, training and validation, in this process. Raises ProblemError."""
     loader = Loader(samples, data, torch.device("cpu"))
     try:
         train, validation = (
-            _gathered(loader.begin(draws_in_order(count, _KEPT_AT_ONCE, is_training=is_training)), count)
+            _gathered(loader.begin(ordered_requests(count, _KEPT_AT_ONCE, is_training=is_training)), count)
             for is_training, count in ((True, samples.train_samples), (False, samples.validation_samples))
         )
     finally:
@@ -245,7 +245,7 @@ def _copied_ahead(loaded: Iterator[HostBatch], copying: torch.cuda.Stream) -> It
 
 def _copy(batch: HostBatch, copying: torch.cuda.Stream) -> tuple[Batch, torch.cuda.Event]:
     with torch.cuda.stream(copying):
-        copied = batch_on(batch, copying.device, non_blocking=True)
+        copied = move_batch(batch, copying.device, non_blocking=True)
         is_there = torch.cuda.Event()  # type: ignore[no-untyped-call]
         is_there.record(copying)
     return copied, is_there

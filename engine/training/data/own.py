@@ -21,20 +21,20 @@ from engine.experiment.own.code import BATCH, DATASET
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import (
     Batch,
-    Draw,
+    BatchRequest,
+    BatchSource,
     HostBatch,
-    Pictures,
+    LoaderDataset,
+    ReusedBatches,
     SizedBatch,
-    Source,
-    Turns,
-    batch_on,
-    moves_itself,
-    seed_of,
+    derive_seed,
+    has_to_method,
+    move_batch,
 )
 from engine.training.data.datasets import DatasetFacts, Footprint
-from engine.training.data.loader import Loaded
-from engine.training.data.own_sizes import count_samples, grown
-from engine.training.models.outputs import TARGETS, value_words
+from engine.training.data.loader import LoadedSource
+from engine.training.data.own_sizes import count_samples, resize_batch
+from engine.training.models.outputs import TARGETS, describe_value
 from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
 from engine.training.ranks.rank import current_rank
 
@@ -45,7 +45,7 @@ _TURNS = 4
 def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
     """Return the facts of the file's data. Synthetic batches fill an epoch. Raises ProblemError."""
     if own.has(DATASET):
-        samples = OwnSamples(own, experiment)
+        samples = OwnDataset(own, experiment)
         train, validation = samples.train_samples, samples.validation_samples
     else:
         own.required(BATCH)
@@ -54,48 +54,50 @@ def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
     return DatasetFacts(train, validation, num_classes=0, image_size=0, channels=0)
 
 
-def load_own(
+def load_own_data(
     own: OwnFile, experiment: Experiment, device: torch.device, memory_format: torch.memory_format
-) -> Source:
-    """Return the batches of the file's data, images in that memory format. Raises ProblemError."""
+) -> BatchSource:
+    """Return the source of the file's data, with images in that memory format. Raises ProblemError."""
     prepare = partial(_formatted, memory_format=memory_format)
     if not own.has(DATASET):
-        batches = [prepare(batch_on(made_up(own, experiment, turn), device)) for turn in range(_TURNS)]
-        return Turns(batches, facts_of_own_data(own, experiment).train_samples)
-    samples = OwnSamples(own, experiment)
+        batches = [
+            prepare(move_batch(synthetic_batch(own, experiment, turn), device)) for turn in range(_TURNS)
+        ]
+        return ReusedBatches(batches, facts_of_own_data(own, experiment).train_samples)
+    samples = OwnDataset(own, experiment)
     if samples.is_iterable and experiment.data.workers > 1:
         # more processes would each go through all of it
         data = experiment.data.model_copy(update={"workers": 1})
         experiment = experiment.model_copy(update={"data": data})
-    return Loaded(samples, experiment, device, prepare)
+    return LoadedSource(samples, experiment, device, prepare)
 
 
-def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
-    """Return a batch from `batch(size)`, on the host, by the seed and the turn. Raises ProblemError."""
+def synthetic_batch(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
+    """Return a batch of the file's `batch(size)`, on the host, seeded for the turn. Raises ProblemError."""
     wanted = size or experiment.batch_size
 
     def make(count: int) -> Any:
-        with seeded(seed_of(experiment.seed, turn + current_rank().number * _TURNS)):
+        with seeded(derive_seed(experiment.seed, turn + current_rank().number * _TURNS)):
             return own.required(BATCH)(count)
 
     call = f"{BATCH}({wanted})"
     return _checked(own, call, make(wanted), wanted, lambda count: _parts(own, call, make(count)))
 
 
-def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
-    """Return a batch of so many samples of the file's data, on the host. Raises ProblemError."""
+def own_batch(own: OwnFile, experiment: Experiment, count: int) -> Batch:
+    """Return a batch of the file's data with that many samples, on the host. Raises ProblemError."""
     if not own.has(DATASET):
-        return made_up(own, experiment, size=count)
-    samples = OwnSamples(own, experiment)
+        return synthetic_batch(own, experiment, size=count)
+    samples = OwnDataset(own, experiment)
     indices = tuple(number % samples.train_samples for number in range(count))
-    return samples.batch(Draw(is_training=True, epoch=1, number=0, indices=indices))
+    return samples.batch(BatchRequest(is_training=True, epoch=1, number=0, indices=indices))
 
 
 def own_footprint(templates: tuple[Batch, Batch], experiment: Experiment, batch_size: int) -> Footprint:
-    """Return the data on the device, by the shapes of `FEW` and `MORE`. Call it in fake tensor mode."""
+    """Estimate the data on the device from batches of `FEW` and `MORE` samples, in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
     batches = tuple(
-        SizedBatch(grown(tuple(templates[0]), tuple(templates[1]), batch_size), batch_size, batch_size)
+        SizedBatch(resize_batch(tuple(templates[0]), tuple(templates[1]), batch_size), batch_size, batch_size)
         for _ in range(max(groups, _TURNS))
     )
     rest = [part for part in tree_leaves(batches[groups:]) if isinstance(part, Tensor)]
@@ -118,7 +120,7 @@ def seeded(seed: int) -> Iterator[None]:
             np.random.set_state(states[1])
 
 
-class Fields(dict[str, Any]):
+class AttributeDict(dict[str, Any]):
     """A dict whose values are also attributes, like those of the object that it replaces."""
 
     def __getattr__(self, name: str) -> Any:
@@ -128,18 +130,18 @@ class Fields(dict[str, Any]):
 
 
 register_pytree_node(
-    Fields,
+    AttributeDict,
     lambda value: (list(value.values()), list(value)),
-    lambda values, names: Fields(zip(names, values, strict=True)),
+    lambda values, names: AttributeDict(zip(names, values, strict=True)),
 )
 
 
 def _plain(part: Any) -> Any:
     # in containers that PyTorch looks into; only so do their tensors reach the device
     if isinstance(part, Mapping):
-        return Fields({name: _plain(value) for name, value in part.items()})
+        return AttributeDict({name: _plain(value) for name, value in part.items()})
     if is_dataclass(part) and not isinstance(part, type):
-        return Fields({field.name: _plain(getattr(part, field.name)) for field in fields(part)})
+        return AttributeDict({field.name: _plain(getattr(part, field.name)) for field in fields(part)})
     if isinstance(part, tuple) and hasattr(part, "_fields"):
         return type(part)(*map(_plain, part))
     return type(part)(map(_plain, part)) if type(part) in (tuple, list) else part
@@ -150,14 +152,14 @@ def _parts(own: OwnFile, call: str, made: Any) -> Batch:
     if isinstance(made, tuple) and hasattr(made, "_asdict") and len(made) != 2:
         made = made._asdict()
     made = _plain(made)
-    if isinstance(made, Fields):
+    if isinstance(made, AttributeDict):
         # as Hugging Face's models take it, with the labels among the inputs
         return made, _targets_in(made.get)
-    if moves_itself(made):
+    if has_to_method(made):
         return made, _targets_in(partial(getattr, made))
     if isinstance(made, tuple | list) and len(made) == 2:
         return made[0], made[1]
-    message = f"returned {value_words(made)} from {call}, but a batch must be (inputs, targets)"
+    message = f"returned {describe_value(made)} from {call}, but a batch must be (inputs, targets)"
     remedy = "Return a tuple of two: tensors, or tuples, lists and dicts of tensors."
     raise own.problem(message, remedy)
 
@@ -173,8 +175,8 @@ def _checked(
     return SizedBatch(batch, count_samples(own, call, batch, wanted, again), wanted)
 
 
-class OwnSamples(Pictures):
-    """The file's datasets as a loader's `Pictures`: each batch is collated from samples of the draw.
+class OwnDataset(LoaderDataset):
+    """The file's datasets as a loader's `LoaderDataset`: each batch is collated from samples of the draw.
 
     In a loader process the file is executed again, from the same text. A map-style dataset is read in the
     epoch's order, an iterable one in its own order, from its start in each epoch.
@@ -202,10 +204,10 @@ class OwnSamples(Pictures):
         except (Exception, SystemExit) as error:
             raise _as_problem(error) from error
 
-    def batch(self, draw: Draw) -> HostBatch:
+    def batch(self, draw: BatchRequest) -> HostBatch:
         place = (self._seed, int(draw.is_training), draw.epoch, draw.number)
         try:
-            with seeded(seed_of(*place)):
+            with seeded(derive_seed(*place)):
                 samples = list(self._samples(draw))
                 made = (self._own.function("collate") or default_collate)(samples)
             return _checked(self._own, "collate(samples)", made, len(samples))
@@ -225,7 +227,7 @@ class OwnSamples(Pictures):
                 self._splits[is_training] = self._own.required(name)()
         return self._splits[is_training]
 
-    def _samples(self, draw: Draw) -> Iterable[Any]:
+    def _samples(self, draw: BatchRequest) -> Iterable[Any]:
         split = self._split(draw.is_training)
         if not _is_iterable(split):
             return (split[index] for index in draw.indices)
@@ -261,7 +263,7 @@ def _is_iterable(split: Any) -> bool:
 
 def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
     if not hasattr(split, "__getitem__") and not hasattr(split, "__iter__"):
-        message = f"returned {value_words(split)} from {name}(), but it must be a dataset"
+        message = f"returned {describe_value(split)} from {name}(), but it must be a dataset"
         remedy = "Return a torch.utils.data.Dataset, or an object with samples by index or by iteration."
         raise own.problem(message, remedy)
     if not hasattr(split, "__len__"):

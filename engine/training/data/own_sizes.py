@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from engine.training.data.batches import Batch, moves_itself, tensors_in
-from engine.training.models.outputs import value_words
+from engine.training.data.batches import Batch, has_to_method, tensors_in
+from engine.training.models.outputs import describe_value
 from engine.training.models.own import OwnFile
 
 BATCH_SIZE = "batch_size"
@@ -50,11 +50,11 @@ def count_samples(
 
 def _check_parts(own: OwnFile, call: str, parts: list[Any]) -> None:
     for part in parts:
-        if not isinstance(part, Tensor) and not moves_itself(part) and tensors_in(part):
-            message = f"returned {value_words(part)} from {call}, which cannot be moved to a GPU"
+        if not isinstance(part, Tensor) and not has_to_method(part) and tensors_in(part):
+            message = f"returned {describe_value(part)} from {call}, which cannot be moved to a GPU"
             method = f"Give {type(part).__name__} a method to(device) that returns it"
             raise own.problem(message, f"{method}, or return its tensors in a dict.")
-    if not any(moves_itself(part) or (isinstance(part, Tensor) and part.dim()) for part in parts):
+    if not any(has_to_method(part) or (isinstance(part, Tensor) and part.dim()) for part in parts):
         raise own.problem(f"returned no tensor from {call}", "Return tensors of all samples.")
 
 
@@ -63,7 +63,7 @@ def _own_count(own: OwnFile, count: Any) -> int:
         count = count.item()
     if isinstance(count, int) and count > 0:
         return int(count)
-    shown = count if isinstance(count, int | float) else value_words(count)
+    shown = count if isinstance(count, int | float) else describe_value(count)
     message = f"returned {shown} from {BATCH_SIZE}(inputs, targets), but it must be a positive integer"
     raise own.problem(message, "Return the number of samples in the batch.")
 
@@ -98,23 +98,23 @@ def _shapes(batch: Any) -> Any:
     return tree_map(lambda part: part.shape if isinstance(part, Tensor) else part, batch)
 
 
-def grown(few: Any, more: Any, size: int) -> Any:
-    """Return the parts of a batch of `size` samples, by those of batches of `FEW` and of `MORE`.
+def resize_batch(few: Any, more: Any, size: int) -> Any:
+    """Return an empty batch of `size` samples, extrapolated from batches of `FEW` and of `MORE`.
 
-    Its tensors are empty. Call it in fake tensor mode.
+    Call it in fake tensor mode.
     """
     if isinstance(more, Tensor):
         return torch.empty(_grown_shape(few.shape, more.shape, size), dtype=more.dtype)
     if isinstance(more, Mapping):
         made: Any = copy(more)
-        made.update({name: grown(few[name], part, size) for name, part in more.items()})
+        made.update({name: resize_batch(few[name], part, size) for name, part in more.items()})
         return made
     if isinstance(more, tuple | list):
         if len(few) == len(more):
-            parts = [grown(*pair, size) for pair in zip(few, more, strict=True)]
+            parts = [resize_batch(*pair, size) for pair in zip(few, more, strict=True)]
         else:
             # a list of samples
-            parts = [grown(more[at % len(more)], more[at % len(more)], size) for at in range(size)]
+            parts = [resize_batch(more[at % len(more)], more[at % len(more)], size) for at in range(size)]
         return type(more)(*parts) if hasattr(more, "_fields") else type(more)(parts)
     return size if (few, more) == (FEW, MORE) else more
 

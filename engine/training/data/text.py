@@ -16,9 +16,17 @@ from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.folders import no_text_problem, texts
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.data.batches import Batch, Source, Turns, drawn_samples, own_seed, seed_of, turns_of
+from engine.training.data.batches import (
+    Batch,
+    BatchSource,
+    ReusedBatches,
+    cut_batches,
+    derive_seed,
+    generated_samples,
+    rank_seed,
+)
 from engine.training.models.language import USUAL_VOCABULARY
-from engine.training.ranks.rank import own_share
+from engine.training.ranks.rank import rank_indices
 from engine.words.numbers import memory_text
 
 BYTES = 256
@@ -26,7 +34,7 @@ VALIDATION_SEQUENCES = 256
 _HELD_OUT = 10  # every tenth file is for validation
 
 
-class Corpus(Source):
+class Corpus(BatchSource):
     """Bytes of text on the device in sequences without overlap. Each target is the byte after its input."""
 
     has_validation = True
@@ -42,11 +50,11 @@ class Corpus(Source):
         self.is_waited_for = device.type == "cpu"
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        generator = torch.Generator().manual_seed(seed_of(self._seed, number))
+        generator = torch.Generator().manual_seed(derive_seed(self._seed, number))
         sequences = self._sequences(self._train)
         turns = -(-self.train_samples // sequences)
         orders = [torch.randperm(sequences, generator=generator) for _ in range(turns)]
-        order = own_share(torch.cat(orders)[: self.train_samples], self._batch_size)
+        order = rank_indices(torch.cat(orders)[: self.train_samples], self._batch_size)
         order = order[skip * self._batch_size :]
         return self._batches(self._train, order.to(self._offsets.device))
 
@@ -94,8 +102,8 @@ def text_entries() -> tuple[DatasetEntry, ...]:
     )
 
 
-def load_text(experiment: Experiment, device: torch.device) -> Source:
-    """The batches of a resolved experiment: tokens and their successors, int64. Raises ProblemError."""
+def load_text(experiment: Experiment, device: torch.device) -> BatchSource:
+    """Return the source of a resolved experiment: tokens and their successors, int64. Raises ProblemError."""
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
     is_own = experiment.dataset == TEXT_FOLDER
@@ -113,7 +121,7 @@ def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
 
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
-    """A folder's text, sorted, for training and, every tenth file, for validation. Raises ProblemError."""
+    """Return a folder's text for training and for validation (every tenth file). Raises ProblemError."""
     files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))
@@ -150,14 +158,14 @@ def _split(files: list[bytes]) -> tuple[bytes, bytes]:
     return b"".join(kept), b"".join(held_out)
 
 
-def _synthetic(experiment: Experiment, device: torch.device) -> Source:
+def _synthetic(experiment: Experiment, device: torch.device) -> BatchSource:
     vocabulary = experiment.num_classes
     assert vocabulary is not None  # a resolved experiment has one
-    generator = torch.Generator(device=device).manual_seed(own_seed(experiment.seed))
-    shape = (drawn_samples(experiment.batch_size), experiment.sequence_length + 1)
+    generator = torch.Generator(device=device).manual_seed(rank_seed(experiment.seed))
+    shape = (generated_samples(experiment.batch_size), experiment.sequence_length + 1)
     pieces = torch.randint(vocabulary, shape, generator=generator, device=device)
     drawn = pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
-    return Turns(turns_of(drawn, experiment.batch_size), experiment.samples)
+    return ReusedBatches(cut_batches(drawn, experiment.batch_size), experiment.samples)
 
 
 def _too_little(experiment: Experiment, shortest: int) -> ProblemError:

@@ -21,7 +21,7 @@ from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
 from engine.training.ranks.rank import current_rank
-from engine.training.ranks.sharded import local
+from engine.training.ranks.sharded import local_shard
 from engine.training.steps.plain import PlainStep
 
 
@@ -159,7 +159,7 @@ def _storages(values: Iterable[object]) -> dict[int, torch.UntypedStorage]:
 
 def _within(tensor: torch.Tensor) -> list[torch.Tensor]:
     # the plain tensors of a subclass, such as the codes and scales of a state in few bits
-    tensor = local(tensor)
+    tensor = local_shard(tensor)
     if not is_traceable_wrapper_subclass(tensor):
         return [tensor]
     names, _ = tensor.__tensor_flatten__()

@@ -18,9 +18,9 @@ from engine.protocol.events import Summary
 from engine.statistics import steadiness
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.measuring.telemetry import Rows
-from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, default_hits
+from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, count_correct
 from engine.training.precision import autocast
-from engine.training.ranks.sharing import summed
+from engine.training.ranks.sharing import sum_over_ranks
 
 MOST_BLOCKS = 2**18  # with more, two neighbours become one of twice the steps: no median needs as many
 
@@ -238,7 +238,7 @@ def validate(
     device: torch.device,
     must_end: Callable[[], bool],
     call: Forward = call_model,
-    hits: HitsFunction = default_hits,
+    hits: HitsFunction = count_correct,
 ) -> Validation | None:
     """Validate under the run's autocast, without a loss scaler.
 
@@ -270,7 +270,7 @@ def validate(
         model.train()
     # The only wait for the device, once per validation.
     hit = None if correct is None else correct.item()
-    figures = summed((loss_sum.item(), samples, hit or 0, predictions, is_left), device)
+    figures = sum_over_ranks((loss_sum.item(), samples, hit or 0, predictions, is_left), device)
     if figures[4]:
         return None
     return Validation(figures[0] / figures[1], figures[2] / figures[3] if figures[3] else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from engine.training.ranks.sharded import local
+from engine.training.ranks.sharded import local_shard
 
 _SAMPLES = 8
 _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a percent, and take next to nothing
@@ -49,8 +49,8 @@ class UnchangedWeights:
 
 
 def _distance(tensor: Tensor) -> int:
-    return -(-local(tensor).numel() // _MOST_WEIGHTS) or 1
+    return -(-local_shard(tensor).numel() // _MOST_WEIGHTS) or 1
 
 
 def _some(tensor: Tensor) -> Tensor:
-    return local(tensor).detach().flatten()[:: _distance(tensor)]
+    return local_shard(tensor).detach().flatten()[:: _distance(tensor)]

@@ -61,7 +61,7 @@ def with_forward_line(work: Callable[[], _Result]) -> _Result:
 
 
 def is_repeated() -> bool:
-    """Return whether `with_forward_line` repeats its work now. Only then is no NaN looked for."""
+    """Return True while `with_forward_line` repeats its work, in which NaN is not searched for."""
     return torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
 
 

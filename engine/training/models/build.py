@@ -20,7 +20,7 @@ from engine.training.models.timm import build_timm_model, is_timm_model
 from engine.training.models.transformers import build_transformers_model
 
 
-def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
+def build_loss(task: Task, label_smoothing: float = 0.0) -> LossFunction:
     """Return the mean loss over a batch's samples, or over all tokens of its sequences."""
     if task == "regression":
         return mse_loss

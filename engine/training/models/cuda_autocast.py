@@ -99,7 +99,7 @@ def refusal(name: str, half: torch.dtype, args: Sequence[Any], settings: Mapping
 
 
 def is_transform(name: str) -> bool:
-    """Return whether a call is a Fourier transform, whose result in float16 is complex32 on CUDA."""
+    """Return True for a Fourier transform, whose result in float16 is complex32 on CUDA."""
     return name in _TRANSFORMS
 
 

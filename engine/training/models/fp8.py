@@ -17,7 +17,7 @@ from engine.experiment.problem import request_error
 from engine.experiment.settings import Step
 from engine.protocol.advice import LinearLayer, NotInFP8
 from engine.training.models.libraries import library_reason, quiet
-from engine.training.models.recompute import Around, own_class, put_around
+from engine.training.models.recompute import ForwardMixin, add_forward_mixin, original_class
 from engine.words.names import listed
 
 _MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple of 16
@@ -27,7 +27,8 @@ def linear_layers(
     model: nn.Module, step: Step, tokens: Mapping[str, int], *, is_emulated: bool
 ) -> tuple[LinearLayer, ...]:
     """Return a model's linear layers before a conversion. Without `tokens` no layer is excluded for them."""
-    kept = [f"{name}." for name, _ in model.named_modules() if _matches(name, step.fp32_modules)]
+    names, patterns = (name for name, _ in model.named_modules()), step.fp32_modules
+    kept = [f"{name}." for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
     linear = [(name, it) for name, it in model.named_modules() if isinstance(it, nn.Linear)]
     takes_small = is_emulated if step.fp8_small_layers is None else step.fp8_small_layers
     layers = []
@@ -38,7 +39,7 @@ def linear_layers(
             reason = NotInFP8.FP32
         elif place == len(linear) - 1:
             reason = NotInFP8.OUTPUT
-        elif own_class(it) is not nn.Linear or (tokens and rows is None):
+        elif original_class(it) is not nn.Linear or (tokens and rows is None):
             reason = NotInFP8.NOT_CALLED
         elif any(size % _MULTIPLE for size in sizes):
             reason = NotInFP8.SIZE
@@ -100,7 +101,7 @@ _OTHERS = {
 }
 
 
-class InFP8(Around):
+class InFP8(ForwardMixin):
     """Computes in FP8 under autocast. Without autocast it is the original nn.Linear.
 
     `fp8_watch` is called with the inputs to scale and cast, and with the output.
@@ -145,7 +146,7 @@ def convert(
         )
     for module in model.modules():
         if isinstance(module, converted):
-            around = put_around(module, InFP8)
+            around = add_forward_mixin(module, InFP8)
             around.fp8_device_type, around.fp8_sums_tokens = device.type, _sums_tokens(step)
 
 
@@ -199,7 +200,3 @@ def _torchao() -> tuple[Any, type[nn.Module]]:
 def _sums_tokens(step: Step) -> bool:
     # in the gradient of the weights
     return step.fp8_recipe != "rowwise_with_gw_hp"
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)

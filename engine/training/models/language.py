@@ -15,7 +15,7 @@ from torch import nn
 
 from engine.experiment.checks import ModelEntry
 from engine.experiment.own.library_models import TRANSFORMERS
-from engine.training.models.libraries import check_host_memory, imported, quiet
+from engine.training.models.libraries import check_host_memory, import_library, quiet
 
 USUAL_VOCABULARY = 32_000
 
@@ -107,7 +107,7 @@ def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
 
 
 def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
-    library = imported(TRANSFORMERS.package)
+    library = import_library(TRANSFORMERS.package)
     torch.manual_seed(seed)
     config = library.LlamaConfig(
         vocab_size=vocabulary,

@@ -36,8 +36,8 @@ _LONGEST_REASON = 160
 _SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error: ")
 
 
-def imported(package: str) -> Any:
-    """The imported library, without network access. The first import takes seconds. Raises ProblemError."""
+def import_library(package: str) -> Any:
+    """Import a library without network access. The first import takes seconds. Raises ProblemError."""
     for name, value in (*((name, "1") for name in _OFFLINE), ("TRANSFORMERS_VERBOSITY", "error")):
         os.environ.setdefault(name, value)
     try:
@@ -89,7 +89,7 @@ def check_host_memory(name: str, parameters: int) -> None:
         raise request_error(message, "Choose a smaller model, or free some memory.", key="model", value=name)
 
 
-def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
+def build_with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
     """Build a model with weights by the seed. Reseeds torch's generator. Raises ProblemError."""
     parameters = 0
     # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
@@ -100,7 +100,7 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
     return construct()
 
 
-def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
+def probe_outputs(model: nn.Module, inputs: torch.Tensor) -> Any:
     """Return the model's outputs for a small batch, None without weights. Random numbers do not change."""
     if any(parameter.is_meta for parameter in model.parameters()):
         return None
@@ -127,7 +127,7 @@ def override_problem(override: str, message: str, remedy: str) -> Problem:
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
 
 
-def unplain(override: str) -> Problem:
+def unsafe_value_problem(override: str) -> Problem:
     """Return the problem of a value that could name a file, a repository or code."""
     message = "but a value can only have numbers, true, false, null, or words known to Ammeter, such as gelu."
     return override_problem(override, message, "Change or remove it.")

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiment.problem import ProblemError, request_error
-from engine.training.models.recompute import own_class
+from engine.training.models.recompute import original_class
 from engine.words.names import listed
 
 LossFunction = Callable[[Any, Any], Tensor]
@@ -45,7 +45,7 @@ class _Arguments:
 def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     # what torch.compile wraps has the signature
     within = getattr(model, "_orig_mod", model)
-    owner = own_class(within.module if isinstance(within, DistributedDataParallel) else within)
+    owner = original_class(within.module if isinstance(within, DistributedDataParallel) else within)
     arguments = _arguments_of(getattr(owner, "forward", None))
     names = arguments.names
     named = {name: value for name, value in inputs.items() if names is None or name in names}
@@ -74,14 +74,16 @@ def _arguments_of(forward: Any) -> _Arguments:
     )
 
 
-def value_words(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value for a sentence: "a tensor of shape (8, 3)", "a dict"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
     if value is None:
         return "nothing"
     if isinstance(value, dict | list | tuple):
-        inner = ", ".join(value_words(part) for part in list(getattr(value, "values", lambda: value)())[:3])
+        inner = ", ".join(
+            describe_value(part) for part in list(getattr(value, "values", lambda: value)())[:3]
+        )
         kind = "dict" if isinstance(value, dict) else type(value).__name__
         return f"a {kind} of {len(value)}" + (f" ({inner})" if inner else "")
     name = type(value).__name__
@@ -97,7 +99,7 @@ def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor
     if is_scalar:
         raise no_gradient_error(f"in the model's {call}")
     message = (
-        f"The loss in the model's {call} is {value_words(loss)}, but it must be a floating-point scalar."
+        f"The loss in the model's {call} is {describe_value(loss)}, but it must be a floating-point scalar."
     )
     remedy = "Reduce it, for example with .mean(), and do not detach it."
     if isinstance(loss, int | float):
@@ -132,12 +134,14 @@ def default_loss(
     are_floats = isinstance(targets, Tensor) and targets.is_floating_point()
     if logits is not None and are_floats and logits.shape == targets.shape:
         return mse_loss(logits, targets)
-    message = f"No default loss fits outputs ({value_words(outputs)}) and targets ({value_words(targets)})."
+    message = (
+        f"No default loss fits outputs ({describe_value(outputs)}) and targets ({describe_value(targets)})."
+    )
     remedy = "Define loss(outputs, targets) in the model's file, which returns a scalar tensor."
     raise request_error(message, remedy, key="model")
 
 
-def default_hits(outputs: Any, targets: Any, samples: int = 0, *, is_text: bool = False) -> Hits | None:
+def count_correct(outputs: Any, targets: Any, samples: int = 0, *, is_text: bool = False) -> Hits | None:
     """Return the number of right most likely classes. None if the targets are not class indices."""
     aligned = _aligned(outputs, targets, is_text=is_text)
     return None if aligned is None else ((aligned[0].argmax(dim=1) == aligned[1]).sum(), targets.numel())

@@ -33,7 +33,7 @@ from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
 from engine.installation.missing import package_remedy
-from engine.training.models.outputs import value_words
+from engine.training.models.outputs import describe_value
 from engine.words.numbers import counted
 
 _LONGEST_REASON = 200
@@ -89,7 +89,7 @@ class OwnFile:
             message = f"returned the class {model.__name__} from {call}"
             raise self.problem(message, "Return an instance of it.")
         if not isinstance(model, nn.Module):
-            message = f"returned {value_words(model)} from {call}, but it must be an nn.Module"
+            message = f"returned {describe_value(model)} from {call}, but it must be an nn.Module"
             raise self.problem(message, f"Return the model from {call}.")
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise self.problem("has a model without trainable parameters", "Give it a layer with weights.")
@@ -149,7 +149,7 @@ def own_problem(error: BaseException) -> Problem | None:
         remedy = "Remove that call of sys.exit or os._exit. The file is imported, not run as a script."
     elif str(error).strip():
         remedy = package_remedy(error, shown_file(last.filename)) or remedy
-        reason += f": {shortened(error_words(error), _LONGEST_REASON)}"
+        reason += f": {shortened(error_line(error), _LONGEST_REASON)}"
     return request_problem(f"{_place_words(last)}: {reason.rstrip('.')}.", remedy, key="model")
 
 
@@ -167,7 +167,7 @@ def _place_words(frame: traceback.FrameSummary) -> str:
     return f"{shown_file(frame.filename)}, line {frame.lineno}{function}"
 
 
-def error_words(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return the first line of an error, marked if it is of a backward pass."""
     first = next(iter(str(error).strip().splitlines()), "").partition(" Hint: enable anomaly")[0]
     return f"{first.rstrip('.')} (in the backward pass)" if is_of_backward(error) else first

@@ -23,27 +23,27 @@ from engine.experiment.experiment import setting_problem
 from engine.experiment.problem import ProblemError
 
 
-class Around(nn.Module):
-    """A class to put before a module's own. Its `forward` calls `super().forward` in some context."""
+class ForwardMixin(nn.Module):
+    """A base class to put before a module's own, whose `forward` calls `super().forward` in some context."""
 
 
-_Around = TypeVar("_Around", bound=Around)
+_Around = TypeVar("_Around", bound=ForwardMixin)
 
 
-def put_around(module: nn.Module, around: type[_Around]) -> _Around:
-    """Put `around` before the module's class, in place, so copies of the module call themselves."""
+def add_forward_mixin(module: nn.Module, around: type[_Around]) -> _Around:
+    """Add the mixin to the module's class, in place, so copies of the module call themselves."""
     own = type(module)
     module.__class__ = type(own.__name__, (around, own), {})
     return cast(_Around, module)
 
 
-def own_class(module: nn.Module) -> type[nn.Module]:
-    """Return the module's class without classes put around it."""
+def original_class(module: nn.Module) -> type[nn.Module]:
+    """Return the module's class without forward mixins."""
     classes = (owner for owner in type(module).__mro__ if issubclass(owner, nn.Module))
-    return next(owner for owner in classes if not issubclass(owner, Around))
+    return next(owner for owner in classes if not issubclass(owner, ForwardMixin))
 
 
-class _InFloat32(Around):
+class _InFloat32(ForwardMixin):
     float32_device_type: str
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,11 +72,11 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
     for name in names:
         for module in _called(modules[name]):
             if not isinstance(module, _InFloat32):
-                put_around(module, _InFloat32).float32_device_type = device.type
+                add_forward_mixin(module, _InFloat32).float32_device_type = device.type
     return names
 
 
-class _InBFloat16(Around):
+class _InBFloat16(ForwardMixin):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = tree_map_only(torch.Tensor, _cast_down, (args, kwargs))
         return tree_map_only(torch.Tensor, _cast_up, super().forward(*args, **kwargs))
@@ -87,7 +87,7 @@ def make_bfloat16(model: nn.Module) -> None:
 
     Its inputs are cast when it is called, and its outputs to float32, so the loss is in float32 as well.
     """
-    put_around(model.to(torch.bfloat16), _InBFloat16)
+    add_forward_mixin(model.to(torch.bfloat16), _InBFloat16)
 
 
 def _cast_down(tensor: torch.Tensor) -> torch.Tensor:
@@ -130,7 +130,7 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-class _Recomputed(Around):
+class _Recomputed(ForwardMixin):
     draws_at_random: bool | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +159,7 @@ def checkpoint_activations(model: nn.Module) -> int:
     """Recompute the activations of the model's repeated blocks, or of its parts. Return their number."""
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
-        put_around(block, _Recomputed)
+        add_forward_mixin(block, _Recomputed)
     return len(blocks)
 
 
@@ -170,11 +170,11 @@ def is_recomputed(module: nn.Module) -> bool:
 
 def _repeated(model: nn.Module) -> list[nn.Module]:
     # the outermost modules whose class occurs several times, each with children of its own
-    kinds = Counter(own_class(module) for module in model.modules() if _may_be_block(module))
+    kinds = Counter(original_class(module) for module in model.modules() if _may_be_block(module))
 
     def below(parent: nn.Module) -> Iterator[nn.Module]:
         for child in parent.children():
-            if kinds[own_class(child)] > 1:
+            if kinds[original_class(child)] > 1:
                 yield child
             else:
                 yield from below(child)

@@ -33,7 +33,7 @@ def build_timm_model(
     name: str, *, image_size: int, channels: int, num_classes: int, overrides: Sequence[str], seed: int
 ) -> nn.Module:
     """Return a classifier with random weights, on the CPU, tried on two images. Raises ProblemError."""
-    timm = libraries.imported(TIMM.package)
+    timm = libraries.import_library(TIMM.package)
     settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, name, overrides)}
 
     def construct() -> nn.Module:
@@ -49,8 +49,8 @@ def build_timm_model(
 
     problem: Problem | None = None
     try:
-        model = libraries.with_weights(name, construct, seed)
-        logits = libraries.outputs_for(model, torch.zeros(2, channels, image_size, image_size))
+        model = libraries.build_with_weights(name, construct, seed)
+        logits = libraries.probe_outputs(model, torch.zeros(2, channels, image_size, image_size))
         if logits is not None and getattr(logits, "shape", None) != (2, num_classes):
             problem = _refused(timm, name, image_size, overrides, "it returns something other than logits")
     except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
@@ -80,7 +80,7 @@ def _arguments(timm: Any, name: str, overrides: Sequence[str]) -> dict[str, Any]
         if not may_set(key) or "." in key:
             raise ProblemError(_not_taken(timm, name, key, overrides))
         if not is_plain(value):
-            raise ProblemError(libraries.unplain(override))
+            raise ProblemError(libraries.unsafe_value_problem(override))
         arguments[key] = value
     return arguments
 

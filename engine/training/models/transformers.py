@@ -20,7 +20,7 @@ from engine.experiment.own.model_settings import is_plain, may_set
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.training.models import libraries
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, quiet, refusal
-from engine.training.models.recompute import Around, put_around
+from engine.training.models.recompute import ForwardMixin, add_forward_mixin
 
 OVERRIDE = "Override that setting, as in --set model_config.hidden_size=256, or choose another model."
 
@@ -62,7 +62,7 @@ def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
     """A type's default configuration with overrides. 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
-    library, kind = libraries.imported(TRANSFORMERS.package), name.partition(":")[2]
+    library, kind = libraries.import_library(TRANSFORMERS.package), name.partition(":")[2]
     head, classes = libraries.heads_by_type()[kind], num_classes or OWN_CLASSES
     try:
         with quiet():
@@ -158,7 +158,7 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
     if message:
         raise ProblemError(libraries.override_problem(override, message, f"Write it as {wanted}."))
     if not is_plain(value):
-        raise ProblemError(libraries.unplain(override))
+        raise ProblemError(libraries.unsafe_value_problem(override))
     return key, value
 
 
@@ -198,7 +198,7 @@ _WAVEFORM_SAMPLES = 16_000  # a second, as most of them sample it
 _BYTES = 256  # the vocabulary of a type without one, which reads characters
 
 
-class Logits(Around):
+class Logits(ForwardMixin):
     """Calls a model with the inputs alone, by their name, and returns only the logits."""
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -231,9 +231,9 @@ def build_transformers_model(
     classes, inputs = architecture.classes, None
     problem: Problem | None = None
     try:
-        model = put_around(libraries.with_weights(name, construct, seed), Logits)
+        model = add_forward_mixin(libraries.build_with_weights(name, construct, seed), Logits)
         inputs = _first_inputs(architecture, image_size, channels, sequence_length)
-        logits = libraries.outputs_for(model, inputs)
+        logits = libraries.probe_outputs(model, inputs)
         expected = (*inputs.shape, classes) if architecture.head == CAUSAL else (len(inputs), classes)
         is_tensor = isinstance(logits, torch.Tensor) and logits.ndim == len(expected)
         are_logits = is_tensor and logits.shape[:-1] == expected[:-1] and logits.shape[-1] >= expected[-1]

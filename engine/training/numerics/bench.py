@@ -17,7 +17,7 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
-from engine.training.runs.prepare import RunPlan, fetch_data, plain, plain_step
+from engine.training.runs.prepare import RunPlan, build_plain_step, fetch_data, with_plain_step
 from engine.training.steps.plain import learning_rate_at
 
 
@@ -42,7 +42,7 @@ class Trainee:
         self.device = plan.device
         self.workload = plan.workload
         self._plan = plan
-        self.step = plain_step(plan, experiment, weights)
+        self.step = build_plain_step(plan, experiment, weights)
         self.model = self.step.model
         self.steps = 0
 
@@ -105,7 +105,7 @@ class Bench:
 
     def __init__(self, plan: RunPlan, control: Control) -> None:
         self.plan, self.control = plan, control
-        self.experiment = plain(plan.experiment)
+        self.experiment = with_plain_step(plan.experiment)
         self.device = plan.device
         model = plan.workload.build()
         _check_watchable(model, plan.experiment)

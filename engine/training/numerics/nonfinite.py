@@ -28,11 +28,11 @@ from engine.protocol.numerics.nonfinite import (
 )
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.floats import are_finite, floating
-from engine.training.models.recompute import own_class
+from engine.training.models.recompute import original_class
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
-from engine.training.runs.checkpoints import Checkpoints, capture_state, copied, restore_state
+from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
 
 _KEPT_STEPS = 4
 _REPEATS = 2
@@ -52,7 +52,7 @@ def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
         for number, group in enumerate(bench.groups(steps, first=trainee.steps)):
             bench.check_stop()
             yield _phase(number / steps, f"step {trainee.steps + 1:,}")
-            if search.meets_trouble(group):
+            if search.detects_failure(group):
                 break
         if search.trouble is None:
             return search.result(None, 0, f"{note}{search.all_is_well()}")
@@ -109,7 +109,7 @@ class _Search:
         self._kept = self._keep()
         return note
 
-    def meets_trouble(self, group: list[Batch]) -> bool:
+    def detects_failure(self, group: list[Batch]) -> bool:
         if len(self._kept.groups) == _KEPT_STEPS:
             self._kept = self._keep()
         self._kept.groups.append(group)
@@ -216,7 +216,7 @@ class _Search:
         growth = _greatest(module) / initial if module is not None and initial else 1.0
         return Circumstances(
             experiment=trainee.experiment,
-            class_name="" if module is None else own_class(module).__name__,
+            class_name="" if module is None else original_class(module).__name__,
             batch=_batch_words(self._kept.groups[origin.step - self._kept.steps - 1]),
             grad_scale=self._scales[-1] if self._scales else None,
             calm_scale=calm_scale,
@@ -262,13 +262,13 @@ class _Search:
     def _keep(self) -> _Kept:
         trainee, step = self._trainee, self._trainee.step
         state = capture_state(trainee.model, step.optimizer, step.scaler, {}, trainee.device)
-        return _Kept(copied(state), trainee.steps)
+        return _Kept(copy_state(state), trainee.steps)
 
 
 def _restore(trainee: Trainee, state: Mapping[str, Any], steps: int) -> None:
     step = trainee.step
     # copied, for an optimizer makes a state on its own device its own
-    restore_state(copied(state), trainee.model, step.optimizer, step.scaler, trainee.device)
+    restore_state(copy_state(state), trainee.model, step.optimizer, step.scaler, trainee.device)
     trainee.steps = steps
 
 

@@ -24,7 +24,7 @@ from engine.training.numerics.fp32_modules import find_fp32_modules
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.numerics.ranges import RangeRecorder, in_fp32, measured_ranges, watched_pass
-from engine.training.runs.prepare import RunPlan, take_device
+from engine.training.runs.prepare import RunPlan, select_device
 
 
 def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ranges]:
@@ -91,7 +91,7 @@ def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]
     Also raise any error of a step, after the parts before it.
     """
     plan = RunPlan(job.experiment, read_catalog())
-    take_device(plan)
+    select_device(plan)
     with memory_cap(plan.device, plan.experiment.memory_cap_gib):
         bench = yield from open_bench(plan, control)
         if bench is not None:

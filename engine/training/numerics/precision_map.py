@@ -15,7 +15,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.nonfinite import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
 from engine.training.measuring.telemetry import HostClock, Mark, clock_for
-from engine.training.models.recompute import is_kept_in_float32, own_class
+from engine.training.models.recompute import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
@@ -67,7 +67,7 @@ def _modules(model: torch.nn.Module) -> Iterator[MappedModule]:
             kept.add(name)
         yield MappedModule(
             name=name,
-            class_name=own_class(module).__name__,
+            class_name=original_class(module).__name__,
             parameters=sum(parameter.numel() for parameter in module.parameters()),
             kept_in_fp32=name in kept,
         )

@@ -14,9 +14,9 @@ from engine.protocol.profile import Bar, Exchange, RankProfile, StepPart, StepPr
 from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, shorter_gradients
 from engine.training.profile.bar import StepBar
 from engine.training.profile.trace import Collective, Trace, joined
-from engine.training.ranks.bandwidth import bus_rates
+from engine.training.ranks.bandwidth import measure_bus_bandwidth
 from engine.training.ranks.rank import current_rank
-from engine.training.ranks.sharing import by_rank
+from engine.training.ranks.sharing import gather_from_ranks
 from engine.words.numbers import memory_text, number, share_text
 
 _MOST_MESSAGES = 2_000
@@ -36,7 +36,7 @@ def exchange_of(
     steps = max(1, len(trace.steps))
     sent_ms = sum(end - begin for begin, end in joined(trace.collectives)) / 1e3 / steps * found.scale
     overlapped_ms = max(0.0, sent_ms - found.bar.ms(StepPart.COMMUNICATION))
-    rows = by_rank([step_ms, overlapped_ms, *(found.bar.ms(part) for part in StepPart)], device)
+    rows = gather_from_ranks([step_ms, overlapped_ms, *(found.bar.ms(part) for part in StepPart)], device)
     waits = _waits(trace.collectives, device)
     ranks = []
     for place, (own_ms, beside_ms, *parts) in enumerate(rows):
@@ -52,16 +52,18 @@ def exchange_of(
             )
         )
     first = [each.bytes for each in trace.collectives if each.step == 0 and each.bytes]
-    return Exchange(ranks=tuple(ranks), messages=tuple(first[:_MOST_MESSAGES]), rates=bus_rates(device))
+    return Exchange(
+        ranks=tuple(ranks), messages=tuple(first[:_MOST_MESSAGES]), rates=measure_bus_bandwidth(device)
+    )
 
 
 def _waits(collectives: Sequence[Collective], device: torch.device) -> list[float] | None:
     # microseconds of each rank in all steps. None if they did not send the same messages
     matched = sorted(collectives, key=lambda each: (each.step, each.name, each.bytes or 0.0, each.begin_us))
-    counts = [int(count) for (count,) in by_rank([len(matched)], device)]
+    counts = [int(count) for (count,) in gather_from_ranks([len(matched)], device)]
     if not matched or len(set(counts)) > 1:
         return None
-    times = by_rank([each.us for each in matched], device)
+    times = gather_from_ranks([each.us for each in matched], device)
     least = [min(of_one) for of_one in zip(*times, strict=True)]
     return [sum(us - shortest for us, shortest in zip(own, least, strict=True)) for own in times]
 

@@ -16,7 +16,7 @@ from engine.training.data.batches import Batch
 from engine.training.models.weightless import Weightless
 from engine.training.precision import float32_mode
 from engine.training.profile.formulas import flops_of
-from engine.training.runs.prepare import RunPlan, plain
+from engine.training.runs.prepare import RunPlan, with_plain_step
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
@@ -66,7 +66,7 @@ def _counted(
     step = build_step(
         model,
         workload.loss,
-        plain(settings).model_copy(update={"precision": precision, "scaler": scaler}),
+        with_plain_step(settings).model_copy(update={"precision": precision, "scaler": scaler}),
         device,
         is_convolutional=False,
         call=workload.call,

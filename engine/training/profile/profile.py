@@ -51,7 +51,7 @@ from engine.training.profile.recording import (
 from engine.training.profile.rows import tables
 from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharing import broadcast_from_rank0
-from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
+from engine.training.runs.prepare import RunPlan, prepare_unsaved, select_device, training_conditions
 from engine.training.runs.run import Run
 
 _RECORDABLE = ("cpu", "cuda", "xpu")
@@ -68,7 +68,7 @@ def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
     """
     plan = RunPlan(job.experiment, read_catalog())
     _check_recordable(plan)
-    take_device(plan)
+    select_device(plan)
     kept = None if job.trace is None or not current_rank().is_first else Path(job.trace)
     found = None
     try:
@@ -92,7 +92,7 @@ def _check_recordable(plan: RunPlan) -> None:
 def _profile(
     plan: RunPlan, job: jobs.Profile, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, StepProfile | None]:
-    with conditions(plan):
+    with training_conditions(plan):
         recorded = yield from _recorded(plan, control, kept, files)
     if recorded is None or control.stop_requested.is_set():
         return None
@@ -158,7 +158,7 @@ class _Recorded:
 def _recorded(
     plan: RunPlan, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, _Recorded | None]:
-    run = yield from prepare_unannounced(plan, control)
+    run = yield from prepare_unsaved(plan, control)
     if run is None:
         return None
     with closing(run):
@@ -198,7 +198,7 @@ def _recorded(
 def _notes(plan: RunPlan, run: Run, timed: Timed) -> Iterator[str]:
     if plan.device.type == "cpu" and plan.experiment.precision is Precision.FP8:
         yield EMULATED_NOTE
-    yield from run.step.record.take_notes()
+    yield from run.step.record.pop_notes()
     if timed.disturbance is not None:
         yield f"The timing of the steps was disturbed: {timed.disturbance}."
     if run.step.is_replayed:

@@ -8,7 +8,7 @@ from torch import distributed
 from engine.protocol.profile import BusRate
 from engine.training.measuring.telemetry import clock_for
 from engine.training.ranks.rank import current_rank
-from engine.training.ranks.sharing import by_rank
+from engine.training.ranks.sharing import gather_from_ranks
 
 _SIZES = tuple(4**power * 2**14 for power in range(8))  # from 16 KiB to 256 MiB
 _LARGEST_ON_CPU = 64 * 2**20
@@ -17,7 +17,7 @@ _IN_A_ROW = 10  # on a card, which works through them while the host launches: i
 _MOST_SECONDS = 0.3  # a message that takes longer is the last: larger ones are no faster by then
 
 
-def bus_rates(device: torch.device) -> tuple[BusRate, ...]:
+def measure_bus_bandwidth(device: torch.device) -> tuple[BusRate, ...]:
     """Return the bus bandwidth by message size, measured by all processes together.
 
     Each is the fastest of some calls in FP32, on the slowest process.
@@ -30,7 +30,7 @@ def bus_rates(device: torch.device) -> tuple[BusRate, ...]:
         message = torch.zeros(size // 4, device=device)
         own = [_seconds(message) for _ in range(1 + _REPEATS)][1:]
         # all know the times of all, and so end with the same message
-        seconds = min(max(times) for times in zip(*by_rank(own, device), strict=True))
+        seconds = min(max(times) for times in zip(*gather_from_ranks(own, device), strict=True))
         rates.append(BusRate(size=size, gb_per_second=2 * (count - 1) / count * size / seconds / 1e9))
         if seconds > _MOST_SECONDS:
             break

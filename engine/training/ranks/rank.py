@@ -21,7 +21,7 @@ _PATIENCE = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Rank:
-    """The number of this process, from 0, among `count`."""
+    """The number of this process (0-based) among the `count` processes of a run."""
 
     number: int = 0
     count: int = 1
@@ -40,8 +40,8 @@ def current_rank() -> Rank:
 
 
 @contextmanager
-def joined(rank: jobs.Rank | None, device_type: str) -> Iterator[None]:
-    """Connect to the other processes of the run in this context. No-op for a single process."""
+def process_group(rank: jobs.Rank | None, device_type: str) -> Iterator[None]:
+    """Connect to the other ranks of the run in this context. No-op for a single process."""
     if rank is None:
         yield
         return
@@ -58,7 +58,7 @@ def joined(rank: jobs.Rank | None, device_type: str) -> Iterator[None]:
     yield
 
 
-def own_share(order: Tensor, batch_size: int) -> Tensor:
+def rank_indices(order: Tensor, batch_size: int) -> Tensor:
     """Return this process's share of an epoch's sample indices (samples,), in order.
 
     Cut into batches of `batch_size`, the shares of all processes together have, step by step, the samples of

@@ -18,13 +18,13 @@ _REDUCED = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16
 _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 
-def shards(experiment: Experiment) -> bool:
-    """Return True if this process trains a shard of the experiment's model."""
+def uses_fsdp(experiment: Experiment) -> bool:
+    """Return True if this rank trains a shard of the experiment's model."""
     return experiment.ranks.strategy == "fsdp" and experiment.devices > 1 and current_rank().count > 1
 
 
-def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-    """Shard a model in place: its blocks, then the rest. It is on its device and has no optimizer yet.
+def shard_model(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
+    """Shard a model in place: its blocks, then the rest. The model is on its device, without an optimizer.
 
     It casts weights and inputs itself, instead of autocast. Raises ProblemError if it cannot be sharded.
     """
@@ -32,7 +32,7 @@ def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> Non
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-    if not (blocks := blocks_of(model)):
+    if not (blocks := shardable_blocks(model)):
         raise _refused(f"{experiment.model} is a single module, so there is nothing to shard")
     for name, parameter in model.named_parameters():
         if parameter.ndim == 0:
@@ -60,8 +60,8 @@ def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> Non
             module.set_force_sum_reduction_for_comms(True)
 
 
-def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """Return the parts to shard: the model's lists of modules, such as its layers, or else its children."""
+def shardable_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the modules to shard: those in the model's lists, such as its layers, or else its children."""
     return list(dict.fromkeys(_listed(model))) or [child for child in model.children() if _has_own(child)]
 
 
@@ -86,36 +86,36 @@ def is_sharded(model: nn.Module) -> bool:
     return hasattr(model, "set_requires_gradient_sync")
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """The full tensor of a sharded one, in a call by all processes together. Others stay as they are."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the full tensor of a sharded one, in a call by all ranks, and a plain one as it is."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
-def local(tensor: Tensor) -> Tensor:
-    """Return this device's shard of a tensor. A plain tensor stays as it is."""
+def local_shard(tensor: Tensor) -> Tensor:
+    """Return this rank's shard of a tensor. A plain tensor is returned as it is."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def gathered(state: Any) -> Any:
-    """A tree with full tensors on the first process, empty ones on the others. All call it together."""
+def gather_state(state: Any) -> Any:
+    """Return a nested state with full tensors on rank 0, empty ones elsewhere. All ranks call it together."""
     is_first = current_rank().is_first
 
     def put_together(tensor: Tensor) -> Tensor:
         if not hasattr(tensor, "full_tensor"):
             return tensor
-        full = whole(tensor.detach())
+        full = full_tensor(tensor.detach())
         return full.cpu() if is_first else torch.empty(0)
 
     return tree_map_only(Tensor, put_together, state)
 
 
-def own_shards(values: Mapping[Any, Any], like: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the full tensors `values` in shards, if the tensors of the same name in `like` are sharded."""
-    return {name: own_shard(value, like.get(name)) for name, value in values.items()}
+def shard_tensors(values: Mapping[Any, Any], like: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Shard the full tensors `values` like the tensors of the same names in `like`."""
+    return {name: shard_tensor(value, like.get(name)) for name, value in values.items()}
 
 
-def own_shard(value: Any, like: Any) -> Any:
-    """Return this process's shard of a full tensor, if `like` is sharded and has the same shape."""
+def shard_tensor(value: Any, like: Any) -> Any:
+    """Return this rank's shard of a full tensor if `like` is sharded and of its shape, else the tensor."""
     if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
         return value
     from torch.distributed.tensor import distribute_tensor

@@ -1,4 +1,4 @@
-"""Data shared by the processes of a run: gradients, by DistributedDataParallel or by hand, and values."""
+"""Communication between ranks: gradients, by DistributedDataParallel or by hand, buffers and values."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MOST_SAMPLES = 1_000
 _UNSENT = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 
-class Shared(DistributedDataParallel):
-    """The model as called by a step. Each backward pass leaves the mean gradients of all processes.
+class DistributedModel(DistributedDataParallel):
+    """A model whose backward passes synchronize gradients: each leaves the mean over all ranks.
 
-    Attributes that a model's file requests are those of the model within.
+    Other attributes are those of the wrapped model, for a workload file that reads them.
     """
 
     def __init__(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
@@ -56,7 +56,7 @@ class Shared(DistributedDataParallel):
             # without annotations, which PyTorch would compare with its own
             self.register_comm_hook(self._own_sum, lambda own_sum, bucket: _looked_at(send, own_sum, bucket))
 
-    def check_sent(self) -> None:
+    def check_gradients_sent(self) -> None:
         """Raise ProblemError if the last backward pass left gradients unsent.
 
         PyTorch itself raises only in the next forward pass, after an update with differing gradients.
@@ -77,19 +77,19 @@ class Shared(DistributedDataParallel):
             raise ProblemError(unused_problem(unsent, self._settings, "this step")) from None
 
     @property
-    def looks_for_inf(self) -> bool:
-        """True if a loss scaler needs `take_own_inf`."""
+    def needs_local_inf(self) -> bool:
+        """True if the loss scaler must know whether this rank's own gradients overflowed."""
         return self._own_sum is not None
 
-    def take_own_inf(self) -> Tensor:
-        """Return 1 if this process's own gradients overflowed in the last step, else 0."""
+    def pop_local_inf(self) -> Tensor:
+        """Return 1 if this rank's own gradients overflowed since the last call, else 0."""
         assert self._own_sum is not None
         own_inf = self._own_sum.isfinite().logical_not().float()
         self._own_sum.zero_()
         return own_inf
 
     def note_communication(self) -> None:
-        """Record the latest sampled times."""
+        """Record the communication times that DistributedDataParallel sampled last."""
         sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         sent, beside = (
             sampled.get(f"backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
@@ -99,10 +99,12 @@ class Shared(DistributedDataParallel):
             self._sampled.append((sent, max(0.0, sent - beside)))
 
     def communication(self, step_ms: float) -> tuple[float, float] | None:
-        """Return the milliseconds of communication in a step of `step_ms`, and of its exposed part, in which
-        nothing else was computed. None without a sample."""
+        """Return the milliseconds of communication in a step of `step_ms`, and its part without computation.
+
+        None without a sample.
+        """
         self.note_communication()
-        return usual_times(tuple(self._sampled), step_ms)
+        return typical_times(tuple(self._sampled), step_ms)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -111,8 +113,8 @@ class Shared(DistributedDataParallel):
             return getattr(super().__getattr__("module"), name)
 
 
-def usual_times(sampled: Sequence[tuple[float, float]], step_ms: float) -> tuple[float, float] | None:
-    """Return the medians of both times over the later half of the samples, at most `step_ms`, if any.
+def typical_times(sampled: Sequence[tuple[float, float]], step_ms: float) -> tuple[float, float] | None:
+    """Return the medians of both times over the later half of the samples, capped at `step_ms`.
 
     In the first steps some ranks wait for one that started later.
     """
@@ -137,16 +139,16 @@ def _sum_up(_: None, bucket: Any) -> Any:
     return work.get_future().then(lambda sent: sent.value()[0])
 
 
-def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
-    """Return the module that a step calls: the model itself if trained alone or sharded, else a `Shared`."""
+def wrap_model(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
+    """Return the module that a step calls: a `DistributedModel`, or the model if trained alone or sharded."""
     is_shared = experiment.devices > 1 and current_rank().count > 1 and not is_sharded(model)
     is_trained = any(parameter.requires_grad for parameter in model.parameters())
-    return Shared(model, experiment, device) if is_shared and is_trained else model
+    return DistributedModel(model, experiment, device) if is_shared and is_trained else model
 
 
-def send_gradients(called: nn.Module, sends: bool) -> None:
+def set_gradient_sync(called: nn.Module, sends: bool) -> None:
     """Set whether the next backward pass sends the gradients, or only accumulates them locally."""
-    if isinstance(called, Shared):
+    if isinstance(called, DistributedModel):
         called.require_backward_grad_sync = sends  # as its no_sync() does
     elif is_sharded(called):
         called.set_requires_gradient_sync(sends)  # type: ignore[operator]
@@ -192,8 +194,8 @@ def ddp_problem(error: BaseException) -> Problem | None:
     return None
 
 
-def share_buffers(model: nn.Module) -> None:
-    """Copy the first process's buffers, such as running statistics, to all processes. It saves them."""
+def broadcast_buffers(model: nn.Module) -> None:
+    """Copy rank 0's buffers, such as running statistics, to all ranks. Rank 0 saves checkpoints."""
     if current_rank().count == 1:
         return
     for buffer in model.buffers():
@@ -234,22 +236,22 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
     torch._foreach_div_(gradients, count)
 
 
-def by_rank(figures: Sequence[float], device: torch.device) -> list[list[float]]:
-    """Return these values, equally many of each process, in the order of the processes."""
+def gather_from_ranks(figures: Sequence[float], device: torch.device) -> list[list[float]]:
+    """Return the values of each rank, in rank order. All ranks pass equally many."""
     rank = current_rank()
     own = [0.0] * len(figures) * rank.count
     own[rank.number * len(figures) : (rank.number + 1) * len(figures)] = figures
-    whole = list(summed(own, device))
+    whole = list(sum_over_ranks(own, device))
     return [whole[first : first + len(figures)] for first in range(0, len(whole), len(figures) or 1)]
 
 
 def broadcast_from_rank0(figure: float, device: torch.device) -> float:
-    """Return the first process's value, so that all of them decide the same."""
-    return summed([figure if current_rank().is_first else 0.0], device)[0]
+    """Return rank 0's value, so that all ranks decide the same."""
+    return sum_over_ranks([figure if current_rank().is_first else 0.0], device)[0]
 
 
-def summed(figures: Sequence[float], device: torch.device) -> Sequence[float]:
-    """Return the sums of these values over all processes."""
+def sum_over_ranks(figures: Sequence[float], device: torch.device) -> Sequence[float]:
+    """Return the sum of each value over all ranks."""
     if current_rank().count == 1:
         return figures
     sums = torch.tensor(figures, dtype=torch.float64, device=device)

@@ -27,8 +27,8 @@ from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics.nonfinite import most_skips
 from engine.training.floats import are_finite
 from engine.training.measuring.telemetry import Rows
-from engine.training.ranks.sharded import gathered, own_shard, own_shards
-from engine.training.ranks.sharing import share_buffers, summed
+from engine.training.ranks.sharded import gather_state, shard_tensor, shard_tensors
+from engine.training.ranks.sharing import broadcast_buffers, sum_over_ranks
 
 CheckpointKind = Literal["best", "last", "rewind"]
 
@@ -130,8 +130,8 @@ class _Progress(Bounded):
     tally: _Tally
 
 
-def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
-    """Return a checkpoint's state after a check of its progress. Raises ProblemError if it is unusable.
+def load_checked(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
+    """Load a checkpoint and check its progress. Raises ProblemError if it is unusable.
 
     Weights may be NaN only if the loss was NaN before. A run from other such weights would be wasted.
     """
@@ -162,10 +162,10 @@ def capture_state(
     The tensors are those in use, not copies, so save them before the next step. Synchronizes with the device.
     Several ranks call it after the same step. Sharded tensors are complete on the first rank alone.
     """
-    share_buffers(model)
+    broadcast_buffers(model)
     return {
-        "model": gathered(model.state_dict()),
-        "optimizer": gathered(optimizer.state_dict()),
+        "model": gather_state(model.state_dict()),
+        "optimizer": gather_state(optimizer.state_dict()),
         "scaler": scaler.state_dict(),
         "random": _random_states(device),
         "progress": dict(progress),
@@ -184,7 +184,7 @@ def restore_state(
     Raises ProblemError if the state is of another model, optimizer or scaler.
     """
     try:
-        model.load_state_dict(own_shards(state["model"], model.state_dict()))
+        model.load_state_dict(shard_tensors(state["model"], model.state_dict()))
         _restore_optimizer(optimizer, state["optimizer"])
         scaler.load_state_dict(state["scaler"])
         _restore_random(state["random"], device)
@@ -206,7 +206,7 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any
         raise ValueError("other parameters")
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     values = {
-        number: {key: own_shard(value, parameters[number]) for key, value in of_parameter.items()}
+        number: {key: shard_tensor(value, parameters[number]) for key, value in of_parameter.items()}
         for number, of_parameter in saved["state"].items()
     }
     optimizer.load_state_dict({"state": values, "param_groups": groups})
@@ -281,7 +281,7 @@ def _problem(message: str, remedy: str = "Start a new run.") -> Problem:
     return Problem(kind=Kind.STORE, message=message, remedy=remedy)
 
 
-def copied(state: Mapping[str, Any]) -> dict[str, Any]:
+def copy_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a state from `capture_state` in system memory. Synchronizes with the device."""
     copy: dict[str, Any] = tree_map_only(torch.Tensor, _copied_tensor, dict(state))
     return copy
@@ -322,17 +322,17 @@ class StateSnapshot:
         return steps >= self._due and not self._is_over_for_all
 
     def keep(self, state: Mapping[str, Any]) -> None:
-        """Keep a copy of a state from `capture_state`. `meets_trouble` must have all steps before it."""
+        """Keep a copy of a state from `capture_state`. Pass all earlier steps to `detects_failure` first."""
         may = not self._is_over and not self._skipped_in_a_row and are_finite(state["model"])
         # a loss may be infinite for one rank only, and a sharded state is gathered by all of them or by none
-        over, against = summed((self._is_over, not may), self._device)
+        over, against = sum_over_ranks((self._is_over, not may), self._device)
         self._is_over_for_all = over > 0
         if not against:
-            self.state = copied(state)
+            self.state = copy_state(state)
             self._due = self.steps + self._every
 
-    def meets_trouble(self, rows: Rows) -> bool:
-        """Return True the first time that the run goes wrong in these steps."""
+    def detects_failure(self, rows: Rows) -> bool:
+        """Return True once, when a loss is not finite or too many steps in a row were skipped."""
         if self._is_over:
             return False
         skipped = rows.figures.get("found_inf", np.zeros(len(rows.step))) > 0

@@ -10,24 +10,15 @@ from typing import Literal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import (
-    Epoch,
-    Event,
-    Finished,
-    Log,
-    Phase,
-    PhaseName,
-    Skipped,
-    Summary,
-)
+from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
 from engine.protocol.jobs import Control
-from engine.training.data.picture_sources import picture_events, prepare_pictures
+from engine.training.data.image_sources import prepare_thumbnails, thumbnail_events
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number
 from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.checkpoints import CheckpointKind
-from engine.training.runs.prepare import RunPlan, conditions, prepare, take_device
+from engine.training.runs.prepare import RunPlan, prepare, select_device, training_conditions
 from engine.training.runs.run import Run
 
 _LOOK_SECONDS = 0.05
@@ -44,15 +35,15 @@ def train(
     event if the experiment cannot run here, and TrainingError if a NaN counts as a failure.
     """
     plan = RunPlan(experiment, read_catalog())
-    take_device(plan)
-    prepare_pictures(plan.experiment)
-    with conditions(plan):
+    select_device(plan)
+    prepare_thumbnails(plan.experiment)
+    with training_conditions(plan):
         run = yield from prepare(plan, control, checkpoints, resume=resume)
         if run is None:
             yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
             return
         with closing(run):
-            yield from picture_events(run.experiment, run.source)
+            yield from thumbnail_events(run.experiment, run.source)
             control.may_begin(run.telemetry.steps)
             while not (run.must_end or run.is_over):
                 # a run may resume after its last step, with only the validation missing
@@ -142,13 +133,13 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         if first_nan is not None and not had_nan:
             message = f"The loss is not a number (NaN) from step {first_nan:,} on."
             yield Log(level="warning", message=message, step=first_nan)
-        if run.snapshot is not None and run.snapshot.meets_trouble(rows):
+        if run.snapshot is not None and run.snapshot.detects_failure(rows):
             if run.snapshot.state is None:
                 run.not_done[_ASKED_BY["rewind"]] = "The run went wrong before a first state was saved."
                 continue
             yield from _save(run, "rewind")
             run.telemetry.begin()
-    for note in run.step.record.take_notes():
+    for note in run.step.record.pop_notes():
         yield Log(level="warning", message=note)
 
 

@@ -1,4 +1,4 @@
-"""Prepares a run: everything that is done, and may be refused, before its first step."""
+"""Prepares a run: everything before its first step, which may be refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 
 from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.checks import Catalog, DatasetEntry, accumulation_problem, dataset_of, resolve
@@ -20,15 +21,12 @@ from engine.experiment.settings import PLAIN
 from engine.protocol.advice import LinearLayer
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
-from engine.training.data.batches import own_seed
-from engine.training.data.image_folder import (
-    look_through,
-    pictures_used,
-    read_image_folder,
-    unreadable_problem,
-)
-from engine.training.data.picture_sets import download
-from engine.training.data.picture_sources import is_kept
+from engine.training.data.batches import rank_seed
+from engine.training.data.datasets import footprint
+from engine.training.data.image_folder import check_images, read_image_folder, unreadable_problem, used_images
+from engine.training.data.image_sets import download
+from engine.training.data.image_sources import is_kept_on_device
+from engine.training.data.own import own_footprint
 from engine.training.doctor import environment_of
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import CardGauge, card_gauge
@@ -39,11 +37,11 @@ from engine.training.models.build import count_parameters
 from engine.training.models.fp8 import check_recipe, convert, layers_sentence, linear_layers
 from engine.training.models.own import seed_everything
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.weightless import Weightless, fill_with_fakes
 from engine.training.precision import float32_mode
 from engine.training.ranks.rank import current_rank
-from engine.training.runs.checkpoints import Checkpoints, resumable
+from engine.training.runs.checkpoints import Checkpoints, load_checked
 from engine.training.runs.run import Run
-from engine.training.runs.tokens import batch_tokens
 from engine.training.runs.workload import Workload
 from engine.training.steps.low_bit_optimizers import check_torchao
 from engine.training.steps.plain import PlainStep
@@ -56,8 +54,8 @@ UNCOMPILED_FP8 = "FP8 may not be faster without compilation, because scaling and
 class RunPlan:
     """A resolved experiment, the catalog's entries of its parts, and its length.
 
-    A rank has its own one of `device_names`, as in its experiment. `samples_per_epoch` are those that one
-    device trains on. Raises ProblemError if the experiment cannot run here.
+    In a run on multiple devices each rank has its own plan for its own device, and `samples_per_epoch`
+    counts the samples of that device. Raises ProblemError if the experiment cannot run here.
     """
 
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
@@ -84,9 +82,33 @@ class RunPlan:
 
     @cached_property
     def tokens(self) -> Mapping[str, int]:
-        """Return `batch_tokens` of a batch. Reseeds the random numbers."""
-        parts = (self.workload, self.model_entry, self.dataset_entry, self.facts)
-        return batch_tokens(self.experiment, *parts)
+        """The rows of a batch that each linear layer multiplies, by name, from tensors without content.
+
+        A layer that is called more than once has the rows of an odd call. Empty for a model that reads its
+        own numbers, or has its own step. Reseeds the random numbers.
+        """
+        workload = self.workload
+        if workload.body is not None:
+            return {}
+        templates = workload.templates
+        try:
+            with Weightless():
+                made = workload.build().train()
+            with FakeTensorMode(), torch.no_grad():
+                fill_with_fakes(made)
+                asked, size = self.experiment, self.experiment.batch_size
+                if templates is None:
+                    data = footprint(asked, self.model_entry, self.dataset_entry, self.facts, size)
+                else:
+                    data = own_footprint(templates, asked, size)
+                rows: dict[str, int] = {}
+                for name, module in made.named_modules():
+                    if isinstance(module, nn.Linear):
+                        module.register_forward_pre_hook(_noting(rows, name))
+                workload.call(made, data.batches[0][0])
+                return rows
+        except Exception:  # noqa: BLE001 - a model that reads its own numbers fails in any way
+            return {}
 
     def to_precision(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
         """Convert linear layers to FP8 if that is the precision. The model must be in FP32."""
@@ -96,7 +118,7 @@ class RunPlan:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return FP8 with the reason as a clause, if it has no effect on the built model."""
+        """The reason, as a clause, why FP8 has no effect on the built model, by the key "fp8". Else empty."""
         is_for_nothing = self.experiment.precision is Precision.FP8 and all(
             layer.reason for layer in self.linear_layers
         )
@@ -107,7 +129,7 @@ class RunPlan:
         return linear_layers(model, experiment.step, self.tokens, is_emulated=self.device.type == "cpu")
 
 
-def take_device(plan: RunPlan) -> None:
+def select_device(plan: RunPlan) -> None:
     """Make the plan's device the current one. Raises ProblemError for an impossible cap or scaling."""
     check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
     if plan.device.type in ("cuda", "xpu"):
@@ -117,8 +139,8 @@ def take_device(plan: RunPlan) -> None:
 
 
 @contextmanager
-def conditions(plan: RunPlan) -> Iterator[None]:
-    """Set the memory cap, FP32 mode and cuDNN search of the plan for the process."""
+def training_conditions(plan: RunPlan) -> Iterator[None]:
+    """Set the plan's memory cap, FP32 mode and cuDNN search for this process in this context."""
     settings = plan.experiment
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
@@ -139,12 +161,12 @@ def prepare(
     store = None if checkpoints is None else Checkpoints(checkpoints, current_rank().number)
     state = None
     if store is not None and resume:
-        state = resumable(store.load("last"), plan.steps_per_epoch)
+        state = load_checked(store.load("last"), plan.steps_per_epoch)
     memory = memory_meter(plan.device)
     model = build(plan, experiment)
     if not current_rank().is_first:
         # the same weights, and other dropout
-        seed_everything(own_seed(experiment.seed))
+        seed_everything(rank_seed(experiment.seed))
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
     if current_rank().count == 1:  # several ranks have what they need before they are started
         yield from fetch_data(plan, control, None if resume else plan.total_steps)
@@ -169,10 +191,10 @@ def prepare(
     return run
 
 
-def prepare_unannounced(
+def prepare_unsaved(
     plan: RunPlan, control: Control, note: Callable[[Started], None] = lambda started: None
 ) -> Generator[Event, None, Run | None]:
-    """Prepare for a job that saves no run. Its `Started` goes to `note` instead of the events."""
+    """Prepare a run that is not saved. Its `Started` goes to `note` instead of the events."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
         try:
@@ -187,7 +209,7 @@ def prepare_unannounced(
 
 
 def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
-    """Download the dataset, or check the images of `steps` steps, None for all. Raises ProblemError."""
+    """Download the dataset, or check the images that `steps` steps read (None: all). Raises ProblemError."""
     experiment = plan.experiment
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
@@ -212,17 +234,17 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
     return model
 
 
-def plain(experiment: Experiment) -> Experiment:
-    """Return the experiment with the plain step, on one device."""
+def with_plain_step(experiment: Experiment) -> Experiment:
+    """Return the experiment without optimizations, on one device."""
     step = experiment.step.model_copy(update={"recipe": PLAIN})
     return experiment.model_copy(update={"step": step, "devices": 1})
 
 
-def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
+def build_plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
     """Return the plain step of a new model with these weights. Reseeds the random numbers."""
     model = build(plan, experiment)
     model.load_state_dict(weights)
-    return plan.workload.step(model, plain(experiment), plan.device)
+    return plan.workload.step(model, with_plain_step(experiment), plan.device)
 
 
 def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None, None]:
@@ -240,8 +262,8 @@ def _check_pictures(plan: RunPlan, control: Control, steps: int | None) -> Gener
     yield Phase(name=PhaseName.CHECKING, fraction=0.0)
     folder = read_image_folder(plan.experiment.path)
     progress, reported = None, 0.0
-    for progress in look_through(
-        pictures_used(folder, plan.experiment, steps), control.stop_requested.is_set, plan.experiment.seed
+    for progress in check_images(
+        used_images(folder, plan.experiment, steps), control.stop_requested.is_set, plan.experiment.seed
     ):
         fraction = progress.count / progress.of
         if fraction - reported >= _REPORTED_FRACTION:
@@ -259,7 +281,7 @@ def _check_pictures(plan: RunPlan, control: Control, steps: int | None) -> Gener
 
 
 def _started(plan: RunPlan, model: nn.Module, resumed_step: int | None) -> Started:
-    loss_name, loss_unit = plan.workload.loss_words
+    loss_name, loss_unit = plan.workload.loss_name_and_unit
     return Started(
         experiment=plan.experiment,
         environment=environment_of(plan.device_entry),
@@ -285,7 +307,7 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
         notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
     if experiment.uses_scaler and device.is_gpu and not experiment.wants_fused:
         notes.append("The optimizer is not fused, so GradScaler.step synchronizes with the GPU each step.")
-    if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
+    if experiment.data.workers and (not plan.dataset_entry.loads or is_kept_on_device(experiment)):
         notes.append("The full dataset is on the device, so no loader process is started.")
     if experiment.memory_cap_gib is not None and not device.is_gpu:
         notes.append(CAPPED_CPU_NOTE)
@@ -306,3 +328,13 @@ def _steps_per_epoch(experiment: Experiment, samples: int) -> int:
     if experiment.step.gradient_accumulation > batches:
         raise ProblemError(accumulation_problem(experiment, batches))
     return math.ceil(batches / experiment.step.gradient_accumulation)
+
+
+def _noting(rows: dict[str, int], name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+    def note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        assert isinstance(module, nn.Linear)
+        if inputs and isinstance(inputs[0], Tensor):
+            called = inputs[0].numel() // module.in_features
+            rows[name] = max(called, rows.get(name, 0), key=lambda count: (count % 16 > 0, count))
+
+    return note

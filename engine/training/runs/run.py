@@ -1,4 +1,4 @@
-"""The parts of a run, and its progress."""
+"""A run in progress: its model, data, step and instruments, and the steps made so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.experiment.settings import FAST, PLAIN
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.summary import RankFigures
-from engine.training.data.batches import Batch, Source, asked_samples, batch_samples
+from engine.training.data.batches import Batch, BatchSource, batch_samples, requested_samples
 from engine.training.failures import check_normalized
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
@@ -22,7 +22,7 @@ from engine.training.measuring.unchanged import UnchangedWeights
 from engine.training.precision import EMULATED_NOTE, float32_mode_name
 from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharded import is_sharded
-from engine.training.ranks.sharing import SAMPLED_FIRST, share_buffers, summed
+from engine.training.ranks.sharing import SAMPLED_FIRST, broadcast_buffers, sum_over_ranks
 from engine.training.runs.checkpoints import (
     CheckpointKind,
     Checkpoints,
@@ -46,7 +46,7 @@ class Run:
         control: Control,
         *,
         step: PlainStep,
-        source: Source,
+        source: BatchSource,
         instruments: Instruments,
         checkpoints: Checkpoints | None,
         resumed: Mapping[str, Any] | None = None,
@@ -158,7 +158,7 @@ class Run:
             # A search for a smaller group would come in the middle of the measured steps, which its memory
             # would be counted in, and the host would wait for the device when that memory is freed.
             cudnn_search(False)
-            if sum(map(asked_samples, group)) < self.experiment.device_step_samples
+            if sum(map(requested_samples, group)) < self.experiment.device_step_samples
             else nullcontext(),
         ):
             try:
@@ -208,10 +208,12 @@ class Run:
     def validate(self) -> Validation | None:
         """Validate. Return None if a stop was requested, which then ends the run."""
         rank, batches = current_rank(), self.source.validation(self.experiment.validation.limit)
-        share_buffers(self.step.model)
+        broadcast_buffers(self.step.model)
         if is_sharded(self.step.model):
             # every process takes part in every pass: all of them validate on the same, and leave together
-            validation = self.validate_on(batches, lambda: bool(summed([self._must_stop()], self.device)[0]))
+            validation = self.validate_on(
+                batches, lambda: bool(sum_over_ranks([self._must_stop()], self.device)[0])
+            )
             self.step.model.reshard()  # type: ignore[operator]
         else:
             validation = self.validate_on(islice(batches, rank.number, None, rank.count), self._must_stop)
@@ -253,8 +255,10 @@ class Run:
         return self._checkpoints is not None and self.experiment.checkpoint.last
 
     def save(self, kind: CheckpointKind) -> None:
-        """Save a checkpoint: for the kind "rewind" the state kept in memory, else the current one, for which
-        it synchronizes with the device. Raises ProblemError if it cannot be written."""
+        """Save a checkpoint: the state kept in memory for the kind "rewind", else the current one.
+
+        Saving the current state synchronizes with the device. Raises ProblemError if it cannot be written.
+        """
         assert self._checkpoints is not None
         kept = self.snapshot.state if kind == "rewind" and self.snapshot is not None else None
         self._checkpoints.save(kind, kept or self._state())

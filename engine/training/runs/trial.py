@@ -19,14 +19,14 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
-from engine.training.data.batches import Batch, asked_samples, batch_on, tensors_in
+from engine.training.data.batches import Batch, move_batch, requested_samples, tensors_in
 from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
 from engine.training.models.build import count_parameters
-from engine.training.ranks.sharded import shards
-from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
+from engine.training.ranks.sharded import uses_fsdp
+from engine.training.runs.prepare import RunPlan, prepare_unsaved, select_device, training_conditions
 from engine.training.runs.run import Run
 from engine.training.steps.recipe import cudnn_search
 
@@ -73,12 +73,12 @@ def try_batch(
     samples, batch_size = plan.samples_per_epoch, plan.experiment.batch_size
     if samples < plan.experiment.device_step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
-    take_device(plan)
+    select_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
     progress = _TrialProgress(memory)
     control.has_spilled = memory.has_spilled
     try:
-        with conditions(plan), nullcontext() if searches_algorithms else cudnn_search(False):
+        with training_conditions(plan), nullcontext() if searches_algorithms else cudnn_search(False):
             yield from _train(plan, control, progress)
     except Exception as error:
         is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
@@ -139,7 +139,7 @@ def _validated_in_short(plan: RunPlan) -> Experiment:
 
 
 def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterator[Event]:
-    run = yield from prepare_unannounced(plan, control, progress.note)
+    run = yield from prepare_unsaved(plan, control, progress.note)
     if run is None:
         progress.was_stopped = True
         return
@@ -169,11 +169,11 @@ def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch |
         return None
     began, largest, sizes = time.perf_counter(), None, []
     for count, batch in enumerate(run.source.epoch(1), 1):
-        if asked_samples(batch) == plan.experiment.batch_size:
+        if requested_samples(batch) == plan.experiment.batch_size:
             sizes.append(sum(tensor.numel() for tensor in tensors_in(batch)))
             if sizes[-1] == max(sizes):
                 # in the host's memory, where the trial does not count it
-                largest = batch_on(batch, torch.device("cpu"))
+                largest = move_batch(batch, torch.device("cpu"))
         is_slow = time.perf_counter() - began > _LOOKING_SECONDS
         are_alike = len(set(sizes)) < 2 and count * plan.experiment.batch_size >= _ALIKE_SAMPLES
         if count > 1 and (is_slow or are_alike or count == _LOOKED_THROUGH):
@@ -181,7 +181,7 @@ def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch |
     if len(set(sizes)) < 2 or largest is None:
         return None
     progress.looked_through = len(sizes)
-    return batch_on(largest, plan.device)
+    return move_batch(largest, plan.device)
 
 
 def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
@@ -193,7 +193,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group, progress)
-            progress.whole_steps += sum(map(asked_samples, group)) == run.experiment.device_step_samples
+            progress.whole_steps += sum(map(requested_samples, group)) == run.experiment.device_step_samples
             progress.lacks_state = lacks_state(run.step.optimizer)
             least = MOST_STEPS if progress.lacks_state else LEAST_STEPS
             is_steady = run.step.next_phase() is None and progress.whole_steps >= least
@@ -203,7 +203,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
 
 
 def lacks_state(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether an optimizer that keeps state for its weights has none yet."""
+    """Return True if an optimizer that keeps state for its weights has none yet."""
     return any(
         not member.state
         # SGD without momentum keeps none
@@ -225,7 +225,7 @@ def _end_epoch(plan: RunPlan, run: Run, progress: _TrialProgress) -> None:
 
 def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> None:
     # a single left-over sample is left out: some models cannot train on one
-    left_over = asked_samples(group[-1]) == 1 < run.experiment.batch_size
+    left_over = requested_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
         is_capturing = run.step.next_phase() is PhaseName.CAPTURING
@@ -262,6 +262,6 @@ def _model_mib(plan: RunPlan, parameters: int | None) -> float:
     states = 2 if optimizer.is_adam else int(optimizer.momentum > 0)
     # that of a model that did not fit under the cap is counted now that this is lifted
     count = count_parameters(plan.workload.build()) if parameters is None else parameters
-    parts = plan.experiment.devices if shards(plan.experiment) else 1
+    parts = plan.experiment.devices if uses_fsdp(plan.experiment) else 1
     of_states = states * _FEW_BITS.get(optimizer.name, size)
     return count * (2 * size + of_states) / parts / BYTES_PER_MIB

@@ -13,24 +13,32 @@ from torch import Tensor, nn
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
-from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, own_seed, turns_of
+from engine.training.data.batches import (
+    Batch,
+    BatchSource,
+    ReusedBatches,
+    cut_batches,
+    generated_samples,
+    move_batch,
+    rank_seed,
+)
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.own import facts_of_own_data, load_own, some_samples
+from engine.training.data.own import facts_of_own_data, load_own_data, own_batch
 from engine.training.data.own_sizes import FEW, MORE
-from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
+from engine.training.models.build import build_loss, build_model, input_channels, loss_name, loss_unit
 from engine.training.models.outputs import (
     Forward,
     Hits,
     LossFunction,
     call_model,
-    default_hits,
+    count_correct,
     default_loss,
+    describe_value,
     scalar_loss,
-    value_words,
 )
 from engine.training.models.own import OwnFile
 from engine.training.models.transformers import drawn_batch
-from engine.training.steps.own import Body, members_in
+from engine.training.steps.own import Body, list_optimizers
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
@@ -101,28 +109,28 @@ class Workload:
         # a transformer's only one cuts pictures into patches
         return convolutions > (1 if self._is_of_library else 0)
 
-    def source(self, device: torch.device, memory_format: torch.memory_format) -> Source:
+    def source(self, device: torch.device, memory_format: torch.memory_format) -> BatchSource:
         """Return the run's batches. Raises ProblemError. Close the source."""
         if self.own is not None and self._brings_data:
-            return load_own(self.own, self.experiment, device, memory_format)
+            return load_own_data(self.own, self.experiment, device, memory_format)
         if self._draws_data:
             batch_size = self.experiment.batch_size
-            drawn = batch_on(self._drawn(drawn_samples(batch_size)), device)
-            return Turns(turns_of(drawn, batch_size), self.experiment.samples)
+            drawn = move_batch(self._drawn(generated_samples(batch_size)), device)
+            return ReusedBatches(cut_batches(drawn, batch_size), self.experiment.samples)
         return load_source(self.experiment, self.channels, device, memory_format)
 
-    def few_samples(self, count: int = FEW) -> Batch | None:
-        """Return a small batch of the model's own data, on the host. None for data of the catalog."""
+    def small_own_batch(self, count: int = FEW) -> Batch | None:
+        """A small batch of the workload file's data, on the host. None for data of the catalog."""
         if self._draws_data:
             return self._drawn(count)
         if self.own is None or not self._brings_data:
             return None
-        return some_samples(self.own, self.experiment, count)
+        return own_batch(self.own, self.experiment, count)
 
     @cached_property
     def templates(self) -> tuple[Batch, Batch] | None:
-        """Return batches of `FEW` and of `MORE` samples for `own_footprint`. None as in `few_samples`."""
-        few, more = self.few_samples(FEW), self.few_samples(MORE)
+        """Batches of `FEW` and of `MORE` samples for `own_footprint`. None for data of the catalog."""
+        few, more = self.small_own_batch(FEW), self.small_own_batch(MORE)
         return None if few is None or more is None else (few, more)
 
     def _drawn(self, samples: int) -> Batch:
@@ -133,7 +141,7 @@ class Workload:
             num_classes=experiment.num_classes or 0,
             sequence_length=experiment.sequence_length,
             overrides=experiment.overrides,
-            seed=own_seed(experiment.seed),
+            seed=rank_seed(experiment.seed),
         )
 
     @property
@@ -150,11 +158,11 @@ class Workload:
         if self._task == OWN_DATA:
             smoothing = self.experiment.label_smoothing
             return partial(default_loss, label_smoothing=smoothing, is_text=self._is_text)
-        return loss_for(self._task, self.experiment.label_smoothing)
+        return build_loss(self._task, self.experiment.label_smoothing)
 
     @property
-    def loss_words(self) -> tuple[str, str]:
-        """The loss's name and its unit. Both are empty if only the outputs will show them."""
+    def loss_name_and_unit(self) -> tuple[str, str]:
+        """The loss's name and unit. Both are empty if they depend on the model's outputs."""
         if self.own is not None and (self.own.has("loss") or self.own.has("step")):
             return f"loss of {self.own.code.file}", ""
         return ("", "") if self._task == OWN_DATA else (loss_name(self._task), loss_unit(self._task))
@@ -163,7 +171,7 @@ class Workload:
         """The number of right predictions in a batch, and of all. None if there is no right or wrong."""
         own = self._function("accuracy")
         if own is None:
-            return default_hits(outputs, targets, samples, is_text=self._is_text)
+            return count_correct(outputs, targets, samples, is_text=self._is_text)
         fraction = own(outputs, targets)
         if isinstance(fraction, Tensor) and fraction.numel() == 1:
             return fraction.detach().float().reshape(()) * samples, samples
@@ -171,7 +179,7 @@ class Workload:
             return torch.tensor(float(fraction) * samples), samples
         assert self.own is not None  # the function is its
         raise self.own.problem(
-            f"returned {value_words(fraction)} from accuracy(outputs, targets), but it must be one number",
+            f"returned {describe_value(fraction)} from accuracy(outputs, targets), but it must be one number",
             "Return the fraction of right predictions, from 0 to 1.",
         )
 
@@ -195,10 +203,10 @@ class Workload:
             return None
         assert self.own is not None  # the function is its
         made = make(model)
-        members = members_in(made)
+        members = list_optimizers(made)
         if not members or not all(isinstance(member, torch.optim.Optimizer) for member in members):
             raise self.own.problem(
-                f"returned {value_words(made)} from optimizer(model), but it must be an optimizer",
+                f"returned {describe_value(made)} from optimizer(model), but it must be an optimizer",
                 "Return a torch.optim optimizer, or several in a tuple, list or dict.",
             )
         if len(members) > 1 and self.body is None:

@@ -18,13 +18,13 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.ranks.sharing import Shared
-from engine.training.steps.plain import PlainStep, reason_of
+from engine.training.ranks.sharing import DistributedModel
+from engine.training.steps.plain import PlainStep, error_reason
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
-    """Collect garbage, then turn garbage collection off in this context."""
+def without_garbage_collection() -> Iterator[None]:
+    """Collect garbage, then disable Python's garbage collector in this context."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
@@ -39,7 +39,7 @@ Shapes = tuple[Any, ...]
 
 
 class Action(Enum):
-    """The treatment of a group of batches."""
+    """How to train on a group of batches."""
 
     WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
     CAPTURE = auto()
@@ -49,7 +49,7 @@ class Action(Enum):
 
 
 class CapturePlan:
-    """Decides from the shapes of the batches alone.
+    """Decides, from the shapes of batches alone, when to capture and when to replay.
 
     The largest group so far is captured, after `UNCAPTURED_STEPS` like it. A larger one restarts this. If
     most groups have other shapes, capture is abandoned.
@@ -138,7 +138,7 @@ class Capture:
         try:
             with (
                 # Up to torch 2.11 collecting an earlier graph during a capture can break it.
-                no_collection(),
+                without_garbage_collection(),
                 torch.cuda.stream(stream),  # current again even where ending the capture raises
                 # Other threads may query events meanwhile, which must not break the capture.
                 torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
@@ -233,7 +233,7 @@ class CompiledStep(PlainStep):
                 with _quiet():
                     self._compiled = cast(nn.Module, torch.compile(self._called, dynamic=False))
             except RuntimeError as error:  # a Python or a system that the compiler does not support
-                self.record.leave_out("compile", reason_of(error))
+                self.record.leave_out("compile", error_reason(error))
         self._shape: Shape | None = None
         self._samples = 0
 
@@ -273,12 +273,14 @@ class CompiledStep(PlainStep):
         except ProblemError:
             raise
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
-            reason = reason_of(error)
+            reason = error_reason(error)
         else:
             self.compile_seconds = (self.compile_seconds or 0.0) + time.perf_counter() - began
             return loss
         # Outside `except`, whose traceback would keep the tensors of the failed pass.
-        if isinstance(self._called, Shared) and any(each.grad is not None for each in self._parameters):
+        if isinstance(self._called, DistributedModel) and any(
+            each.grad is not None for each in self._parameters
+        ):
             # a second pass would send them again, and no other device waits for that
             message = f"Compiling the model failed after its gradients were sent to other devices: {reason}."
             raise request_error(
@@ -363,7 +365,7 @@ class CapturedStep(CompiledStep):
         try:
             capture = Capture(self, batches, self._stream)
         except Exception as error:  # noqa: BLE001 - what cannot be captured may fail in any way
-            self.record.leave_out("capture", f"it failed here ({reason_of(error)})")
+            self.record.leave_out("capture", f"it failed here ({error_reason(error)})")
             self._plan.is_given_up = self.capture_failed = True
             return None
         self.capture_seconds = (self.capture_seconds or 0.0) + time.perf_counter() - began

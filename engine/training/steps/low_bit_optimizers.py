@@ -26,7 +26,7 @@ _BLOCK = 256
 _WORKING_COPIES = 2  # of the weights, in float32, that the compiled update of one tensor takes for a moment
 
 
-def is_torchaos(experiment: Experiment) -> bool:
+def uses_torchao(experiment: Experiment) -> bool:
     """Return True if torchao provides the experiment's optimizer and the model's file does not."""
     code = experiment.own_code
     if code is not None and "optimizer" in code.defines:
@@ -39,7 +39,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
 
     Saved low-bit states can only be read after this.
     """
-    if not is_torchaos(experiment):
+    if not uses_torchao(experiment):
         return
     if experiment.optimizer.is_low_bit:
         key, shown = "optimizer.name", f"'{experiment.optimizer.name}'"
@@ -106,7 +106,7 @@ def torchao_optimizer(parameters: Iterable[Tensor], experiment: Experiment) -> t
     return made
 
 
-def imagine_steps(optimizer: Any) -> None:
+def allocate_state(optimizer: Any) -> None:
     """Make torchao's optimizer allocate the memory of its steps without computing, for a forecast."""
 
     def step() -> None:

@@ -19,7 +19,7 @@ from engine.training.models.outputs import scalar_loss
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded
 from engine.training.ranks.sharing import average_gradients
-from engine.training.steps.plain import PlainStep, found_inf_of, has_gradients
+from engine.training.steps.plain import PlainStep, found_inf_flag, has_gradients
 from engine.training.steps.rules import ScalerRules, parameters_of
 
 Body = Callable[["Train", Batch], Any]
@@ -33,8 +33,8 @@ ADDED_UP = (
 """What a step that seems to accumulate gradients by itself is told, and the remedy."""
 
 
-class Optimizers:
-    """Several optimizers as one, to restore, list and clear them together."""
+class CombinedOptimizer:
+    """Several optimizers as one, so they are saved, restored and cleared together."""
 
     def __init__(self, members: Iterable[torch.optim.Optimizer]) -> None:
         self.members = tuple(members)
@@ -64,7 +64,7 @@ class Optimizers:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Restore a result of `state_dict`."""
+        """Restore a state returned by `state_dict`."""
         for member, (first, own) in zip(self.members, self._numbered(), strict=True):
             count = sum(len(group["params"]) for group in own["param_groups"])
             numbers = range(first, first + count)
@@ -92,7 +92,7 @@ class Train:
         self.model = step.model
         self.device = step.device
         self.optimizers = optimizers
-        self.optimizer: torch.optim.Optimizer = members_in(optimizers)[0]
+        self.optimizer: torch.optim.Optimizer = list_optimizers(optimizers)[0]
         self._step = step
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -131,7 +131,9 @@ class OwnStep(PlainStep):
         self._stepped: set[int] = set()
         self._found: dict[int, Tensor] = {}
         self.rules = ScalerRules(
-            members_in(optimizers), is_scaled=self.scaler.is_enabled(), is_watched=not is_sharded(self.model)
+            list_optimizers(optimizers),
+            is_scaled=self.scaler.is_enabled(),
+            is_watched=not is_sharded(self.model),
         )
         self._worst: Tensor | None = None
         self._norm: Tensor | None = None
@@ -198,7 +200,7 @@ class OwnStep(PlainStep):
     def backward(self, loss: Tensor, settings: Mapping[str, Any]) -> None:
         loss = scalar_loss(loss, _STEP, needs_gradient=True)
         # no sooner: given back to the system after each step, their memory would have to be taken again
-        self.rules.clear_spent()
+        self.rules.clear_used()
         with self.rules.of_train():
             scaled = self.scaler.scale(loss)
             run_backward(scaled, partial(scaled.backward, **settings))
@@ -229,7 +231,7 @@ class OwnStep(PlainStep):
         if is_trained:
             self.rules.note_step(optimizer)
             self._stepped.add(id(optimizer))
-            found = found_inf_of(self.scaler, optimizer, self.device)
+            found = found_inf_flag(self.scaler, optimizer, self.device)
             self._worst = found if self._worst is None else torch.maximum(self._worst, found)
         self._found[id(optimizer)] = found
         self._has_made = True
@@ -270,18 +272,18 @@ class OwnStep(PlainStep):
             done.clear()
 
 
-def members_in(made: Any) -> list[Any]:
+def list_optimizers(made: Any) -> list[Any]:
     """Return the optimizers in the result of a file's `optimizer(model)`."""
     if isinstance(made, Mapping):
         return list(made.values())
     return list(made) if isinstance(made, tuple | list) else [made]
 
 
-def as_one(made: Any) -> torch.optim.Optimizer:
+def combine_optimizers(made: Any) -> torch.optim.Optimizer:
     """Return the optimizers of a file's `optimizer(model)` as one, saved and restored as a whole."""
-    members = members_in(made)
+    members = list_optimizers(made)
     # several are used as one only where the step's own parts are: restored, listed and cleared
-    return members[0] if len(members) == 1 else Optimizers(members)  # type: ignore[return-value]
+    return members[0] if len(members) == 1 else CombinedOptimizer(members)  # type: ignore[return-value]
 
 
 def _idle(*, has_gone_back: bool, has_made: bool) -> ProblemError:

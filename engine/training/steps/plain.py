@@ -20,9 +20,9 @@ from engine.training.failures import problem_of
 from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
-from engine.training.ranks.sharded import is_sharded, whole
-from engine.training.ranks.sharing import Shared, send_gradients, shared
-from engine.training.steps.low_bit_optimizers import is_torchaos, torchao_optimizer
+from engine.training.ranks.sharded import full_tensor, is_sharded
+from engine.training.ranks.sharing import DistributedModel, set_gradient_sync, wrap_model
+from engine.training.steps.low_bit_optimizers import torchao_optimizer, uses_torchao
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -64,7 +64,7 @@ def _annealed(begin: float, end: float, fraction: float) -> float:
 _WITH_FUSED_FORMS = ("cuda", "cpu", "xpu", "mps")
 
 
-def optimizer_for(
+def build_optimizer(
     model: nn.Module, experiment: Experiment, *, fused: bool | None = None, capturable: bool = False
 ) -> torch.optim.Optimizer:
     """Return the experiment's optimizer for a model that is already on its device.
@@ -73,7 +73,7 @@ def optimizer_for(
     on the device, where a CUDA graph reads it at every step.
     """
     settings = experiment.optimizer
-    if is_torchaos(experiment):
+    if uses_torchao(experiment):
         return torchao_optimizer(list(model.parameters()), experiment)
     is_fused = bool(settings.fused if fused is None else fused)
     parameters = list(model.parameters())
@@ -104,7 +104,7 @@ def no_fused_form(model: nn.Module, device: torch.device) -> str | None:
     return None
 
 
-def scaler_for(experiment: Experiment, device: torch.device) -> torch.amp.GradScaler:
+def build_scaler(experiment: Experiment, device: torch.device) -> torch.amp.GradScaler:
     """Return the experiment's loss scaler. Without one, it is disabled and passes everything through."""
     settings = experiment.scaler
     return torch.amp.GradScaler(
@@ -123,7 +123,7 @@ _CLASS_NAMES = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failed|Compiler|Missing
 _SAYS_NOTHING = re.compile(r"raised:?$|^$")
 
 
-def reason_of(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     """Return the first informative line of an error. Raises the error itself if memory ran out."""
     cause: BaseException | None = error
     seen: set[int] = set()
@@ -152,7 +152,7 @@ class RecipeRecord:
 
     @property
     def recipe(self) -> str:
-        """The active optimizations, joined by `joined`."""
+        """The active optimizations in one text, such as "channels_last+fused"."""
         return joined(self._in_force)
 
     def has(self, part: RecipePart) -> bool:
@@ -168,19 +168,19 @@ class RecipeRecord:
         self._notes.append(f"{part} is not applied: {reason}.")
 
     def note(self, sentence: str) -> None:
-        """Add a sentence to those of `take_notes`."""
+        """Add a sentence for the next `pop_notes`."""
         self._notes.append(sentence)
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         """Return a sentence for each optimization deactivated since the last call, and those of `note`."""
         notes, self._notes = self._notes, []
         return notes
 
 
-def found_inf_of(
+def found_inf_flag(
     scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> Tensor:
-    """1 on the device if the optimizer's gradients overflowed, else 0. Call it before `scaler.update`."""
+    """Return 1, on the device, if the optimizer's gradients overflowed, else 0, before `scaler.update`."""
     if scaler.is_enabled():
         # there is no public way to it that would not wait for the device
         found: Tensor
@@ -221,7 +221,7 @@ class PlainStep:
         self.device = device
         self.record = record
         self.optimizer = optimizer
-        self.scaler = scaler_for(experiment, device)
+        self.scaler = build_scaler(experiment, device)
         self.memory_format = memory_format
         self.compile_seconds: float | None = None
         self.capture_seconds: float | None = None
@@ -231,7 +231,7 @@ class PlainStep:
         self.autocast_precision = Precision.FP32 if is_sharded(model) else experiment.precision
         self._clip_norm = experiment.step.clip_norm
         self._cache_casts = cache_casts
-        self._is_torchaos = is_torchaos(experiment)
+        self._is_torchaos = uses_torchao(experiment)
         self._parameters = list(model.parameters())
         self._called = self._shared(experiment)
         self._learning_rate: float | None = None
@@ -298,7 +298,7 @@ class PlainStep:
             inputs, targets = batch
             if len(batches) > 1:
                 # what is accumulated is sent once
-                send_gradients(self._called, number == len(batches))
+                set_gradient_sync(self._called, number == len(batches))
             with autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
@@ -306,26 +306,26 @@ class PlainStep:
             scaled = self.scaler.scale(loss)
             run_backward(scaled, scaled.backward)
             total = loss.detach() if total is None else total + loss.detach()
-        if isinstance(self._called, Shared):
-            self._called.check_sent()
+        if isinstance(self._called, DistributedModel):
+            self._called.check_gradients_sent()
         assert total is not None, "a group has at least one batch"
         return total
 
     def note_communication(self) -> None:
-        """Call `Shared.note_communication` if gradients are shared."""
-        if isinstance(self._called, Shared):
+        """Record the latest communication times, if ranks synchronize gradients."""
+        if isinstance(self._called, DistributedModel):
             self._called.note_communication()
 
     def communication(self, step_ms: float) -> tuple[float, float] | None:
-        """Return `Shared.communication`. None on one device, and for shards."""
-        return self._called.communication(step_ms) if isinstance(self._called, Shared) else None
+        """Return `DistributedModel.communication`. None on one device, and for shards."""
+        return self._called.communication(step_ms) if isinstance(self._called, DistributedModel) else None
 
     @property
     def _looks_for_inf(self) -> bool:
-        return isinstance(self._called, Shared) and self._called.looks_for_inf
+        return isinstance(self._called, DistributedModel) and self._called.needs_local_inf
 
     def _shared(self, experiment: Experiment) -> nn.Module:
-        return shared(self.model, experiment, self.device)
+        return wrap_model(self.model, experiment, self.device)
 
     def _forward(self, inputs: Any) -> Any:
         return self._call(self._called, inputs)
@@ -339,14 +339,14 @@ class PlainStep:
         if self._clip_norm is not None:
             self.scaler.unscale_(self.optimizer)
             # Raising on a non-finite norm would wait; the scaler skips such a step anyway.
-            norm = whole(clip_grad_norm_(self._parameters, self._clip_norm, error_if_nonfinite=False))
+            norm = full_tensor(clip_grad_norm_(self._parameters, self._clip_norm, error_if_nonfinite=False))
         self.scaler.step(self.optimizer)
         row = self._row(loss, norm)  # before the scale is updated, which happens in place
         self.scaler.update()
         return row
 
     def _found_inf(self) -> Tensor:
-        return found_inf_of(self.scaler, self.optimizer, self.device)
+        return found_inf_flag(self.scaler, self.optimizer, self.device)
 
     def _row(self, loss: Tensor, norm: Tensor | None, *more: Tensor) -> Tensor:
         figures = [loss.float()]
@@ -358,6 +358,6 @@ class PlainStep:
             figures += [scale, self._found_inf()]
         if norm is not None:
             figures.append(norm.float().to(self.device))
-        if isinstance(self._called, Shared) and self._called.looks_for_inf:
-            figures.append(self._called.take_own_inf())
+        if isinstance(self._called, DistributedModel) and self._called.needs_local_inf:
+            figures.append(self._called.pop_local_inf())
         return torch.stack((*figures, *more))

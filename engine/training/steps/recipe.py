@@ -13,11 +13,11 @@ from engine.experiment.experiment import Experiment, Precision, named
 from engine.experiment.settings import FAST, RecipePart
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
-from engine.training.ranks.sharded import shard, shards
+from engine.training.ranks.sharded import shard_model, uses_fsdp
 from engine.training.steps.captured import CapturedStep, CompiledStep
-from engine.training.steps.low_bit_optimizers import is_torchaos
-from engine.training.steps.own import Body, OwnStep, as_one
-from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
+from engine.training.steps.low_bit_optimizers import uses_torchao
+from engine.training.steps.own import Body, OwnStep, combine_optimizers
+from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer, no_fused_form
 
 _NOT_SHARDED: dict[RecipePart, str] = {
     "channels_last": "FSDP2 shards only contiguous weights",
@@ -47,7 +47,7 @@ def build_step(
         record.leave_out("channels_last", "the model has no convolutions")
     if record.has("channels_last") and experiment.optimizer.is_low_bit:
         record.leave_out("channels_last", "torchao's low-bit state needs contiguous weights")
-    for part in _NOT_SHARDED if shards(experiment) else ():
+    for part in _NOT_SHARDED if uses_fsdp(experiment) else ():
         if record.has(part):
             record.leave_out(part, _NOT_SHARDED[part])
     memory_format = torch.channels_last if record.has("channels_last") else torch.contiguous_format
@@ -56,8 +56,8 @@ def build_step(
         make_bfloat16(model)
     if memory_format is torch.channels_last:
         model.to(memory_format=memory_format)
-    if shards(experiment):
-        shard(model, experiment, device)
+    if uses_fsdp(experiment):
+        shard_model(model, experiment, device)
     made = own_optimizers(model)
     own = "step" if body is not None else "optimizer" if made is not None else None
     ruled_out: tuple[RecipePart, ...] = ("fused", "capture", "compile") if body else ("fused", "capture")
@@ -72,10 +72,10 @@ def build_step(
         record.leave_out("capture", reason)
     is_captured = record.has("capture")
     optimizer = (
-        optimizer_for(model, experiment, fused=is_fused, capturable=is_captured) if made is None else None
+        build_optimizer(model, experiment, fused=is_fused, capturable=is_captured) if made is None else None
     )
     settings: dict[str, Any] = {
-        "optimizer": as_one(made) if optimizer is None else optimizer,
+        "optimizer": combine_optimizers(made) if optimizer is None else optimizer,
         "record": record,
         "memory_format": memory_format,
         # Capturing does not work with autocast's cache of cast weights.
@@ -110,9 +110,9 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
     if not (wanted or record.has("fused")):
         return False
     reason = no_fused_form(model, device)
-    if is_torchaos(experiment):
+    if uses_torchao(experiment):
         reason = "torchao's optimizers are compiled and have no fused form"
-    if reason is None and shards(experiment) and experiment.optimizer.name == "sgd":
+    if reason is None and uses_fsdp(experiment) and experiment.optimizer.name == "sgd":
         reason = "PyTorch has no fused SGD for weights sharded by FSDP2"
     if reason is not None:
         record.leave_out("fused", reason)
@@ -124,7 +124,7 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "a step that synchronizes gradients is not captured"
     if device.type != "cuda":
         return "only CUDA devices support CUDA graphs"
-    if is_torchaos(experiment):
+    if uses_torchao(experiment):
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
         return "the loss scaler synchronizes with the GPU unless the optimizer is fused"

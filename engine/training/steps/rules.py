@@ -75,7 +75,7 @@ class ScalerRules:
 
     @contextmanager
     def in_call(self) -> Iterator[None]:
-        """Check a call of the step, before which gradients are cleared."""
+        """Check one call of the file's step in this context. Gradients are cleared before."""
         self._unscaled.clear()
         self._spent.clear()
         handles: list[RemovableHandle] = []
@@ -96,7 +96,7 @@ class ScalerRules:
 
     @contextmanager
     def of_train(self) -> Iterator[None]:
-        """Count the backward pass or the step in this context as one by `train`."""
+        """Mark the backward pass or optimizer step in this context as made by `train`."""
         self._is_of_train, self._adds_to_unscaled = True, False
         try:
             yield
@@ -105,7 +105,7 @@ class ScalerRules:
         if self._adds_to_unscaled:
             self._break(BACKWARD_AFTER_UNSCALE)
 
-    def clear_spent(self) -> None:
+    def clear_used(self) -> None:
         """Clear the gradients that optimizers have used."""
         for optimizer in self._spent:
             optimizer.zero_grad(set_to_none=True)

@@ -12,19 +12,19 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import Kind
 from engine.protocol.trials import needed_mib
-from engine.training.data.batches import drawn_samples, turns_of
+from engine.training.data.batches import cut_batches, generated_samples
 from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.breakdown import breakdown_of
 from engine.training.measuring.memory import LiveBytes
-from engine.training.models.build import count_parameters, loss_for, model_entries
+from engine.training.models.build import build_loss, count_parameters, model_entries
 from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
-from engine.training.runs.prepare import RunPlan, build, plain_step
+from engine.training.runs.prepare import RunPlan, build, build_plain_step
 from engine.training.runs.trial import _model_mib
-from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
+from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
 
 from .conftest import refusal
 
@@ -56,7 +56,7 @@ def real_peak_mib(experiment: Experiment) -> float:
     with LiveBytes() as live:
         # every parameter and buffer is counted once it is a result
         model._apply(lambda tensor: tensor.clone())
-        samples = drawn_samples(BATCH)
+        samples = generated_samples(BATCH)
         if plan.model_entry.task == "language":
             text = torch.zeros((samples, experiment.sequence_length), dtype=torch.int64)
             drawn = (text.clone(), text.clone())
@@ -66,13 +66,13 @@ def real_peak_mib(experiment: Experiment) -> float:
             drawn = (pictures, torch.zeros(samples, dtype=torch.int64))
         step = PlainStep(
             model.train(),
-            loss_for(plan.model_entry.task),
+            build_loss(plan.model_entry.task),
             plan.experiment,
             device,
-            optimizer=optimizer_for(model, plan.experiment),
+            optimizer=build_optimizer(model, plan.experiment),
             record=RecipeRecord(()),
         )
-        group = turns_of(drawn, BATCH)[: experiment.step.gradient_accumulation]
+        group = cut_batches(drawn, BATCH)[: experiment.step.gradient_accumulation]
         if plan.experiment.precision is Precision.BF16_PURE:
             make_bfloat16(model)
         step(group)
@@ -134,7 +134,7 @@ def test_states_in_fewer_bits_are_forecast_as_they_are_made(settings):
     experiment = experiment_from({**LANGUAGE, **settings})
     made, plan = forecast(experiment), RunPlan(experiment, read_catalog())
     model = build(plan, plan.experiment)
-    step = plain_step(plan, plan.experiment, model.state_dict())
+    step = build_plain_step(plan, plan.experiment, model.state_dict())
     for parameter in step.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     torch.compiler.set_stance("force_eager")

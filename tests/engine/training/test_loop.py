@@ -12,7 +12,7 @@ from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind
 from engine.protocol.events import Log, Phase, Started
 from engine.protocol.jobs import Control
-from engine.training.data.batches import Resident
+from engine.training.data.batches import DeviceSource
 from engine.training.failures import TrainingError
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.precision import processor
@@ -153,8 +153,10 @@ def test_an_abandoned_run_leaves_torch_as_it_was() -> None:
 
 def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    epoch, begin = Resident.epoch, Telemetry.begin
-    monkeypatch.setattr(Resident, "epoch", lambda source, *at: order.append("shuffle") or epoch(source, *at))
+    epoch, begin = DeviceSource.epoch, Telemetry.begin
+    monkeypatch.setattr(
+        DeviceSource, "epoch", lambda source, *at: order.append("shuffle") or epoch(source, *at)
+    )
     monkeypatch.setattr(Telemetry, "begin", lambda telemetry: order.append("begin") or begin(telemetry))
     hello(epochs=2)
     assert order == ["shuffle", "begin"] * 2

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.training.ranks import rank as module
-from engine.training.ranks.rank import Rank, own_share
+from engine.training.ranks.rank import Rank, rank_indices
 from engine.training.runs.checkpoints import Checkpoints
 
 
@@ -16,7 +16,7 @@ def shares(monkeypatch: pytest.MonkeyPatch, samples: int, batch_size: int, ranks
     result = []
     for rank in range(ranks):
         monkeypatch.setattr(module, "current_rank", lambda rank=rank: Rank(rank, ranks))
-        result.append(own_share(torch.arange(samples), batch_size).tolist())
+        result.append(rank_indices(torch.arange(samples), batch_size).tolist())
     return result
 
 

@@ -34,7 +34,7 @@ def autocasts_told(own, precision: str, before: str, after: str, device: str = "
     found = []
     for one in (Precision.FP32, Precision.BF16):
         counts = one.is_autocast == experiment.precision.is_autocast
-        made = Pass(subject, subject.batches[0], one, counts=counts, goes_back=True)
+        made = Pass(subject, subject.batches[0], one, counts=counts, has_backward=True)
         made.run()
         found += [each for each in made.findings if each.kind is FindingKind.AUTOCAST]
     return found

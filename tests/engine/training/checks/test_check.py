@@ -15,7 +15,7 @@ from engine.experiment.own.code import Code
 from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.check import check
 from engine.training.checks.places import CodePlace, ModuleTree
-from engine.training.checks.static import half_place, static_findings, waits_in_text
+from engine.training.checks.static import find_half_cast, find_syncs_in_text, static_findings
 from engine.training.checks.watches import LossWatch, RefusalWatch
 from engine.training.models.weightless import AsOnCuda
 from tests.engine.training.conftest import line_of
@@ -175,7 +175,7 @@ def experiment_of(text: str, **settings: object) -> Experiment:
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 def test_a_clean_file_has_no_findings(precision: str) -> None:
     assert not findings_of(CLEAN, precision=precision)
-    assert not waits_in_text(code_of(CLEAN))
+    assert not find_syncs_in_text(code_of(CLEAN))
 
 
 UNSCALE, IF_SKIPPED = "train.unscale(train.optimizer)", "if not train.was_skipped(train.optimizer):"
@@ -224,7 +224,7 @@ def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> 
         def report(x):
             return x.item()
     """)
-    assert [found.line for found in waits_in_text(code_of(text))] == [
+    assert [found.line for found in find_syncs_in_text(code_of(text))] == [
         line_of(text, "print(x)"),
         line_of(text, "x.mean().item()"),
     ]
@@ -232,8 +232,8 @@ def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> 
 
 def test_the_cast_to_16_bits_is_found_in_a_module_beside_the_file() -> None:
     code = code_of("from layers import Net\n", **{"layers.py": "import torch\nnet = Net().half()\n"})
-    assert half_place(code) == CodePlace("layers.py", 2)
-    assert half_place(code_of(CLEAN)) is None
+    assert find_half_cast(code) == CodePlace("layers.py", 2)
+    assert find_half_cast(code_of(CLEAN)) is None
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_file_that_python_takes_is_not_too_deep_to_be_read(deep: str) -> None:
     assert {"a", "model"} <= code_of(text).defines
     steps = [found for found in findings_of(text) if found.kind is FindingKind.SCHEDULER_AFTER_SKIP]
     assert len(steps) == deep.count(".step()")
-    assert half_place(code_of(text)) is None and not waits_in_text(code_of(text))
+    assert find_half_cast(code_of(text)) is None and not find_syncs_in_text(code_of(text))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from engine.protocol.advice import Finding, FindingKind
-from engine.training.checks.check import check
-from engine.training.checks.formats import FormatCheck
+from engine.training.checks.check import FormatCheck, check
 from engine.training.checks.passes import Subject
 from engine.training.doctor import read_catalog
 from engine.training.runs.prepare import RunPlan

@@ -10,14 +10,14 @@ import torch
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import (
     DataSplit,
-    Resident,
-    Turns,
-    drawn_samples,
+    DeviceSource,
+    ReusedBatches,
+    cut_batches,
+    derive_seed,
     epoch_order,
-    seed_of,
-    turns_of,
+    generated_samples,
 )
-from engine.training.data.pictures import PADDING, Normalization, PreparePictures, ShiftAndFlip
+from engine.training.data.images import PADDING, Normalization, PrepareImages, ShiftAndFlip
 
 CPU = torch.device("cpu")
 GRAY = Normalization((0.5,), (0.25,))
@@ -27,15 +27,15 @@ def numbered(samples: int) -> DataSplit:
     return DataSplit(torch.arange(samples).view(samples, 1), torch.arange(samples))
 
 
-def resident(seed: int = 0) -> Resident:
-    return Resident(numbered(10), numbered(5), Experiment(batch_size=4, seed=seed), CPU)
+def resident(seed: int = 0) -> DeviceSource:
+    return DeviceSource(numbered(10), numbered(5), Experiment(batch_size=4, seed=seed), CPU)
 
 
-def turns(drawn: DataSplit, *, batch_size: int, samples: int) -> Turns:
-    return Turns(turns_of((drawn.inputs, drawn.targets), batch_size), samples)
+def turns(drawn: DataSplit, *, batch_size: int, samples: int) -> ReusedBatches:
+    return ReusedBatches(cut_batches((drawn.inputs, drawn.targets), batch_size), samples)
 
 
-def drawn(source: Resident, epoch: int, skip: int = 0) -> list[list[int]]:
+def drawn(source: DeviceSource, epoch: int, skip: int = 0) -> list[list[int]]:
     return [targets.tolist() for _, targets in source.epoch(epoch, skip)]
 
 
@@ -63,14 +63,14 @@ def test_augmentation_is_told_its_epoch_and_batch_even_after_a_skip() -> None:
         told.append((epoch, number))
         return inputs
 
-    source = Resident(numbered(10), numbered(5), Experiment(batch_size=4), CPU, augment=note)
+    source = DeviceSource(numbered(10), numbered(5), Experiment(batch_size=4), CPU, augment=note)
     list(source.epoch(7, skip=1))
     list(source.validation(None))
     assert told == [(7, 1), (7, 2)]
 
 
 def test_turns_go_round_and_can_begin_in_the_middle() -> None:
-    source = turns(numbered(drawn_samples(5)), batch_size=5, samples=22)
+    source = turns(numbered(generated_samples(5)), batch_size=5, samples=22)
     whole = [targets.tolist() for _, targets in source.epoch(1)]
     assert [len(targets) for targets in whole] == [5, 5, 5, 5, 2] and whole[4] == whole[0][:2]
     assert len({tuple(targets) for targets in whole}) == 5
@@ -80,7 +80,7 @@ def test_turns_go_round_and_can_begin_in_the_middle() -> None:
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(memory_format):
-    samples = drawn_samples(5)
+    samples = generated_samples(5)
     pictures = torch.randn(samples, 3, 7, 5).contiguous(memory_format=memory_format)
     source = turns(DataSplit(pictures, torch.arange(samples)), batch_size=5, samples=40)
     first, again = (list(itertools.islice(source.epoch(epoch), 4)) for epoch in (1, 2))
@@ -94,22 +94,22 @@ def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(memory_form
 
 def test_each_place_has_a_seed_of_its_own() -> None:
     places = [(0, 1), (1, 0), (0, 1, 1), (0, 1, 2), (2**63 - 1, 5)]
-    assert len({seed_of(*place) for place in places}) == len(places)
+    assert len({derive_seed(*place) for place in places}) == len(places)
     assert torch.equal(epoch_order(50, 3, 4), epoch_order(50, 3, 4))
 
 
 def test_preparing_normalises_each_channel_by_its_own_and_keeps_black_black() -> None:
-    prepare = PreparePictures(GRAY, image_size=16, channels=1, device=CPU)
+    prepare = PrepareImages(GRAY, image_size=16, channels=1, device=CPU)
     assert torch.equal(prepare(torch.zeros(1, 1, 8, 8, dtype=torch.uint8)), torch.full((1, 1, 16, 16), -2.0))
     normalization = Normalization((0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
     white = torch.full((2, 3, 4, 4), 255, dtype=torch.uint8)
-    prepared = PreparePictures(normalization, image_size=4, channels=3, device=CPU)(white)
+    prepared = PrepareImages(normalization, image_size=4, channels=3, device=CPU)(white)
     torch.testing.assert_close(prepared[0, :, 0, 0], torch.tensor([1.0, 1.0, 0.0]))
 
 
 @pytest.mark.parametrize("image_size", [8, 12])
 def test_grey_pictures_get_three_channels_in_the_layout_that_is_asked_for(image_size: int) -> None:
-    prepare = PreparePictures(
+    prepare = PrepareImages(
         GRAY, image_size=image_size, channels=3, device=CPU, memory_format=torch.channels_last
     )
     pictures = torch.randint(256, (2, 1, 8, 8), dtype=torch.uint8)

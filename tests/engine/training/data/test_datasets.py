@@ -9,8 +9,8 @@ import torch
 
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.training.data import pictures as built_in
-from engine.training.data.batches import Resident, Source, Turns
+from engine.training.data import images as built_in
+from engine.training.data.batches import BatchSource, DeviceSource, ReusedBatches
 from engine.training.data.datasets import (
     DatasetFacts,
     Footprint,
@@ -19,7 +19,7 @@ from engine.training.data.datasets import (
     footprint,
     load_source,
 )
-from engine.training.data.loader import Loaded
+from engine.training.data.loader import LoadedSource
 from engine.training.doctor import read_catalog
 from engine.training.runs.prepare import RunPlan
 
@@ -32,7 +32,7 @@ def resolved(**settings: Any) -> Experiment:
 
 def source(
     channels: int = 1, memory_format: torch.memory_format = torch.contiguous_format, **settings: Any
-) -> Source:
+) -> BatchSource:
     return load_source(resolved(**settings), channels, CPU, memory_format)
 
 
@@ -73,11 +73,11 @@ def test_synthetic_regression_comes_from_the_seed() -> None:
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        ({}, Resident),
-        ({"data": {"on_device": False}}, Loaded),
-        ({"dataset": "fakedata", "image_size": 8}, Loaded),
-        ({"dataset": "fakedata", "image_size": 8, "data": {"on_device": True}}, Resident),
-        ({"dataset": "synthetic", "image_size": 8}, Turns),
+        ({}, DeviceSource),
+        ({"data": {"on_device": False}}, LoadedSource),
+        ({"dataset": "fakedata", "image_size": 8}, LoadedSource),
+        ({"dataset": "fakedata", "image_size": 8, "data": {"on_device": True}}, DeviceSource),
+        ({"dataset": "synthetic", "image_size": 8}, ReusedBatches),
     ],
 )
 def test_what_is_small_lies_on_the_device_unless_it_is_said(settings, kind):

@@ -24,12 +24,12 @@ from torchvision.datasets import CIFAR10, MNIST
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.training.data.datasets import dataset_entries
-from engine.training.data.picture_sets import (
+from engine.training.data.image_sets import (
     SETS,
     download,
     is_downloaded,
+    read_dataset,
     unfinished_folder,
-    whole,
     write_problem,
 )
 from tests.engine.training.conftest import refusal
@@ -101,7 +101,7 @@ def test_a_set_in_four_files_is_fetched_from_the_mirror_that_has_them(tmp_path, 
     fractions = [done for done in download("mnist", never) if done is not None]
     assert fractions[-1] == 1.0 and fractions == sorted(fractions)
     assert is_downloaded("mnist") and there() == ["MNIST"]
-    train, test = whole("mnist")
+    train, test = read_dataset("mnist")
     assert train.inputs.shape == test.inputs.shape == (6, 1, 28, 28)
     assert train.targets.tolist() == list(range(6))
     assert list(download("mnist", never)) == []
@@ -111,7 +111,7 @@ def test_a_set_in_one_archive_is_fetched_and_its_files_only_are_kept(tmp_path, m
     publish_cifar(tmp_path / "server", monkeypatch)
     assert list(download("cifar10", never))[-2:] == [1.0, None]
     assert there() == ["cifar-10-batches-py"]
-    train, _ = whole("cifar10")
+    train, _ = read_dataset("cifar10")
     assert train.inputs.shape == (4, 3, 32, 32) and train.targets.tolist() == [0, 1, 2, 3]
     assert train.inputs[0, 1, 0, :3].tolist() == [0, 1, 2]  # the second channel begins at 1,024
     entry = next(entry for entry in dataset_entries() if entry.name == "cifar10")
@@ -199,7 +199,7 @@ def test_what_an_ended_process_left_behind_is_removed_and_what_a_living_one_hold
     folder = datasets_folder()
     source = (
         "import sys, pathlib\n"
-        "from engine.training.data.picture_sets import unfinished_folder\n"
+        "from engine.training.data.image_sets import unfinished_folder\n"
         "held = unfinished_folder(pathlib.Path(sys.argv[1]))\n"
         "print(held.__enter__().name, flush=True)\n"
         "sys.stdin.read()\n"
@@ -229,10 +229,10 @@ def write_downloaded(samples: int) -> Path:
 
 def test_a_set_that_lies_there_is_read_and_a_damaged_one_named_with_its_folder() -> None:
     raw = write_downloaded(samples=6)
-    train, test = whole("fashion-mnist")
+    train, test = read_dataset("fashion-mnist")
     assert is_downloaded("fashion-mnist") and train.inputs.shape == test.inputs.shape == (6, 1, 28, 28)
     halve(raw / "train-images-idx3-ubyte")
-    problem = refusal(whole, "fashion-mnist")
+    problem = refusal(read_dataset, "fashion-mnist")
     assert "FashionMNIST" in problem.message and "damaged" in problem.message
     assert "Delete that folder" in problem.remedy
 
@@ -242,7 +242,7 @@ def test_a_damaged_file_of_cifar_is_noticed(tmp_path: Path, monkeypatch: pytest.
     list(download("cifar10", never))
     swap_a_byte(datasets_folder() / "cifar-10-batches-py" / "data_batch_1")
     with pytest.raises(ProblemError, match=r"cifar10.*damaged"):
-        whole("cifar10")
+        read_dataset("cifar10")
 
 
 @pytest.mark.parametrize("name", sorted(SETS))

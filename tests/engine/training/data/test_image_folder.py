@@ -13,9 +13,9 @@ from PIL import Image
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, to_line
-from engine.training.data.batches import Draw, Source
+from engine.training.data.batches import BatchRequest, BatchSource
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.image_folder import FolderPictures, read_image_folder
+from engine.training.data.image_folder import FolderImages, read_image_folder
 from engine.training.doctor import read_catalog
 from engine.training.runs.prepare import RunPlan
 from tests.engine.training.conftest import refusal
@@ -39,7 +39,7 @@ def experiment(path: Path, **settings: Any) -> Experiment:
     return picture_run("image-folder", path=str(path), **{"image_size": SIZE, **settings})
 
 
-def source(path: Path, **settings: Any) -> Source:
+def source(path: Path, **settings: Any) -> BatchSource:
     return load_source(experiment(path, **settings), 3, CPU)
 
 
@@ -100,14 +100,14 @@ def striped(folder: Path) -> Path:
 
 def test_augmented_pictures_are_cut_at_random_and_validation_never_is(tmp_path: Path) -> None:
     folder = read_image_folder(str(striped(tmp_path / "stripes")))
-    pictures = FolderPictures(folder, SIZE, seed=0, augment=True)
+    pictures = FolderImages(folder, SIZE, seed=0, augment=True)
     pictures.open()
     before = torch.get_rng_state()
-    (first, _), (second, _) = (pictures.batch(Draw(True, epoch, 0, (0,))) for epoch in (1, 2))
+    (first, _), (second, _) = (pictures.batch(BatchRequest(True, epoch, 0, (0,))) for epoch in (1, 2))
     assert first.shape == (1, 3, SIZE, SIZE) and first.dtype == torch.uint8
     assert not torch.equal(first, second)
-    assert torch.equal(first, pictures.batch(Draw(True, 1, 0, (0,)))[0])
-    held = pictures.batch(Draw(False, 1, 0, (0,)))[0]
+    assert torch.equal(first, pictures.batch(BatchRequest(True, 1, 0, (0,)))[0])
+    held = pictures.batch(BatchRequest(False, 1, 0, (0,)))[0]
     assert torch.equal(held, held.flip(2)) and not torch.equal(held, held.flip(3))
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -201,9 +201,9 @@ def test_folders_within_a_class_are_its_own_but_hidden_ones_and_links_back(pets:
 def test_pictures_of_16_bits_keep_their_shades(tmp_path: Path) -> None:
     for name in ("cats", "dogs"):
         save_images(tmp_path / name, [100 * 256] * 2, size=(SIZE, SIZE), mode="I;16")
-    pictures = FolderPictures(read_image_folder(str(tmp_path)), SIZE, 0, augment=False)
+    pictures = FolderImages(read_image_folder(str(tmp_path)), SIZE, 0, augment=False)
     pictures.open()
-    made, _ = pictures.batch(Draw(True, 1, 0, (0,)))
+    made, _ = pictures.batch(BatchRequest(True, 1, 0, (0,)))
     assert made.unique().tolist() == [100]
 
 

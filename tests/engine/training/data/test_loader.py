@@ -18,11 +18,11 @@ from torchvision.transforms import PILToTensor
 
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Data
-from engine.training.data.batches import Draw, Source, draws_in_order
+from engine.training.data.batches import BatchRequest, BatchSource, ordered_requests
 from engine.training.data.datasets import load_source
-from engine.training.data.image_folder import FolderPictures, read_image_folder
+from engine.training.data.image_folder import FolderImages, read_image_folder
+from engine.training.data.images import FAKE_TRAIN_SAMPLES, FakeImages
 from engine.training.data.loader import Loader
-from engine.training.data.pictures import FAKE_TRAIN_SAMPLES, FakePictures
 from engine.training.failures import problem_of
 
 from .conftest import picture_run, save_images
@@ -32,7 +32,7 @@ SIZE = 8
 BROKEN = Path("b", "003.png")
 
 
-def source(**settings: Any) -> Source:
+def source(**settings: Any) -> BatchSource:
     given = {"dataset": "fakedata", "image_size": SIZE, "batch_size": 64}
     return load_source(picture_run(**(given | settings)), 3, CPU)
 
@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_fake_pictures_are_torchvisions() -> None:
     theirs = FakeData(FAKE_TRAIN_SAMPLES, (3, SIZE, SIZE), 10, transform=PILToTensor())
-    pictures, labels = FakePictures(SIZE, 10).batch(Draw(True, 1, 0, (0, 7)))
+    pictures, labels = FakeImages(SIZE, 10).batch(BatchRequest(True, 1, 0, (0, 7)))
     for picture, label, index in zip(pictures, labels, (0, 7), strict=True):
         assert torch.equal(picture, theirs[index][0]) and label == theirs[index][1]
 
@@ -110,15 +110,15 @@ def test_batches_are_the_same_wherever_the_samples_lie(augment: bool) -> None:
 @pytest.mark.slow
 def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(folder):
     # both in one test: the process takes seconds to import torch
-    pictures = FolderPictures(read_image_folder(str(folder)), SIZE, 0, augment=False)
+    pictures = FolderImages(read_image_folder(str(folder)), SIZE, 0, augment=False)
     loader = Loader(pictures, Data(workers=1), CPU)
     with pytest.raises(ProblemError) as broken:
-        list(loader.begin(draws_in_order(pictures.train_samples, 2, is_training=True)))
-        list(loader.begin(draws_in_order(pictures.validation_samples, 2, is_training=False)))
+        list(loader.begin(ordered_requests(pictures.train_samples, 2, is_training=True)))
+        list(loader.begin(ordered_requests(pictures.validation_samples, 2, is_training=False)))
     assert str(BROKEN) in broken.value.problem.message
 
     (process,) = multiprocessing.active_children()
-    batches = loader.begin(draws_in_order(pictures.train_samples, 4, is_training=True))
+    batches = loader.begin(ordered_requests(pictures.train_samples, 4, is_training=True))
     # PyTorch's handler of ended children raises wherever this process is, even within kill()
     with pytest.raises(RuntimeError) as killed:
         psutil.Process(process.pid).kill()
@@ -135,10 +135,10 @@ def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
     source = (
         "import multiprocessing, sys, torch\n"
         "from engine.experiment.settings import Data\n"
-        "from engine.training.data.pictures import FakePictures\n"
+        "from engine.training.data.images import FakeImages\n"
         "from engine.training.data.loader import Loader\n"
         "if __name__ == '__main__':\n"
-        "    loader = Loader(FakePictures(8, 10), Data(workers=1), torch.device('cpu'))\n"
+        "    loader = Loader(FakeImages(8, 10), Data(workers=1), torch.device('cpu'))\n"
         "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
         "    sys.stdin.read()\n"
     )

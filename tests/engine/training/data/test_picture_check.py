@@ -14,7 +14,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Finished, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.datasets import facts_of, load_source
-from engine.training.data.image_folder import look_through, pictures_used, read_image_folder
+from engine.training.data.image_folder import check_images, read_image_folder, used_images
 from engine.training.runs.loop import train
 from tests.engine.training.conftest import refusal, trained
 
@@ -87,28 +87,28 @@ def test_the_next_picture_stands_in_with_its_own_class_if_there_is_one(colours: 
 
 def test_all_that_the_run_uses_is_opened_and_nothing_else(pets: Path) -> None:
     folder = read_image_folder(str(pets))
-    everything = pictures_used(folder, experiment(pets), None)
+    everything = used_images(folder, experiment(pets), None)
     assert sorted(everything) == sorted(file for file, _ in (*folder.train, *folder.validation))
-    two_steps = pictures_used(folder, experiment(pets, validation={"every": 0}), 2)
+    two_steps = used_images(folder, experiment(pets, validation={"every": 0}), 2)
     assert len(set(two_steps)) == 8 and set(two_steps) <= {file for file, _ in folder.train}
-    assert len(pictures_used(folder, experiment(pets, validation={"limit": 3}), 2)) == 8 + 3
-    *_, last = look_through(everything, lambda: False, 0, LONG_SECONDS)
+    assert len(used_images(folder, experiment(pets, validation={"limit": 3}), 2)) == 8 + 3
+    *_, last = check_images(everything, lambda: False, 0, LONG_SECONDS)
     assert last.count == last.of == 40 and last.broken == (str(files_of(pets)[1][0]),)
 
 
 def test_the_pictures_of_a_short_run_are_those_that_its_source_draws(colours: Path) -> None:
     for file, _ in files_of(colours):
-        if str(file) not in pictures_used(read_image_folder(str(colours)), experiment(colours), 2):
+        if str(file) not in used_images(read_image_folder(str(colours)), experiment(colours), 2):
             file.write_bytes(b"nothing")
     source = iter(load_source(experiment(colours), 3, CPU).epoch(1))
     assert all(len(labels) == 4 for _, labels in (next(source), next(source)))
 
 
 def test_a_large_folder_is_looked_at_in_part_and_a_stop_ends_it(pets: Path) -> None:
-    everything = pictures_used(read_image_folder(str(pets)), experiment(pets), None)
-    without_time = list(look_through(everything, lambda: False, 0, 0.0))
+    everything = used_images(read_image_folder(str(pets)), experiment(pets), None)
+    without_time = list(check_images(everything, lambda: False, 0, 0.0))
     assert [(looked.count, looked.of) for looked in without_time] == [(32, 40)]
-    stopped = list(look_through(everything, lambda: True, 0, LONG_SECONDS))
+    stopped = list(check_images(everything, lambda: True, 0, LONG_SECONDS))
     assert [looked.count for looked in stopped] == [32]
     control = Control()
     events: list[Event] = []

@@ -13,11 +13,11 @@ from PIL import Image
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Pictures
-from engine.training.data import pictures as built_in
-from engine.training.data.batches import DataSplit, Resident
+from engine.training.data import images as built_in
+from engine.training.data.batches import DataSplit, DeviceSource
 from engine.training.data.datasets import load_source
-from engine.training.data.picture_sets import SETS
-from engine.training.data.picture_sources import picture_events
+from engine.training.data.image_sets import SETS
+from engine.training.data.image_sources import thumbnail_events
 from engine.training.runs import loop
 
 from .conftest import picture_run
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 def told(dataset: str, **settings: Any) -> Pictures | None:
     chosen = picture_run(dataset, **settings)
     source = load_source(chosen, 3, CPU)
-    events = list(picture_events(chosen, source))
+    events = list(thumbnail_events(chosen, source))
     source.close()
     assert all(isinstance(event, Pictures) for event in events)
     return next((event for event in events if isinstance(event, Pictures)), None)
@@ -60,9 +60,9 @@ def test_colours_become_grey_and_large_pictures_small() -> None:
     coloured = torch.zeros(3, 3, 96, 96, dtype=torch.uint8)
     coloured[0, 0], coloured[1, 1], coloured[2, 2] = 255, 255, 255
     split = DataSplit(coloured, torch.zeros(3, dtype=torch.long))
-    source = Resident(split, None, Experiment(batch_size=1), CPU)
+    source = DeviceSource(split, None, Experiment(batch_size=1), CPU)
     assert "cifar10" in SETS
-    (event,) = picture_events(Experiment(dataset="cifar10"), source)
+    (event,) = thumbnail_events(Experiment(dataset="cifar10"), source)
     assert isinstance(event, Pictures) and (event.side, event.count) == (48, 3)
     assert [round(float(tile.mean())) for tile in event.sheet.tiles()] == [76, 150, 29]
 
@@ -87,7 +87,7 @@ def test_pictures_that_are_broken_or_huge_are_left_out(folder: Path) -> None:
     assert examples is not None and 20 < len(examples) < 45
     for file in sorted(folder.glob("*/*")):
         file.write_bytes(b"nothing")
-    assert list(picture_events(chosen, source)) == []
+    assert list(thumbnail_events(chosen, source)) == []
 
 
 @pytest.mark.parametrize(
@@ -111,15 +111,15 @@ def test_they_are_told_once_before_the_first_step_and_change_nothing(fashion, mo
     assert names.index("started") < names.index("pictures") < names.index("samples")
     before = [event.name for event in shown.events[: names.index("pictures")] if event.event == "phase"]
     assert before == ["building"]
-    monkeypatch.setattr(loop, "picture_events", lambda *_: iter(()))
+    monkeypatch.setattr(loop, "thumbnail_events", lambda *_: iter(()))
     assert fashion().samples.loss == shown.samples.loss
 
 
 @pytest.mark.parametrize(
     ("place", "error", "reason"),
     [
-        ("engine.training.data.batches.Resident.examples", MemoryError(), "unknown reason"),
-        ("engine.training.data.picture_sources.sheet_of", OSError("no jpeg"), "no jpeg"),
+        ("engine.training.data.batches.DeviceSource.examples", MemoryError(), "unknown reason"),
+        ("engine.training.data.image_sources.sheet_of", OSError("no jpeg"), "no jpeg"),
     ],
 )
 def test_what_keeps_them_from_being_made_is_said_and_no_matter(fashion, monkeypatch, place, error, reason):

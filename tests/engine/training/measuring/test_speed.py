@@ -17,7 +17,7 @@ from engine.training.data.batches import Batch
 from engine.training.measuring import speed as speeds
 from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows
-from engine.training.models.build import loss_for
+from engine.training.models.build import build_loss
 
 
 def rows_of(samples: Sequence[int], seconds: Sequence[float], first: int = 1) -> Rows:
@@ -144,7 +144,7 @@ def validated(
     must_end: Callable[[], bool] = lambda: False,
 ) -> Validation | None:
     return validate(
-        model or Echo(), batches, loss_for(task), precision=precision, device=CPU, must_end=must_end
+        model or Echo(), batches, build_loss(task), precision=precision, device=CPU, must_end=must_end
     )
 
 

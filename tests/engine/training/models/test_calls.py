@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from engine.training.models.build import loss_for, loss_name, loss_unit
+from engine.training.models.build import build_loss, loss_name, loss_unit
 from engine.training.models.outputs import call_model
 from engine.training.models.recompute import keep_in_float32
 from tests.engine.training.conftest import refusal
@@ -95,10 +95,10 @@ def test_a_model_that_is_compiled_or_has_parts_in_float32_is_called_alike() -> N
 
 def test_it_is_the_cross_entropy_and_smoothing_spreads_its_share_over_all_classes() -> None:
     logits, labels = torch.randn(8, 5), torch.arange(8) % 5
-    assert torch.equal(loss_for("classification")(logits, labels), cross_entropy(logits, labels))
+    assert torch.equal(build_loss("classification")(logits, labels), cross_entropy(logits, labels))
     spread = -log_softmax(logits, dim=1).mean()
     expected = 0.9 * cross_entropy(logits, labels) + 0.1 * spread
-    torch.testing.assert_close(loss_for("classification", 0.1)(logits, labels), expected)
+    torch.testing.assert_close(build_loss("classification", 0.1)(logits, labels), expected)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
@@ -109,11 +109,11 @@ def test_a_sequence_is_as_many_predictions_as_it_has_tokens(smoothing: float) ->
         for row in range(3)
         for place in range(7)
     ]
-    torch.testing.assert_close(loss_for("language", smoothing)(logits, targets), torch.stack(each).mean())
+    torch.testing.assert_close(build_loss("language", smoothing)(logits, targets), torch.stack(each).mean())
 
 
 def test_a_regression_has_the_mean_squared_error() -> None:
-    loss = loss_for("regression")(torch.tensor([[1.0], [3.0]]), torch.tensor([[0.0], [1.0]]))
+    loss = build_loss("regression")(torch.tensor([[1.0], [3.0]]), torch.tensor([[0.0], [1.0]]))
     assert loss.item() == 2.5
     assert (loss_name("language"), loss_unit("language")) == ("cross-entropy", "nats")
     assert (loss_name("regression"), loss_unit("regression")) == ("mean squared error", "")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.training.models.build import build_model, count_parameters, loss_for
+from engine.training.models.build import build_loss, build_model, count_parameters
 from engine.training.models.language import (
     SHAPES,
     USUAL_VOCABULARY,
@@ -87,7 +87,7 @@ def test_it_trains_under_autocast(tiny: nn.Module, dtype: torch.dtype) -> None:
     tiny.zero_grad()
     with torch.autocast("cpu", dtype=dtype):
         logits = tiny(tokens[:, :-1])
-        loss = loss_for("language")(logits, tokens[:, 1:])
+        loss = build_loss("language")(logits, tokens[:, 1:])
     loss.backward()  # type: ignore[no-untyped-call]
     assert logits.dtype is dtype and loss.dtype is torch.float32
     assert all(parameter.grad is not None for parameter in tiny.parameters())

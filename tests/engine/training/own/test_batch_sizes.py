@@ -10,9 +10,9 @@ import torch
 
 from engine.protocol.jobs import Control
 from engine.training.checks.check import check
-from engine.training.data.batches import SizedBatch, batch_on, batch_samples, epoch_order, with_inputs
-from engine.training.data.own import load_own
-from engine.training.data.own_sizes import FEW, MORE, grown
+from engine.training.data.batches import SizedBatch, batch_samples, epoch_order, move_batch, replace_inputs
+from engine.training.data.own import load_own_data
+from engine.training.data.own_sizes import FEW, MORE, resize_batch
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 from engine.training.runs.trial import try_batch
@@ -119,7 +119,7 @@ def sizes(own, text: str, size: int = 4) -> list[int]:
     """The samples of the batches of an epoch."""
     experiment = own.asked(HEAD + text, batch_size=size, samples=10)
     file = OwnFile(experiment.own_code, None, 0)
-    with closing(load_own(file, experiment, torch.device("cpu"), torch.contiguous_format)) as source:
+    with closing(load_own_data(file, experiment, torch.device("cpu"), torch.contiguous_format)) as source:
         return [batch_samples(batch) for batch in source.epoch(1)]
 
 
@@ -150,7 +150,7 @@ def test_their_memory_grows_with_the_batch(own, name):
 
 def test_the_dicts_of_a_grown_batch_are_of_their_own_kind():
     few, more = (defaultdict(list, x=torch.zeros(size, 4)) for size in (FEW, MORE))
-    made = grown(few, more, 10)
+    made = resize_batch(few, more, 10)
     assert isinstance(made, defaultdict) and made["x"].shape == (10, 4) and len(more["x"]) == MORE
 
 
@@ -208,12 +208,12 @@ def test_a_batch_that_cannot_be_right_is_refused(own, text, said):
 
 def test_a_batch_keeps_its_size_wherever_it_goes():
     batch = SizedBatch((torch.ones(2, 3), None), 5, 6)
-    on_host = batch_on(batch, torch.device("cpu"))
-    for same in (on_host, with_inputs(batch, 1), torch.utils._pytree.tree_map(lambda part: part, batch)):
+    on_host = move_batch(batch, torch.device("cpu"))
+    for same in (on_host, replace_inputs(batch, 1), torch.utils._pytree.tree_map(lambda part: part, batch)):
         assert isinstance(same, SizedBatch) and (same.samples, same.asked) == (5, 6)
 
 
 def test_a_packed_sequence_keeps_its_lengths_on_the_host():
     packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)])
-    (moved, _) = batch_on((packed, torch.ones(2)), torch.device("meta"))
+    (moved, _) = move_batch((packed, torch.ones(2)), torch.device("meta"))
     assert moved.data.device.type == "meta" and moved.batch_sizes.device.type == "cpu"

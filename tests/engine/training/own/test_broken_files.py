@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from engine.experiment.problem import Kind
-from engine.training.data.own import load_own, made_up, seeded
+from engine.training.data.own import load_own_data, seeded, synthetic_batch
 from engine.training.failures import details_of, problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
@@ -239,7 +239,7 @@ def test_every_tensor_reaches_the_device_whatever_it_is_in(own, name, is_dataset
     experiment = own.asked(text)
     file = OwnFile(experiment.own_code, None, 0)
     # of a device other than the host, for there may be no other
-    with closing(load_own(file, experiment, torch.device("meta"), torch.contiguous_format)) as source:
+    with closing(load_own_data(file, experiment, torch.device("meta"), torch.contiguous_format)) as source:
         inputs, targets = next(iter(source.epoch(1)))
     leaves = tree_leaves((inputs, targets))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -276,6 +276,6 @@ def test_drawing_a_batch_leaves_the_generators_of_other_devices_alone(own, monke
     file = OwnFile(experiment.own_code, None, 0)
     seeds = []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
-    batches = [made_up(file, experiment, turn)[0] for turn in (0, 1, 0)]
+    batches = [synthetic_batch(file, experiment, turn)[0] for turn in (0, 1, 0)]
     assert not seeds
     assert torch.equal(batches[0], batches[2]) and not torch.equal(batches[0], batches[1])

@@ -16,8 +16,8 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import Kind, ProblemError
-from engine.training.data.batches import Draw
-from engine.training.data.own import OwnSamples
+from engine.training.data.batches import BatchRequest
+from engine.training.data.own import OwnDataset
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.forecast import forecast
@@ -244,11 +244,11 @@ def test_an_iterable_dataset_begins_anew_where_it_ends_and_has_one_iterator_in_a
     rows = "        return iter([(torch.full((4,), float(n)), n % 3) for n in range(9)])\n"
     experiment = own.asked(f"{HEAD}{stream}{rows}def dataset():\n    return Stream()\n")
     assert len(trained(experiment).losses) == 6
-    samples = OwnSamples(OwnFile(experiment.own_code, None, 0), experiment)
+    samples = OwnDataset(OwnFile(experiment.own_code, None, 0), experiment)
     iterators, firsts = [], []
     # a resumed epoch skips; one iterator around that of each batch before would slow every further batch
     for epoch, number in ((1, 1), (1, 2), (1, 3), (2, 0)):
-        firsts.append(int(samples.batch(Draw(True, epoch, number, (0, 1)))[0][0, 0]))
+        firsts.append(int(samples.batch(BatchRequest(True, epoch, number, (0, 1)))[0][0, 0]))
         iterators.append(samples._iterators[True][2])
     assert firsts == [2, 4, 6, 0]
     assert iterators[0] is iterators[1] is iterators[2] is not iterators[3]

@@ -82,8 +82,10 @@ def of_two(
     """The exchange of this rank and another, which answers in turn with the figures `other`."""
     answers = iter(other)
     monkeypatch.setattr(module, "current_rank", lambda: Rank(0, 2))
-    monkeypatch.setattr(module, "bus_rates", lambda device: ())
-    monkeypatch.setattr(module, "by_rank", lambda figures, device: [list(figures), list(next(answers))])
+    monkeypatch.setattr(module, "measure_bus_bandwidth", lambda device: ())
+    monkeypatch.setattr(
+        module, "gather_from_ranks", lambda figures, device: [list(figures), list(next(answers))]
+    )
     trace = on_cpu().read(folder)
     found = step_bar(trace, step_ms=10.0, data_wait_ms=0.0)
     return exchange_of(trace, found, 10.0, CPU, ["cpu", "cpu"])

@@ -12,7 +12,7 @@ from torch import nn
 from engine.experiment.experiment import experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Log
-from engine.training.ranks.sharded import blocks_of
+from engine.training.ranks.sharded import shardable_blocks
 from engine.worker.perform import perform
 from tests.engine.training.conftest import Trained
 
@@ -146,8 +146,8 @@ def test_blocks_are_what_the_model_has_in_lists_or_else_its_parts() -> None:
     net = Net()
     inner = net.stages[0]
     assert isinstance(inner, nn.Sequential)
-    assert blocks_of(net) == [net.stem[0], *inner[0]]
+    assert shardable_blocks(net) == [net.stem[0], *inner[0]]
     parts = nn.Module()
     parts.first, parts.second, parts.empty = nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()
-    assert blocks_of(parts) == [parts.first, parts.second]
-    assert blocks_of(nn.Linear(2, 2)) == []
+    assert shardable_blocks(parts) == [parts.first, parts.second]
+    assert shardable_blocks(nn.Linear(2, 2)) == []

@@ -17,13 +17,13 @@ from torch._C._distributed_c10d import FileStore
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.training.failures import problem_of
-from engine.training.ranks.bandwidth import bus_rates
+from engine.training.ranks.bandwidth import measure_bus_bandwidth
 from engine.training.ranks.sharing import (
     SAMPLED_FIRST,
-    Shared,
+    DistributedModel,
     average_gradients,
-    share_buffers,
-    usual_times,
+    broadcast_buffers,
+    typical_times,
 )
 from engine.training.steps.captured import CompiledStep
 from engine.training.steps.plain import PlainStep, RecipeRecord
@@ -44,7 +44,7 @@ LIKE_MOST = [(2.0, 0.5)] * SAMPLED_FIRST
     ],
 )
 def test_the_usual_times_are_those_of_most_later_steps(samples: Any, usual: Any) -> None:
-    assert usual_times(samples, 10.0) == usual
+    assert typical_times(samples, 10.0) == usual
 
 
 class Heads(nn.Module):
@@ -76,7 +76,7 @@ def step_of(
 ) -> PlainStep:
     class Alone(kind):  # type: ignore[misc, valid-type]
         def _shared(self, experiment: Any) -> nn.Module:
-            return Shared(self.model, experiment, self.device) if is_shared else self.model
+            return DistributedModel(self.model, experiment, self.device) if is_shared else self.model
 
     experiment = experiment_from({"devices": 2, **settings})
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -206,7 +206,7 @@ class Buffers(nn.Module):
 def as_rank(rank: int, meeting: str) -> None:
     distributed.init_process_group("gloo", store=FileStore(meeting, 2), rank=rank, world_size=2)
     model = Buffers(rank)
-    share_buffers(model)
+    broadcast_buffers(model)
     assert all(not buffer.any() for buffer in model.buffers())
     both, mine, none = (nn.Parameter(torch.ones(2)) for _ in range(3))
     both.grad = torch.full((2,), float(rank))
@@ -215,7 +215,7 @@ def as_rank(rank: int, meeting: str) -> None:
     assert (both.grad == 0.5).all() and mine.grad is not None and (mine.grad == 1.5).all()
     # as on one device, where an optimizer leaves it as it is
     assert none.grad is None
-    largest = bus_rates(torch.device("cpu"))[-1]
+    largest = measure_bus_bandwidth(torch.device("cpu"))[-1]
     assert largest.size <= 2**26 and largest.gb_per_second > 0
     # as a worker ends: gloo's threads outlive the interpreter, and one that then wants its lock aborts
     os._exit(0)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.protocol.events import PhaseName
-from engine.training.steps.captured import Action, CapturePlan, no_collection
+from engine.training.steps.captured import Action, CapturePlan, without_garbage_collection
 
 Group = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -79,7 +79,7 @@ def collects() -> Iterator[None]:
 @pytest.mark.usefixtures("collects")
 def test_what_is_garbage_goes_before_and_nothing_while_it_lasts() -> None:
     before = weakref.ref(Cycle())
-    with no_collection():
+    with without_garbage_collection():
         assert before() is None and not gc.isenabled()
         inside = weakref.ref(Cycle())
         junk = [[] for _ in range(100_000)]  # far past the threshold of a collection
@@ -89,10 +89,10 @@ def test_what_is_garbage_goes_before_and_nothing_while_it_lasts() -> None:
 
 @pytest.mark.usefixtures("collects")
 def test_it_is_as_before_after_an_error_too() -> None:
-    with pytest.raises(ValueError, match="broken"), no_collection():
+    with pytest.raises(ValueError, match="broken"), without_garbage_collection():
         raise ValueError("broken")
     assert gc.isenabled()
     gc.disable()
-    with no_collection():
+    with without_garbage_collection():
         assert not gc.isenabled()
     assert not gc.isenabled()

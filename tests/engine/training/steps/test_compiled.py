@@ -13,7 +13,7 @@ from torch.nn.functional import mse_loss
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import drawn_samples, turns_of
+from engine.training.data.batches import cut_batches, generated_samples
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
@@ -78,10 +78,10 @@ def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
 
 @pytest.mark.slow
 def test_batches_taken_in_turns_are_compiled_for_once() -> None:
-    drawn = batch(drawn_samples(8), 1)
+    drawn = batch(generated_samples(8), 1)
     step = step_of("compile")
     torch._dynamo.utils.counters.clear()
-    losses(step, *([turn] for turn in turns_of(drawn, 8)))
+    losses(step, *([turn] for turn in cut_batches(drawn, 8)))
     assert step.record.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
@@ -92,7 +92,7 @@ def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> N
         found = losses(compiled, *groups)
     assert compiled.record.recipe == "plain" and compiled.compile_seconds is None
     assert "compiler" in compiled.record.left_out["compile"]
-    assert compiled.record.take_notes() == [f"compile is not applied: {compiled.record.left_out['compile']}."]
+    assert compiled.record.pop_notes() == [f"compile is not applied: {compiled.record.left_out['compile']}."]
     plain = step_of("plain", gradient_accumulation=2)
     assert found == losses(plain, *groups)
     assert all(map(torch.equal, plain.model.state_dict().values(), compiled.model.state_dict().values()))

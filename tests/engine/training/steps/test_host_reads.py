@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.experiment.experiment import Experiment, Precision, layered
-from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
+from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
 from engine.training.steps.recipe import build_step
 
 CARD = torch.device("cuda:0")
@@ -104,7 +104,7 @@ def reads_in(step: PlainStep, batches: int) -> int:
         reads.number = 0
         step.set_learning_rate(0.02)
         step(group)
-        step.record.take_notes()
+        step.record.pop_notes()
         step.next_phase()
     return reads.number
 
@@ -133,7 +133,7 @@ def test_the_step_that_is_captured_never_reads(monkeypatch, optimizer, precision
     model = model_of(monkeypatch)
     # when it is made, Adam asks whether its learning rate is at least 0, and SGD whether it is below
     with Reads(answer=optimizer != "sgd"):
-        capturable = optimizer_for(model, experiment, fused=True, capturable=True)
+        capturable = build_optimizer(model, experiment, fused=True, capturable=True)
     record = RecipeRecord(("fused", "capture"))
     step = PlainStep(
         model, cross_entropy, experiment, CARD, optimizer=capturable, record=record, cache_casts=False

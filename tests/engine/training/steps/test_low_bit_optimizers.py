@@ -17,7 +17,7 @@ from engine.experiment.experiment import experiment_from, layered
 from engine.protocol.events import PhaseName
 from engine.training.measuring.breakdown import breakdown_of
 from engine.training.measuring.unchanged import UnchangedWeights
-from engine.training.runs.checkpoints import Checkpoints, capture_state, copied, restore_state
+from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
 from engine.training.steps import low_bit_optimizers
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
@@ -136,7 +136,7 @@ def test_a_run_in_few_bits_resumes_with_the_same_losses(tmp_path: Path, name: st
     trained(first, 3)
     state = capture_state(first.model, first.optimizer, first.scaler, {}, CPU)
     Checkpoints(tmp_path).save("last", state)
-    kept = copied(state)
+    kept = copy_state(state)
     expected = trained(first, 3)
     restore_state(Checkpoints(tmp_path).load("last"), second.model, second.optimizer, second.scaler, CPU)
     assert trained(second, 3) == expected

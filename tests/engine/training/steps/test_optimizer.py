@@ -19,11 +19,11 @@ from torch.optim.lr_scheduler import (
 )
 
 from engine.experiment.experiment import Experiment, Optimizer, Schedule
-from engine.training.steps.plain import learning_rate_at, no_fused_form, optimizer_for
+from engine.training.steps.plain import build_optimizer, learning_rate_at, no_fused_form
 
 
 def made(fused: bool | None = None, **settings: Any) -> torch.optim.Optimizer:
-    return optimizer_for(nn.Linear(2, 1), Experiment.model_validate({"optimizer": settings}), fused=fused)
+    return build_optimizer(nn.Linear(2, 1), Experiment.model_validate({"optimizer": settings}), fused=fused)
 
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD])

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from engine.experiment.experiment import Experiment
 from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model
-from engine.training.runs.prepare import RunPlan, conditions
+from engine.training.runs.prepare import RunPlan, training_conditions
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step, cudnn_search
 
@@ -26,7 +26,7 @@ def step_of(recipe: str, *, is_convolutional: bool = True, **settings: Any) -> P
 
 def test_the_plain_recipe_leaves_nothing_out() -> None:
     step = step_of("plain")
-    assert step.record.recipe == "plain" and step.record.left_out == {} and step.record.take_notes() == []
+    assert step.record.recipe == "plain" and step.record.left_out == {} and step.record.pop_notes() == []
     assert step.memory_format is torch.contiguous_format and step.next_phase() is None
     assert step.optimizer.defaults["fused"] is None
     assert (step.compile_seconds, step.capture_seconds) == (None, None)
@@ -36,9 +36,9 @@ def test_on_a_cpu_the_fast_recipe_goes_without_capture_and_says_so_once() -> Non
     step = step_of("channels_last+fused+capture")
     assert step.record.recipe == "channels_last+fused"
     assert step.record.left_out == {"capture": "only CUDA devices support CUDA graphs"}
-    assert step.record.take_notes() == ["capture is not applied: only CUDA devices support CUDA graphs."]
+    assert step.record.pop_notes() == ["capture is not applied: only CUDA devices support CUDA graphs."]
     step.record.leave_out("capture", "another reason")
-    assert step.record.take_notes() == [] and step.record.recipe == "channels_last+fused"
+    assert step.record.pop_notes() == [] and step.record.recipe == "channels_last+fused"
 
 
 def test_on_a_cpu_the_fast_recipe_compiles_what_gains_from_it() -> None:
@@ -85,7 +85,7 @@ def test_a_fast_step_on_a_cpu_trains_as_the_plain_one_does() -> None:
 def test_cudnn_searches_under_every_recipe_but_plain(recipe: str, searches: bool) -> None:
     before = torch.backends.cudnn.benchmark
     plan = RunPlan(Experiment.model_validate({"device": "cpu", "step": {"recipe": recipe}}), read_catalog())
-    with conditions(plan):
+    with training_conditions(plan):
         assert torch.backends.cudnn.benchmark is searches
         with cudnn_search(False):
             assert not torch.backends.cudnn.benchmark

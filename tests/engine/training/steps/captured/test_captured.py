@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment, layered
 from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
 from engine.training.data.batches import Batch
 from engine.training.steps.captured import Capture, CapturedStep
-from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
+from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
 
 CPU = torch.device("cpu")
 NOT_PERMITTED = "operation not permitted when stream is capturing"
@@ -57,7 +57,7 @@ def step_of(kind: type[PlainStep], model: nn.Module, **settings: Any) -> Any:
     table = {"optimizer": {"learning_rate": 0.01, "weight_decay": 0.1}}
     scaler = {"scaler": {"init_scale": 1024.0, "growth_interval": 3}}
     experiment = Experiment.model_validate(layered(table, scaler, settings))
-    optimizer = optimizer_for(model, experiment, fused=True, capturable=True)
+    optimizer = build_optimizer(model, experiment, fused=True, capturable=True)
     record = RecipeRecord(("fused", "capture"))
     return kind(
         model.train(), cross_entropy, experiment, CPU, optimizer=optimizer, record=record, cache_casts=False
@@ -226,7 +226,7 @@ def test_a_broken_capture_leaves_no_trace_but_its_reason(cuda, pair_of, mood, re
     assert pair.captured.record.left_out == {"capture": reason} and pair.captured.record.recipe == "fused"
     assert [graph.operations for graph in cuda.graphs] == [[]], "the broken graph keeps no memory"
     assert cuda.restored == ["state"] and len(cuda.released) == ends_allocation
-    assert pair.captured.record.take_notes() == [f"capture is not applied: {reason}."]
+    assert pair.captured.record.pop_notes() == [f"capture is not applied: {reason}."]
 
 
 def test_the_imitation_computes_nothing_while_it_captures_and_reads_its_memory_anew(cuda: Any) -> None:

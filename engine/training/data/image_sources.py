@@ -20,23 +20,30 @@ from engine.experiment.value import BYTES_PER_GIB
 from engine.protocol import events
 from engine.protocol.events import Log
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
-from engine.training.data import arrays, image_folder, pictures
-from engine.training.data.arrays import has_pictures, is_small
-from engine.training.data.batches import DataSplit, HeldPictures, Pictures, Prepare, Resident, Source
-from engine.training.data.image_folder import FolderPictures, read_image_folder
-from engine.training.data.loader import Loaded, loaded_whole
-from engine.training.data.picture_sets import SETS, whole
-from engine.training.data.pictures import (
+from engine.training.data import arrays, image_folder, images
+from engine.training.data.arrays import has_images, is_small
+from engine.training.data.batches import (
+    BatchSource,
+    DataSplit,
+    DeviceSource,
+    InMemoryDataset,
+    LoaderDataset,
+    Prepare,
+)
+from engine.training.data.image_folder import FolderImages, read_image_folder
+from engine.training.data.image_sets import SETS, read_dataset
+from engine.training.data.images import (
     FAKEDATA,
     FASHION,
-    FakePictures,
+    FakeImages,
     Normalization,
-    PreparePictures,
+    PrepareImages,
     ShiftAndFlip,
 )
+from engine.training.data.loader import LoadedSource, load_all_samples
 
 
-def is_kept(experiment: Experiment) -> bool:
+def is_kept_on_device(experiment: Experiment) -> bool:
     """Return True if the samples are kept on the device. By default small datasets are."""
     wanted = experiment.data.on_device
     if wanted is None and experiment.dataset == ARRAYS:
@@ -49,7 +56,7 @@ _KEPT_ON_REQUEST = (FAKEDATA, IMAGE_FOLDER, ARRAYS)
 
 def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int) -> None:
     """Raise ProblemError if samples of that many bytes do not fit on the device."""
-    if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
+    if not (is_kept_on_device(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
     needed = samples * sample_bytes / BYTES_PER_GIB
     device, free_bytes = torch.device(experiment.device), psutil.virtual_memory().available
@@ -65,72 +72,72 @@ def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int)
         raise setting_error("data.on_device", message, remedy, value="true")
 
 
-def load_pictures(
+def load_images(
     experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
-) -> Source:
+) -> BatchSource:
     """Return the batches of a resolved experiment with images or arrays. Raises ProblemError."""
     prepare = _prepare(experiment, channels, device, memory_format)
     # a folder's pictures are cropped when they are decoded, so that is where they are varied
-    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
+    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept_on_device(experiment)
     is_varied = experiment.data.augment and not by_loaders
     augment = ShiftAndFlip(experiment.seed, device) if is_varied else None
-    if is_kept(experiment):
+    if is_kept_on_device(experiment):
         if experiment.dataset in _KEPT_ON_REQUEST:
-            splits = loaded_whole(_pictures(experiment), experiment.data)
+            splits = load_all_samples(_pictures(experiment), experiment.data)
         else:
             splits = _read_splits(experiment.dataset)
-        return Resident(*splits, experiment, device, prepare, augment)
-    return Loaded(_pictures(experiment), experiment, device, prepare, augment)
+        return DeviceSource(*splits, experiment, device, prepare, augment)
+    return LoadedSource(_pictures(experiment), experiment, device, prepare, augment)
 
 
 def _prepare(
     experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
 ) -> Prepare:
-    if experiment.dataset == ARRAYS and not has_pictures(experiment):
+    if experiment.dataset == ARRAYS and not has_images(experiment):
         return lambda inputs: inputs
     normalization, own_size = _look(experiment)
     size = experiment.image_size or own_size
-    return PreparePictures(normalization, size, channels, device, memory_format)
+    return PrepareImages(normalization, size, channels, device, memory_format)
 
 
 def _look(experiment: Experiment) -> tuple[Normalization | None, int]:
     match experiment.dataset:
         case catalog.ARRAYS:
-            return arrays.look(experiment)
-        case pictures.FAKEDATA:
-            return pictures.FAKE_NORMALIZATION, pictures.FAKE_IMAGE_SIZE
+            return arrays.image_preprocessing(experiment)
+        case images.FAKEDATA:
+            return images.FAKE_NORMALIZATION, images.FAKE_IMAGE_SIZE
         case catalog.IMAGE_FOLDER:
             return image_folder.NORMALIZATION, image_folder.IMAGE_SIZE
-        case pictures.FASHION:
-            return pictures.FASHION_NORMALIZATION, pictures.FASHION_IMAGE_SIZE
+        case images.FASHION:
+            return images.FASHION_NORMALIZATION, images.FASHION_IMAGE_SIZE
     picture_set = SETS[experiment.dataset]
     return picture_set.normalization, picture_set.image_size
 
 
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
-    return pictures.built_in() if name == FASHION else whole(name)
+    return images.built_in() if name == FASHION else read_dataset(name)
 
 
-def _pictures(experiment: Experiment) -> Pictures:
+def _pictures(experiment: Experiment) -> LoaderDataset:
     match experiment.dataset:
         case catalog.ARRAYS:
             return arrays.ArraySamples(experiment)
-        case pictures.FAKEDATA:
-            size = experiment.image_size or pictures.FAKE_IMAGE_SIZE
-            return FakePictures(size, experiment.num_classes or pictures.FAKE_CLASSES)
+        case images.FAKEDATA:
+            size = experiment.image_size or images.FAKE_IMAGE_SIZE
+            return FakeImages(size, experiment.num_classes or images.FAKE_CLASSES)
         case catalog.IMAGE_FOLDER:
-            return FolderPictures(
+            return FolderImages(
                 read_image_folder(experiment.path),
                 experiment.image_size or image_folder.IMAGE_SIZE,
                 experiment.seed,
-                augment=experiment.data.augment and not is_kept(experiment),
+                augment=experiment.data.augment and not is_kept_on_device(experiment),
                 skip_broken=experiment.data.skip_broken,
             )
-    sizes = (pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
+    sizes = (images.FASHION_TRAIN_SAMPLES, images.FASHION_VALIDATION_SAMPLES)
     if experiment.dataset != FASHION:
         picture_set = SETS[experiment.dataset]
         sizes = (picture_set.train_samples, picture_set.validation_samples)
-    return HeldPictures(functools.partial(_read_splits, experiment.dataset), *sizes)
+    return InMemoryDataset(functools.partial(_read_splits, experiment.dataset), *sizes)
 
 
 _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})
@@ -138,15 +145,15 @@ _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})
 _GRAY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
-def prepare_pictures(experiment: Experiment) -> None:
-    """Import what `picture_events` needs, before the idle memory level is measured. Never fails."""
+def prepare_thumbnails(experiment: Experiment) -> None:
+    """Import what `thumbnail_events` needs, before the idle memory level is measured. Never fails."""
     if experiment.dataset in _PICTURED:
-        # if this fails, `picture_events` says why
+        # if this fails, `thumbnail_events` says why
         with suppress(Exception):
             sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GRAY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
 
 
-def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pictures | Log]:
+def thumbnail_events(experiment: Experiment, source: BatchSource) -> Iterator[events.Pictures | Log]:
     """Yield the event with the images, if any, before the first step. Uses no random number. Never fails."""
     event: events.Pictures | Log | None
     try:
@@ -160,7 +167,7 @@ def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pi
         yield event
 
 
-def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
+def _sheet(experiment: Experiment, source: BatchSource) -> ContactSheet | None:
     if experiment.dataset not in _PICTURED:
         return None
     examples = source.examples(MOST_TILES)
@@ -175,11 +182,11 @@ def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
     return sheet_of(_tiles(examples))
 
 
-def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
+def _tiles(images: torch.Tensor) -> NDArray[np.uint8]:
     # bytes (count, channels, height, width) as gray squares of at most `MOST_SIDE` pixels
-    gray = [_gray(picture.numpy()) for picture in pictures]
-    side = min(MOST_SIDE, *pictures.shape[-2:])
-    if pictures.shape[-2:] != (side, side):
+    gray = [_gray(picture.numpy()) for picture in images]
+    side = min(MOST_SIDE, *images.shape[-2:])
+    if images.shape[-2:] != (side, side):
         gray = [np.asarray(Image.fromarray(tile).resize((side, side))) for tile in gray]
     return np.stack(gray)
 

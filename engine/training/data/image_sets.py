@@ -32,11 +32,11 @@ from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import DataSplit
-from engine.training.data.pictures import FASHION_NORMALIZATION, Normalization
+from engine.training.data.images import FASHION_NORMALIZATION, Normalization
 
 
 @dataclass(frozen=True)
-class PictureSet:
+class ImageDataset:
     """A dataset that torchvision's class `reader` reads. `archive_bytes` is the size of the download."""
 
     title: str
@@ -73,11 +73,11 @@ _CIFAR10 = Normalization((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 _CIFAR100 = Normalization((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 _CLOTHES = "Fashion-MNIST, all 70,000 images"
 _TEN, _HUNDRED = "CIFAR-10, small photos in 10 classes", "CIFAR-100, small photos in 100 classes"
-SETS: dict[str, PictureSet] = {
-    "fashion-mnist": PictureSet(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_NORMALIZATION),
-    "mnist": PictureSet("MNIST, handwritten digits", MNIST, 11_594_722, 28, 10, 60_000, _DIGITS, False),
-    "cifar10": PictureSet(_TEN, CIFAR10, 170_498_071, 32, 10, 50_000, _CIFAR10),
-    "cifar100": PictureSet(_HUNDRED, CIFAR100, 169_001_437, 32, 100, 50_000, _CIFAR100),
+SETS: dict[str, ImageDataset] = {
+    "fashion-mnist": ImageDataset(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_NORMALIZATION),
+    "mnist": ImageDataset("MNIST, handwritten digits", MNIST, 11_594_722, 28, 10, 60_000, _DIGITS, False),
+    "cifar10": ImageDataset(_TEN, CIFAR10, 170_498_071, 32, 10, 50_000, _CIFAR10),
+    "cifar100": ImageDataset(_HUNDRED, CIFAR100, 169_001_437, 32, 100, 50_000, _CIFAR100),
 }
 
 
@@ -100,7 +100,7 @@ def set_entries() -> Iterator[DatasetEntry]:
 
 
 def is_downloaded(name: str) -> bool:
-    """Return True for a complete download. Its folder appears only then."""
+    """Return True if the download is complete. Its folder appears only then."""
     return (datasets_folder() / SETS[name].folder_name).is_dir()
 
 
@@ -123,8 +123,8 @@ def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
             raise ProblemError(write_problem(name, folder, error)) from error
 
 
-def whole(name: str) -> tuple[DataSplit, DataSplit]:
-    """Images, bytes (samples, channels, height, width), and classes (samples,). Raises ProblemError."""
+def read_dataset(name: str) -> tuple[DataSplit, DataSplit]:
+    """Return both splits: bytes (samples, channels, height, width) and classes. Raises ProblemError."""
     root, reader = str(datasets_folder()), SETS[name].reader
     try:
         with warnings.catch_warnings():
@@ -156,7 +156,7 @@ def _problem(name: str, message: str, remedy: str, kind: Kind = Kind.DOWNLOAD) -
 
 
 def _fetch_into(
-    unfinished: Path, pictures: PictureSet, must_end: Callable[[], bool]
+    unfinished: Path, pictures: ImageDataset, must_end: Callable[[], bool]
 ) -> Iterator[float | None]:
     done = 0
     into = unfinished / pictures.folder_name / "raw" if pictures.is_mnist else unfinished
@@ -194,7 +194,7 @@ class Archive:
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing went wrong
-    """The download was asked to stop."""
+    """A stop was requested during the download."""
 
 
 class DownloadError(Exception):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate, pad
 
-from engine.training.data.batches import DataSplit, Draw, HostBatch, Pictures, seed_of
+from engine.training.data.batches import BatchRequest, DataSplit, HostBatch, LoaderDataset, derive_seed
 
 PADDING = 4  # pixels per side, as usual for pictures of 32 x 32
 
@@ -34,7 +34,7 @@ class ShiftAndFlip:
     def __call__(self, pictures: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
         """The changed images (batch, channels, height, width), of the same dtype. Batches count from 0."""
         # number + 1, since (seed, epoch) alone seeds the epoch's order
-        generator = self._generator.manual_seed(seed_of(self._seed, epoch, number + 1))
+        generator = self._generator.manual_seed(derive_seed(self._seed, epoch, number + 1))
         batch, channels, height, width = pictures.shape
         device = pictures.device
         drawn = torch.randint(2 * PADDING + 1, (2, batch, 1), generator=generator, device=device)
@@ -58,7 +58,7 @@ class Normalization:
     deviation: tuple[float, ...]
 
 
-class PreparePictures:
+class PrepareImages:
     """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device."""
 
     def __init__(
@@ -95,7 +95,7 @@ FAKE_TRAIN_SAMPLES, FAKE_VALIDATION_SAMPLES = 2_000, 500
 FAKE_NORMALIZATION = Normalization((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
-class FakePictures(Pictures):
+class FakeImages(LoaderDataset):
     """Images like those of torchvision's FakeData, which however reseeds the global generators."""
 
     train_samples = FAKE_TRAIN_SAMPLES
@@ -104,7 +104,7 @@ class FakePictures(Pictures):
     def __init__(self, image_size: int, classes: int) -> None:
         self._image_size, self._classes = image_size, classes
 
-    def batch(self, draw: Draw) -> HostBatch:
+    def batch(self, draw: BatchRequest) -> HostBatch:
         offset = 0 if draw.is_training else FAKE_TRAIN_SAMPLES
         pictures, labels = zip(*(self._picture(offset + index) for index in draw.indices), strict=True)
         return torch.stack(pictures), torch.stack(labels)
