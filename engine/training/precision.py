@@ -95,8 +95,8 @@ _NO_TORCHAO = (
     "torchao is not installed here (install it with `ammeter engine install --with torchao`, or in a clone "
     "with `uv sync --extra fp8`)"
 )
-EMULATED_NOTE = "FP8 is emulated on a CPU. The losses are as on a GPU, but the speed is not."
-_EMULATED = "emulated, which shows losses but not speed"
+EMULATED_NOTE = "FP8 is emulated on a CPU. The losses are as on a GPU, but the throughput is not."
+_EMULATED = "emulated, which shows losses but not throughput"
 _UNSCALED = "trains without a loss scaler, so small gradients underflow"
 
 

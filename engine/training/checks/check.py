@@ -192,7 +192,7 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
     told = finding_at(None, kind, severity, layers_sentence(layers), remedy)
     yield told.model_copy(update={"detail": layers_table(layers) if layers else ""})
     if plan.device.type == "cpu":
-        remedy = "Train it on a GPU of compute capability 8.9 or later to measure its speed."
+        remedy = "Train it on a GPU of compute capability 8.9 or later to measure its throughput."
         yield finding_at(None, FindingKind.EMULATED, "note", EMULATED_NOTE, remedy)
     elif is_converted and "compile" not in experiment.step.parts:
         yield finding_at(None, kind, "warning", UNCOMPILED_FP8, "Add compile to the optimizations.")

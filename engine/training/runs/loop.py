@@ -191,5 +191,5 @@ def _finish(run: Run) -> Iterator[Event]:
         raise TrainingError(not_a_number(run.tally.first_nan_step), summary)
     if summary.speed_note:
         level: Literal["info", "warning"] = "info" if summary.samples_per_second is None else "warning"
-        yield Log(level=level, message=f"Speed: {summary.speed_note}")
+        yield Log(level=level, message=f"Throughput: {summary.speed_note}")
     yield Finished(summary=summary, stopped=stopped)

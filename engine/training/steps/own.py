@@ -30,7 +30,7 @@ ADDED_UP = (
     f"{_STEP} ended without train.step, so its batch counts as skipped, and its gradients are cleared.",
     f"To accumulate the gradients of several batches, set {named('step.gradient_accumulation')}.",
 )
-"""What a step that seems to accumulate gradients by itself is told, and the remedy."""
+"""The note on a step that seems to accumulate gradients by itself, and its remedy."""
 
 
 class CombinedOptimizer:

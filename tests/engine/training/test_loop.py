@@ -57,7 +57,7 @@ def test_events_come_in_order(fashion: Any) -> None:
     ]  # fmt: skip
     assert run.samples.step == tuple(range(1, 13))
     # twelve steps are too few for a speed, and the log says so
-    assert run.events[-2].message == f"Speed: {run.summary.speed_note}"
+    assert run.events[-2].message == f"Throughput: {run.summary.speed_note}"
 
 
 def test_a_slow_format_is_noted(hello: Any) -> None:

@@ -236,5 +236,5 @@ def test_where_fp8_is_emulated_it_is_never_tried_and_that_is_said_once():
     plan, given = TuningPlan(coarse_formats=True), baseline_of(GIVEN)
     space = space_of(given, plan, read_catalog(), {})
     told = [sentence for sentence in space.not_tried if "FP8" in sentence and "AdamW" not in sentence]
-    assert told == ["FP8 was skipped: FP8 is emulated, which shows losses but not speed."]
+    assert told == ["FP8 was skipped: FP8 is emulated, which shows losses but not throughput."]
     assert not any("fp8" in option.changes.values() for option in space.options["precision"])

@@ -154,7 +154,7 @@ def test_a_run_says_which_layers_are_in_fp8_and_tells_no_speed(runs: OwnRuns) ->
     assert run.started.notes[0] == LAYERS and run.started.hardly_faster is not None
     summary = run.summary
     assert (summary.samples_per_second, summary.step_ms, summary.speed_note) == (None, None, EMULATED_NOTE)
-    assert f"Speed: {EMULATED_NOTE}" in run.logs
+    assert f"Throughput: {EMULATED_NOTE}" in run.logs
 
 
 def test_a_resumed_run_has_the_losses_of_one_that_never_stopped(runs: OwnRuns, tmp_path: Path) -> None:
