@@ -68,11 +68,7 @@ def _waits(file: File) -> Iterator[Finding]:
             name = last_name(call.func)
             if isinstance(call.func, ast.Attribute) and name in _READS and not call.args:
                 what = f".{name}()"
-            elif (
-                isinstance(call.func, ast.Name)
-                and name == "print"
-                and not all(isinstance(it, ast.Constant) for it in call.args)
-            ):
+            elif isinstance(call.func, ast.Name) and name == "print" and _prints_value(call):
                 what = "print(...)"
             else:
                 continue

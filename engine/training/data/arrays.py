@@ -111,10 +111,8 @@ class ArraySamples(LoaderDataset):
         if not self._parts or self._samples.pictures is None:
             return None
         chosen = tuple(evenly_spaced(self.train_samples, count))
-        pictures: torch.Tensor = self.batch(
-            BatchRequest(is_training=True, epoch=0, number=0, indices=chosen)
-        )[0]
-        return pictures
+        images: torch.Tensor = self.batch(BatchRequest(True, 0, 0, chosen))[0]
+        return images
 
     def _formed(self, inputs: torch.Tensor, targets: torch.Tensor) -> HostBatch:
         layout = self._samples.pictures

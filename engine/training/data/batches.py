@@ -346,14 +346,10 @@ class InMemoryDataset(LoaderDataset):
 def training_requests(
     samples: int, batch_size: int, seed: int, epoch: int, skip: int
 ) -> Iterator[BatchRequest]:
-    """Return the batches of an epoch without the first `skip`."""
-    order = rank_indices(epoch_order(samples, seed, epoch), batch_size)
-    return (
-        BatchRequest(
-            True, epoch, number, tuple(order[number * batch_size : (number + 1) * batch_size].tolist())
-        )
-        for number in range(skip, math.ceil(len(order) / batch_size))
-    )
+    """Yield requests for the batches of an epoch without the first `skip`."""
+    order = rank_indices(epoch_order(samples, seed, epoch), batch_size).tolist()
+    for number in range(skip, math.ceil(len(order) / batch_size)):
+        yield BatchRequest(True, epoch, number, tuple(order[number * batch_size :][:batch_size]))
 
 
 def ordered_requests(samples: int, batch_size: int, *, is_training: bool) -> Iterator[BatchRequest]:

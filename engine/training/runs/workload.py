@@ -120,7 +120,7 @@ class Workload:
         return load_source(self.experiment, self.channels, device, memory_format)
 
     def small_own_batch(self, count: int = FEW) -> Batch | None:
-        """A small batch of the workload file's data, on the host. None for data of the catalog."""
+        """Return a small batch of the workload file's data, on the host. None for data of the catalog."""
         if self._draws_data:
             return self._drawn(count)
         if self.own is None or not self._brings_data:

@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.folders import TextCount, count_text, path_problem
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
-from engine.training.data.text import Corpus, folder_text, load_text, python_source, text_entries
+from engine.training.data.datasets import Corpus, folder_text, load_text, python_source, text_entries
 from tests.engine.training.conftest import refusal
 
 CPU = torch.device("cpu")
