@@ -346,10 +346,12 @@ class InMemoryDataset(LoaderDataset):
 def training_requests(
     samples: int, batch_size: int, seed: int, epoch: int, skip: int
 ) -> Iterator[BatchRequest]:
-    """Yield requests for the batches of an epoch without the first `skip`."""
-    order = rank_indices(epoch_order(samples, seed, epoch), batch_size).tolist()
-    for number in range(skip, math.ceil(len(order) / batch_size)):
-        yield BatchRequest(True, epoch, number, tuple(order[number * batch_size :][:batch_size]))
+    """Return requests for the batches of an epoch without the first `skip`."""
+    parts = rank_indices(epoch_order(samples, seed, epoch), batch_size).split(batch_size)
+    return (
+        BatchRequest(True, epoch, number, tuple(part.tolist()))
+        for number, part in enumerate(parts[skip:], skip)
+    )
 
 
 def ordered_requests(samples: int, batch_size: int, *, is_training: bool) -> Iterator[BatchRequest]:
