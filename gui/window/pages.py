@@ -227,7 +227,7 @@ def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) 
         return None
     report = comparison.ranked[0]
     lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
-    if report.verdict.outcome == "ratio" and len(lines) > 1:
+    if report.verdict.kind == "ratio" and len(lines) > 1:
         lines = ((*lines[0], Piece(",")), *lines[1:])
     ids = tuple(run.id for run in runs)
     alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)

@@ -144,7 +144,7 @@ def test_what_was_not_measured_alike_or_at_all_has_no_ratio(record: Record) -> N
     found = compared([record(1, FP32), record(2, FP16)])
     values = {row.metric.name: [cell.value for cell in row.cells] for row in found.metrics}
     assert values["samples_per_second"] == [None, None]
-    assert not found.clean
+    assert not found.has_no_doubts
 
 
 def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_has_it(record: Record) -> None:

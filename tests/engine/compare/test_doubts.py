@@ -34,7 +34,7 @@ HOT = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("
 def doubts(base: RunRecord, *others: RunRecord, blocks: int = 9) -> list[Doubt]:
     evidence = [Evidence(run, np.ones(blocks), ()) for run in (base, *others)]
     found = compare(evidence, base.id)
-    assert found.clean == (not any(report.doubts for report in found.reports))
+    assert found.has_no_doubts == (not any(report.doubts for report in found.reports))
     return list(found.reports[-1].doubts)
 
 
