@@ -1,4 +1,4 @@
-"""A run's own colour: its curves, in the window and in exports, are drawn in it."""
+"""A run's own color: its curves, in the window and in exports, are drawn in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def side_of(store: Store, own: str | None, precision: Precision = Precision.FP32
     return Side((replace(run, colour=own),), precision.label)
 
 
-def test_a_side_is_drawn_in_the_colour_of_its_first_run(store: Store) -> None:
+def test_a_side_is_drawn_in_the_color_of_its_first_run(store: Store) -> None:
     plain, own, unknown = side_of(store, None), side_of(store, "teal"), side_of(store, "mauve")
     looks = side_looks((plain, own, unknown))
     assert [looks[side.id].ink for side in (plain, own, unknown)] == ["fp32", "teal", "fp32"]
@@ -37,7 +37,7 @@ def test_a_side_is_drawn_in_the_colour_of_its_first_run(store: Store) -> None:
     assert ink_color(LIGHT, "teal-dim") == LIGHT.own["teal"].dim
 
 
-def test_an_overlaid_curve_and_its_legend_have_the_colour(qtbot: QtBot) -> None:
+def test_an_overlaid_curve_and_its_legend_have_the_color(qtbot: QtBot) -> None:
     x = np.arange(50.0)
     trace = Trace({"step": x, "seconds": x, "samples": x}, np.linspace(2.0, 1.0, 50), smooths=False)
     plot = OverlayPlot()
@@ -54,7 +54,7 @@ def test_an_overlaid_curve_and_its_legend_have_the_colour(qtbot: QtBot) -> None:
     assert theme().palette.own["rose"].color in seen
 
 
-def test_an_open_curve_takes_the_colour_that_is_chosen(store: Store, qapp: Callable[..., object]) -> None:
+def test_an_open_curve_takes_the_color_that_is_chosen(store: Store, qapp: Callable[..., object]) -> None:
     run_id = store.add(Experiment()).id
     runs = SavedRuns(store)
     runs.reload()
@@ -66,7 +66,7 @@ def test_an_open_curve_takes_the_colour_that_is_chosen(store: Store, qapp: Calla
     assert live.colour is None
 
 
-def test_a_figure_on_a_card_has_the_colour_of_its_curve(qtbot: QtBot) -> None:
+def test_a_figure_on_a_card_has_the_color_of_its_curve(qtbot: QtBot) -> None:
     card = StatCard("Throughput")
     qtbot.addWidget(card)
     card.resize(200, 96)
