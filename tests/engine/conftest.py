@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -223,9 +223,10 @@ def record() -> Callable[..., RunRecord]:
         status: Status = Status.FINISHED,
         environment: Environment | None = ENVIRONMENT,
         comparison: str | None = None,
+        minutes: float = 0.0,
         **figures: Any,
     ) -> RunRecord:
-        moment = datetime(2026, 1, 1, tzinfo=UTC)
+        moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
         return RunRecord(
             id=f"{number:012x}",
             number=number,

@@ -64,9 +64,7 @@ def _head(content: Content) -> dict[str, Any]:
     }
 
 
-_VERDICT = (
-    *("outcome", "sentence", "speedup", "speedup_ci", "memory_ratio", "energy_ratio", "accuracy", "reason"),
-)
+_VERDICT = ("sentence", "speedup", "speedup_ci", "memory_ratio", "energy_ratio", "accuracy", "reason")
 
 
 def _side(report: SideReport) -> dict[str, Any]:
@@ -77,7 +75,10 @@ def _side(report: SideReport) -> dict[str, Any]:
         "precision": side.precision.value,
         "recipe": side.runs[0].experiment.step.recipe,
         "ids": [run.id for run in side.runs],
-        "verdict": {name: json_value(getattr(report.verdict, name)) for name in _VERDICT},
+        "verdict": {
+            "outcome": report.verdict.kind,
+            **{name: json_value(getattr(report.verdict, name)) for name in _VERDICT},
+        },
         "doubts": [{"kind": doubt.kind, "sentence": doubt.sentence} for doubt in report.doubts],
         "split": split
         and {

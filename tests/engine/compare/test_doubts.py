@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ HOT = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("
 def doubts(base: RunRecord, *others: RunRecord, blocks: int = 9) -> list[Doubt]:
     evidence = [Evidence(run, np.ones(blocks), ()) for run in (base, *others)]
     found = compare(evidence, base.id)
-    assert found.clean == (not any(report.doubts for report in found.reports))
+    assert found.has_no_doubts == (not any(report.doubts for report in found.reports))
     return list(found.reports[-1].doubts)
 
 
@@ -208,9 +207,7 @@ def test_a_steady_run_has_no_wide_interval(record: Record) -> None:
 
 def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
     def run(number: int, experiment: Experiment) -> RunRecord:
-        made = record(number, experiment.model_copy(update={"seed": number}), **SPEED)
-        assert made.started is not None
-        return dataclasses.replace(made, started=made.started + timedelta(minutes=number))
+        return record(number, experiment.model_copy(update={"seed": number}), minutes=number, **SPEED)
 
     in_blocks = [run(1, FP32), run(2, FP32), run(3, FP16), run(4, FP16)]
     kind, sentence = only(doubts(*in_blocks))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
@@ -33,15 +32,16 @@ FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
         ("AAAB", True),
     ],
 )
-def test_repeats_are_in_turns_or_their_order_is_confounded_with_the_side(
+def test_repeats_are_interleaved_or_their_order_is_confounded_with_the_side(
     record: Record, order: str, is_fair: bool
 ) -> None:
-    runs = []
-    for number, letter in enumerate(order):
-        run = record(number, (FP32 if letter == "A" else FP16).model_copy(update={"seed": number}))
-        assert run.started is not None
-        runs.append(dataclasses.replace(run, started=run.started + timedelta(minutes=number)))
-    one, other = sides_of(runs)
+    sides = {"A": FP32, "B": FP16}
+    one, other = sides_of(
+        [
+            record(number, sides[letter].model_copy(update={"seed": number}), minutes=number)
+            for number, letter in enumerate(order)
+        ]
+    )
     assert is_interleaved(one, other) == is_interleaved(other, one) == is_fair
 
 
@@ -50,9 +50,8 @@ def test_each_node_of_a_cluster_is_looked_at_by_itself(record: Record) -> None:
         runs = []
         for number, (letter, node) in enumerate(places):
             experiment = (FP32 if letter == "A" else FP16).model_copy(update={"seed": number})
-            run = record(number, experiment, environment=ENVIRONMENT.model_copy(update={"node": node}))
-            assert run.started is not None
-            runs.append(dataclasses.replace(run, started=run.started + timedelta(minutes=number)))
+            environment = ENVIRONMENT.model_copy(update={"node": node})
+            runs.append(record(number, experiment, environment=environment, minutes=number))
         return list(sides_of(runs))
 
     # side by side: on neither node does one of them come first

@@ -59,8 +59,8 @@ def test_png_is_sharp_and_says_what_it_shows(hostile: Content, tmp_path: Path) -
         assert shot.info["Title"] == "FP16 AMP against FP32"
         assert json.loads(shot.info["Description"])["device_name"] == "a card"
         # the baseline's blue and the other's orange are there
-        colours = {colour for _count, colour in shot.getcolors(1_000_000) or ()}
-    assert {(0x00, 0x64, 0xA6), (0xBF, 0x57, 0x00)} <= colours
+        colors = {color for _count, color in shot.getcolors(1_000_000) or ()}
+    assert {(0x00, 0x64, 0xA6), (0xBF, 0x57, 0x00)} <= colors
 
 
 def test_sides_of_one_precision_are_told_apart_by_their_marks(exports_store: Store, trained: Trained) -> None:

@@ -69,8 +69,13 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "loaded": {**FAKE, "batch_size": 450, "epochs": 1, "schedule": {"name": "cosine"}},
     "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
-    "text": {**TOKENS, "dataset": "python-source", "num_classes": None, "validation": {"limit": 5}},
-    "tokens": {**TOKENS, "samples": 9, "steps": 4, "ranks": {"find_unused_parameters": True}},
+    "text": {
+        **TOKENS,
+        "dataset": "python-source",
+        "num_classes": None,
+        "validation": {"limit": 5},
+        "ranks": {"find_unused_parameters": True},
+    },
 }
 OWN: dict[str, dict[str, Any]] = {
     "pair.py": {"precision": "fp16", "steps": 4, "samples": 24, "scaler": {"init_scale": 2.0**30}},

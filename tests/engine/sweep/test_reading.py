@@ -67,7 +67,7 @@ def test_figures_and_ratios_are_those_of_a_comparison(repeats):
     plain, fast = repeats(0, [1_000.0, 1_020.0, 990.0]), repeats(6, [1_810.0, 1_790.0, 1_830.0])
     results = results_of(sweep({0: cell(0, *plain), 6: cell(6, *fast)}, repeats=3))
     evidence: list[Evidence] = [evidence_from(run, (), {}) for run in (*plain, *fast)]
-    row = next(row for row in compare(evidence).figures if row.figure.name == SPEED.name)
+    row = next(row for row in compare(evidence).metrics if row.metric.name == SPEED.name)
     baseline, mine = results.cells[0], results.cells[6]
     assert baseline.value(SPEED) == row.cells[0].value and baseline.ratio == 1.0
     assert mine.value(SPEED) == row.cells[1].value

@@ -46,22 +46,22 @@ class TestLooks:
         )
         return workspace
 
-    def test_the_other_theme_recolours_words_icons_and_curves(self, four: Any) -> None:
+    def test_the_other_theme_recolors_words_icons_and_curves(self, four: Any) -> None:
         four.panel.tabs.setCurrentIndex(1)
 
-        def colours() -> tuple[object, ...]:
+        def colors() -> tuple[object, ...]:
             plot, words = four.panel.curves.canvas.grab().toImage(), four.panel.headline.grab().toImage()
             return four.head.grab().toImage(), plot, words
 
         # what was laid out anew takes its place in the next turn of the event loop
         QApplication.processEvents()
-        dark = colours()
+        dark = colors()
         theme().set_mode("light")
-        light = colours()
+        light = colors()
         theme().set_mode("dark")
         assert all(one != other for one, other in zip(dark, light, strict=True))
         # the curves follow in a turn of their own
-        four.qtbot.waitUntil(lambda: colours() == dark)
+        four.qtbot.waitUntil(lambda: colors() == dark)
 
     @pytest.mark.parametrize("size", [(800, 848), (588, 648), (520, 508)])
     def test_no_text_is_cut_off(self, qtbot: QtBot, four: Any, size: tuple[int, int]) -> None:
