@@ -105,15 +105,15 @@ def _run_of(
     now = [0.0]
     with closing(Recorder(store, run.id, resumes=False, clock=lambda: now[0])) as recorder:
         take(begun)
-        recorder.take([begun])
+        recorder.add([begun])
         for number, batch in enumerate(_batches(steps)):
             now[0] += COMMIT_SECONDS / 4
-            recorder.take([batch])
+            recorder.add([batch])
             take(batch)
             if number % 100 == 0:
                 memory.look()
         began = time.perf_counter()
-        recorder.take([Finished(summary=summary)])
+        recorder.add([Finished(summary=summary)])
         return time.perf_counter() - began
 
 

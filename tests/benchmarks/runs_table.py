@@ -52,7 +52,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ammeter.sqlite"
         with Store(path) as store:
-            store.add_whole(WholeRun(record, (), {}) for record in _records(count))
+            store.import_runs(WholeRun(record, (), {}) for record in _records(count))
             _mark(store)
         _measure(path)
 

@@ -117,7 +117,7 @@ def _cell(grid: Grid, index: int, repeats: int, dice: random.Random) -> CellReco
     return CellRecord(
         index,
         left_out=left_out,
-        is_held=False,
+        is_paused=False,
         pilot=None,
         problem=None,
         runs=tuple(_run(grid, index, repeat, dice) for repeat in runs),

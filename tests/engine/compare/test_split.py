@@ -14,7 +14,7 @@ from engine.compare.evidence import Evidence
 from engine.compare.split import Split
 from engine.experiment.experiment import Experiment, Optimizer, Precision, Step
 from engine.protocol.events import Environment
-from engine.store.record import RunRecord, Status, Text
+from engine.store.record import RunRecord, Status, UnparsedJson
 from tests.engine.conftest import ENVIRONMENT
 
 Record = Callable[..., RunRecord]
@@ -200,7 +200,7 @@ def test_corners_are_whole_undisturbed_runs_of_the_same_work_on_the_same_machine
     assert split(base, side, others).factors == ()
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
     newer = replace(run(experiment("fp16"), 1.0))
-    newer.__dict__["experiment"] = Text('{"from_a_newer_version": 1}')
+    newer.__dict__["experiment"] = UnparsedJson('{"from_a_newer_version": 1}')
     assert split(base, side, [newer, run(experiment("fp16"), 1_663.0)]).factors != ()
 
 

@@ -135,7 +135,7 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
 
     def entry(run: RunRecord):
         actions = window.runs.menu_for(run).actions()
-        return next(action for action in actions if action.text() == "Show side by side")
+        return next(action for action in actions if action.text() == "Replay")
 
     assert not entry(alone).isEnabled() and "Select two" in entry(alone).toolTip()
     entry(pair[1]).trigger()
