@@ -159,7 +159,7 @@ class Runner:
         record = self._store.run(run_id)
         if record.machine != self._launcher.site.name:
             raise ProblemError(_elsewhere(record))
-        place = self._store.take_up(run_id)
+        place = self._store.take_over(run_id)
         experiment, wanted = record.experiment, record.experiment.checkpoint
         # once a run that is queued again has started, its earlier end is forgotten
         resumes = record.started is not None if place is None else record.ended is not None
@@ -189,14 +189,14 @@ class Runner:
         if not isinstance(remarks, Failed | Finished):
             try:
                 session = self._launcher.start(
-                    job, partial(self._store.keep, run_id) if self._keeps else None
+                    job, partial(self._store.set_remote_place, run_id) if self._keeps else None
                 )
             except ProblemError as error:
                 remarks = Failed(problem=error.problem)
         if isinstance(remarks, Failed | Finished):
             # it ended before its job was given to a worker
             with closing(make(self._store)) as recorder:
-                recorder.take([remarks])
+                recorder.add([remarks])
             yield remarks
             return
         yield from self._recorded(session, make, advice, remarks)
@@ -221,14 +221,14 @@ class Runner:
                     closing(session),  # before its recorder
                 ):
                     try:
-                        for remark in (*recorder.take(remarks), *remarks):
+                        for remark in (*recorder.add(remarks), *remarks):
                             outbox.put(remark)
                         while not session.is_over and not self._is_left.is_set():
                             events = [
                                 advice.with_remedy(event) for event in _waiting_events(session, recorder)
                             ]
                             place, lost = (kept.place, kept.is_lost) if kept else (None, False)
-                            for event in (*recorder.take(events, place, is_lost=lost), *events):
+                            for event in (*recorder.add(events, place, is_lost=lost), *events):
                                 outbox.put(event)
                     except ProblemError:
                         # there it continues, and is later read on from the store's last event

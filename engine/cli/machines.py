@@ -125,8 +125,8 @@ def remove(
             refuse_kept(
                 store, machine.name, "Reconnect with `ammeter resume {run}`, or give it up with --force."
             )
-        for run_id in store.kept_runs(machine.name):
-            store.take_up(run_id)
+        for run_id in store.remote_runs(machine.name):
+            store.take_over(run_id)
             store.close_lost(run_id)
         forget_machine(store, machine.name)
     output.outcome(as_json, {"removed": machine.name}, f"Forgot {machine.name}.")

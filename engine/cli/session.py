@@ -306,7 +306,7 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
 
 def raise_if_left(session: Session, run_id: str, name: str, to_resume: str) -> None:
     """Raise InterruptError, which says how to reconnect, if the run still trains on a remote machine."""
-    if session.store.kept_place(run_id) is not None:
+    if session.store.remote_place(run_id) is not None:
         message = f"{name} keeps training on {session.machine}."
         remedy = f"`ammeter resume {to_resume}` reconnects to it."
         raise InterruptError(request_problem(message, remedy, key="run", value=run_id)) from None

@@ -97,7 +97,7 @@ def resume(
         saved = session.store.run(found_id)
         if trust_code:
             session.trust([saved.experiment])
-        trains_on = session.store.kept_place(saved.id) is not None
+        trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
         outcome = _train(session, queued)

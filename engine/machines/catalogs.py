@@ -49,7 +49,7 @@ def forget_catalog(machine: str) -> None:
 
 def refuse_kept(store: Store, machine: str, remedy: str) -> None:
     """Raise ProblemError if a run is still training on a machine. In `remedy`, `{run}` is its id."""
-    for run_id in store.kept_runs(machine):
+    for run_id in store.remote_runs(machine):
         message = f"{store.name(run_id)[1]} is still training on {machine}."
         raise request_error(message, remedy.format(run=run_id), key="machine", value=machine)
 

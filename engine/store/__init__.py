@@ -1,1 +1,1 @@
-"""The saved runs and studies, in SQLite."""
+"""Save runs, studies and the queue in one SQLite file."""

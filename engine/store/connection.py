@@ -1,7 +1,8 @@
-"""A connection to the store's file: statements, transactions and their problems."""
+"""Read and write the store's file in transactions, and report SQLite's errors as problems."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -13,19 +14,20 @@ from engine.experiment.problem import ProblemError
 from engine.store.database import (
     BESIDE,
     Opened,
-    damaged,
-    fail,
-    identity_of,
+    damaged_error,
     open_copy,
     open_database,
     open_to_write,
+    raise_problem,
     status_of,
 )
 
 
 class Connection:
-    """For the thread that made it. `notes` are sentences on how the file had to be opened, `moved` is one on
-    an older file that was in its place, and `files` counts the files opened at the path so far.
+    """A connection to the store's file, for the thread that made it.
+
+    `notes` are sentences on how the file was opened, `moved` is a sentence on an older file that was set
+    aside, and `files` counts the files opened at the path so far.
 
     Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
     be saved, the saved runs are read from a copy in memory.
@@ -50,10 +52,10 @@ class Connection:
             self._follow()
             yield self._sqlite
         except sqlite3.Error as error:
-            fail(self.path, error)
+            raise_problem(self.path, error)
         except UnicodeDecodeError as error:
             # of SQLite's own words, which quote the damage
-            raise damaged(self.path) from error
+            raise damaged_error(self.path) from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -99,7 +101,7 @@ class Connection:
         Return None if it stays: because another file is in its place, or because Windows does not rename open
         files, and then this connection is closed.
         """
-        if identity_of(status_of(self.path)) != self._identities[0]:
+        if _identity(status_of(self.path)) != self._identities[0]:
             return None
         aside = self.path.with_name(f"{self.path.stem}-damaged-{time.time_ns()}{self.path.suffix}")
         self._sqlite.close()
@@ -111,7 +113,7 @@ class Connection:
         except OSError as error:
             if is_in_use(error):
                 return None
-            fail(self.path, error)
+            raise_problem(self.path, error)
         self._change_to(open_database(self.path))
         return aside
 
@@ -124,12 +126,12 @@ class Connection:
         if self.unwritable is not None or self._sqlite.in_transaction:
             return
         status = status_of(self.path)
-        if status is None or identity_of(status) != self._identities[0]:
+        if status is None or _identity(status) != self._identities[0]:
             self._leave_behind()
             self._change_to(open_database(self.path))
             return
         if status.st_size < self._size and not self._is_whole():
-            raise damaged(self.path)
+            raise damaged_error(self.path)
         self._size = status.st_size
 
     def _is_whole(self) -> bool:
@@ -146,7 +148,7 @@ class Connection:
         with suppress(sqlite3.Error):
             self._sqlite.execute("PRAGMA wal_checkpoint(PASSIVE)")
         for beside, identity in zip(_beside(self.path), self._identities[1:], strict=True):
-            if identity is not None and identity_of(status_of(beside)) == identity:
+            if identity is not None and _identity(status_of(beside)) == identity:
                 with suppress(OSError):
                     beside.unlink()
 
@@ -158,8 +160,13 @@ class Connection:
         self._sqlite, self.notes, self.unwritable, self.moved = opened
         self.files += 1
         status = status_of(self.path)
-        self._identities = tuple(map(identity_of, (status, *map(status_of, _beside(self.path)))))
+        self._identities = tuple(map(_identity, (status, *map(status_of, _beside(self.path)))))
         self._size = 0 if status is None else status.st_size
+
+
+def _identity(status: os.stat_result | None) -> tuple[int, int] | None:
+    """Return device and inode, which tell a file from another of its name."""
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _beside(path: Path) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""Opens the store's file: checks that it is Ammeter's and not newer, and sets an older one aside.
+"""Open the store's file: refuse a foreign or newer file, and set an older one aside.
 
 If nothing can be written, the store is read into memory.
 """
@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from typing import Any, NamedTuple, NoReturn
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.store.schema import APPLICATION_ID, SCHEMA, VERSION
+
+if sys.platform != "win32":
+    import fcntl
 
 _BUSY_SECONDS = 10.0
 _LOCKED_SECONDS = 0.02
@@ -67,7 +71,7 @@ def open_database(path: Path, vfs: str | None = None) -> Opened:
         return open_copy(path, error)
     except UnicodeDecodeError as error:
         # of SQLite's own words, which quote the damage
-        raise damaged(path) from error
+        raise damaged_error(path) from error
 
 
 def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
@@ -77,20 +81,21 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
     """
     unwritable = _unwritable(path, error)
     if unwritable is None:
-        fail(path, error)
+        raise_problem(path, error)
     memory = _set_up(sqlite3.connect(":memory:", isolation_level=None))
     try:
         if path.exists() and path.stat().st_size:
             with _readable(path) as source:
                 if is_older(version := _check(source, path)):
-                    raise ProblemError(_problem(_older(path, version), unwritable.remedy))
+                    message = f"{_older(path, version)} Their file cannot be moved."
+                    raise ProblemError(_problem(message, unwritable.remedy))
                 source.backup(memory)
         _complete(memory, path)
     except (OSError, sqlite3.Error, ProblemError) as second:
         memory.close()
         if isinstance(second, ProblemError):
             raise
-        fail(path, second)
+        raise_problem(path, second)
     return Opened(memory, unwritable=unwritable)
 
 
@@ -108,25 +113,22 @@ def open_to_write(path: Path, vfs: str | None = None) -> Opened:
     Raises OSError, sqlite3.Error and ProblemError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    moved = ""
-    while True:
-        status = status_of(path)
-        if status is not None and status.st_size:
-            _look(path, vfs)
-        connection = _connect(path, "rwc", vfs)
-        try:
-            if not is_older(_check(connection, path)):
-                notes = _choose_journal(connection)
-                _complete(connection, path)
-                _try_to_write(connection)
-                return Opened(connection, notes, moved=moved)
-            aside = _set_aside(connection, path, identity_of(status))
-            # without one another program has just made the new store
-            moved = moved if aside is None else aside
-        except BaseException:
-            connection.close()
-            raise
+    status, moved = status_of(path), ""
+    if status is not None and status.st_size:
+        version = _look(path, vfs)
+        if version is None or is_older(version):
+            moved = _set_aside(path, vfs)
+    connection = _connect(path, "rwc", vfs)
+    try:
+        if is_older(version := _check(connection, path)):
+            raise _in_use(path, version)
+        notes = _choose_journal(connection)
+        _complete(connection, path)
+        _try_to_write(connection)
+    except BaseException:
         connection.close()
+        raise
+    return Opened(connection, notes, moved=moved)
 
 
 def _complete(connection: sqlite3.Connection, path: Path) -> None:
@@ -149,37 +151,56 @@ def _complete(connection: sqlite3.Connection, path: Path) -> None:
             raise
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA)) <= tables:
-        raise damaged(path)
+        raise damaged_error(path)
 
 
-def _set_aside(connection: sqlite3.Connection, path: Path, identity: tuple[int, int] | None) -> str | None:
-    """Rename the older store that `connection` has opened, and return a sentence about it.
+def _set_aside(path: Path, vfs: str | None) -> str:
+    """Rename an older store, and return a sentence about it, or "" if there is none.
 
-    Return None if the file at `path` is no longer the older one of that `identity`. While another program has
-    the store open, it stays as it is and ProblemError is raised. At no time is its log apart from it.
+    While another program has it open, it stays as it is and ProblemError is raised. At no time is its log
+    apart from it.
     """
-    version = _version(connection)
-    try:
-        # held until the file has its new name
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        # brings the log into the file and removes it, which nobody else can have open then
-        _set_journal(connection, "DELETE", _OLDER_SECONDS)
-        connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        if "locked" not in str(error):
-            raise
-        message = f"{_older(path, version)} Another program has them open."
-        raise ProblemError(_problem(message, "Close every other Ammeter and try again.")) from error
-    if identity_of(status_of(path)) != identity or not is_older(version := _check(connection, path)):
-        return None
-    endings = ("", *(f"-{number}" for number in range(2, 1_000)))
-    places = (path.with_name(f"{path.stem}-format{version}{ending}{path.suffix}") for ending in endings)
-    aside = next(place for place in places if not place.exists())
-    if os.name == "nt":
-        # Windows renames no open file
-        connection.close()
-    path.rename(aside)
+    # one process at a time: SQLite would take the log of the new store for that of a renamed file
+    with _alone_in(path.parent):
+        if status_of(path) is None:
+            return ""
+        with closing(_connect(path, "rw", vfs)) as connection:
+            if not is_older(version := _check(connection, path)):
+                return ""
+            try:
+                # held until the file has its new name
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                # brings the log into the file and removes it, which nobody else can have open then
+                _set_journal(connection, "DELETE", _OLDER_SECONDS)
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+                raise _in_use(path, version) from error
+            endings = ("", *(f"-{number}" for number in range(2, 1_000)))
+            names = (f"{path.stem}-format{version}{ending}{path.suffix}" for ending in endings)
+            aside = next(place for name in names if not (place := path.with_name(name)).exists())
+            if sys.platform == "win32":
+                # which renames no open file
+                connection.close()
+            path.rename(aside)
     return f"{_older(path, version)} They are kept in {aside}, and a new file was started."
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes out of this block, on systems that rename open files."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # some network file systems lock no folders
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def older_stores(path: Path, version: int | None = None) -> list[Path]:
@@ -252,14 +273,14 @@ def _has_index(connection: sqlite3.Connection) -> bool:
 _DAMAGE = re.compile("not a database|malformed|no such (table|column)|already exists")
 
 
-def fail(path: Path, error: Exception) -> NoReturn:
+def raise_problem(path: Path, error: Exception) -> NoReturn:
     """Raise ProblemError of kind STORE for an error of SQLite or the system at the file `path`."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if "locked" in reason or "busy" in reason:
         message = f"The saved runs at {path} are locked by another program."
         raise ProblemError(_problem(message, "Close the other program and try again.")) from error
     if _DAMAGE.search(reason):
-        raise damaged(path) from error
+        raise damaged_error(path) from error
     message = f"The saved runs at {path} cannot be opened or written: {reason}."
     remedy = "Check that the folder is writable and has space, or set AMMETER_HOME to another folder."
     raise ProblemError(_problem(message, remedy)) from error
@@ -272,7 +293,7 @@ def _connect(path: Path, mode: str, vfs: str | None) -> sqlite3.Connection:
 
 
 def file_uri(path: PurePath) -> str:
-    """An absolute path as SQLite's URI, which has a server of Windows' network within the path."""
+    """Return SQLite's URI of an absolute path. A server of Windows' network is part of the path."""
     return re.sub(r"^file://(?=[^/])", "file:////", path.as_uri())
 
 
@@ -283,20 +304,20 @@ def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
     return connection
 
 
-def _look(path: Path, vfs: str | None) -> None:
-    """Checks through a read-only connection first, so that a foreign file stays as it is.
+def _look(path: Path, vfs: str | None) -> int | None:
+    """Return the format through a read-only connection, so that a foreign file stays as it is, or None.
 
     The file is only ever opened through SQLite: closing it any other way would drop all locks that this
     process holds on it, and another process, seeing none, would delete the log that we are writing.
     """
     # without a log the file is whole, and opened as immutable it gets no new files beside it
     is_whole = not path.with_name(path.name + "-wal").exists()
-    # a journal left by a kill can only be read by a connection that may write, which checks again
-    with (
-        suppress(sqlite3.OperationalError),
-        closing(_connect(path, "ro&immutable=1" if is_whole else "ro", vfs)) as connection,
-    ):
-        _check(connection, path)
+    try:
+        with closing(_connect(path, "ro&immutable=1" if is_whole else "ro", vfs)) as connection:
+            return _check(connection, path)
+    except sqlite3.OperationalError:
+        # a journal left by a kill can only be read by a connection that may write, which checks again
+        return None
 
 
 def is_older(version: int) -> bool:
@@ -320,8 +341,13 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
         raise ProblemError(_problem(message, remedy))
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
-        raise damaged(path)
+        raise damaged_error(path)
     return version
+
+
+def _in_use(path: Path, version: int) -> ProblemError:
+    message = f"{_older(path, version)} Another program has them open."
+    return ProblemError(_problem(message, "Close every other Ammeter and try again."))
 
 
 def _older(path: Path, version: int) -> str:
@@ -363,11 +389,6 @@ def status_of(path: Path) -> os.stat_result | None:
         return None
 
 
-def identity_of(status: os.stat_result | None) -> tuple[int, int] | None:
-    """Return device and inode, which tell a file from another of its name."""
-    return None if status is None else (status.st_dev, status.st_ino)
-
-
 def _version(connection: sqlite3.Connection) -> int:
     return int(_scalar(connection, "PRAGMA user_version"))
 
@@ -376,7 +397,7 @@ def _scalar(connection: sqlite3.Connection, statement: str) -> Any:
     return connection.execute(statement).fetchone()[0]
 
 
-def damaged(path: Path) -> DamagedError:
+def damaged_error(path: Path) -> DamagedError:
     """Return the error for a file that is not a store, or an incomplete one."""
     message = f"{path} is not a file of Ammeter's saved runs, or it is damaged."
     return DamagedError(_problem(message, "Move it away, or set AMMETER_HOME to another folder."))

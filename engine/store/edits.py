@@ -15,9 +15,9 @@ from pathlib import Path
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import one_line, printable, shortened
-from engine.store import checkpoints, journal, kept
+from engine.store import checkpoints, journal
 from engine.store.connection import Connection
-from engine.store.queue import leave, may_take, row_of
+from engine.store.queue import can_take_over, leave, owner_row, remote_place_of
 from engine.store.readings import Readings
 from engine.store.record import Status
 from engine.store.schema import insert
@@ -65,7 +65,7 @@ def cleaned_name(name: str) -> str:
 
 
 class Edits(Readings):
-    """Reads saved runs and applies user edits, to all of the given runs or none."""
+    """Read saved runs, and apply a user's edit to all of the given runs or none."""
 
     def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(connection)
@@ -97,7 +97,7 @@ class Edits(Readings):
     def _set(self, column: str, values: Mapping[str, object]) -> None:
         with self._connection.writing() as connection:
             for run_id, value in values.items():
-                row_of(connection, run_id)
+                owner_row(connection, run_id)
                 connection.execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, run_id))
 
     def delete(self, run_ids: Iterable[str]) -> None:
@@ -111,7 +111,7 @@ class Edits(Readings):
     def restore(self, run_ids: Iterable[str]) -> None:
         """Restore deleted runs. Raises ProblemError if one was purged."""
         with self._connection.writing() as connection:
-            bring_back(connection, run_ids)
+            undelete(connection, run_ids)
 
     def remove(self, run_ids: Iterable[str]) -> None:
         """Permanently delete runs with samples and checkpoints. Refuses a run that another process trains."""
@@ -154,11 +154,11 @@ class Edits(Readings):
 
 
 def _check_deletable(connection: sqlite3.Connection, run_id: str) -> None:
-    row = row_of(connection, run_id)
-    if (place := kept.place_of(connection, run_id)) is not None:
+    row = owner_row(connection, run_id)
+    if (place := remote_place_of(connection, run_id)) is not None:
         message = f"{row['name']} still trains on {place.machine}."
         raise request_error(message, "Resume it, and stop it first.", key="run")
-    if row["status"] == Status.RUNNING and not may_take(row["owner"]):
+    if row["status"] == Status.RUNNING and not can_take_over(row["owner"]):
         message = f"{row['name']} is being trained by another instance of Ammeter."
         raise request_error(message, "Stop it there first.", key="run")
 
@@ -169,7 +169,7 @@ def is_deleted(connection: sqlite3.Connection, run_id: str) -> bool:
     return connection.execute(statement, (run_id,)).fetchone() is not None
 
 
-def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+def undelete(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     """Undo a deletion. Raises ProblemError of kind STORE if a run was permanently deleted.
 
     A run whose place in its sweep was taken in the meantime no longer belongs to the sweep.

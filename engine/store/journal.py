@@ -1,6 +1,6 @@
-"""The record of a run while it trains: samples, other events in order, and sheets of images.
+"""Save what a run records while it trains: samples, other events in order, and a sheet of images.
 
-A sheet of images is saved once, however many runs share it.
+Runs with the same images share one saved sheet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.protocol.events import (
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store import samples
 from engine.store.checksums import BLOCKS, checksum_of, is_intact
-from engine.store.record import damaged, unreadable
+from engine.store.record import checksum_error, unreadable_error
 
 _LINE = "run, position, line, checksum"
 
@@ -97,7 +97,7 @@ def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | N
 
 
 def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
-    """Drop everything recorded after `step`, and the run's end, to resume from that step."""
+    """Delete everything recorded after `step`, and the run's end, so that it can resume from that step."""
     samples.cut(connection, run_id, step)
     rows = connection.execute(
         f"SELECT {_LINE} FROM events WHERE run = ? ORDER BY position", (run_id,)
@@ -117,11 +117,11 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
 
 def _event(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row) -> Event:
     if not is_intact(row, BLOCKS["events"]):
-        raise damaged(connection, run_id, "events")
+        raise checksum_error(connection, run_id, "events")
     try:
         return from_line(row["line"])
     except ValueError:
-        raise unreadable("events") from None
+        raise unreadable_error("events") from None
 
 
 def _is_later(event: Event, step: int) -> bool:

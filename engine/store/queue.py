@@ -1,4 +1,4 @@
-"""The saved queue, which survives its window, and the ownership of runs and jobs by processes."""
+"""The saved queue, which survives its window, and the process or remote worker that has a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,8 +15,10 @@ from pydantic import ValidationError
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import Message
 from engine.lazy_imports import psutil
+from engine.protocol.jobs import RemotePlace
 from engine.store.connection import Connection
 from engine.store.record import Status
+from engine.store.schema import insert
 
 RUN = "run"  # the kind of an item that is a run; an order has a kind of its own
 
@@ -25,7 +27,10 @@ _START_TOLERANCE_SECONDS = 2.0
 
 
 class Owner(Message):
-    """A process. Pids are reused, so its start is kept too. `boot` is empty without a boot id."""
+    """The process that owns a run or job, told from a later one of the same pid by its start time.
+
+    `boot` is empty on systems without a boot id.
+    """
 
     host: str
     boot: str
@@ -58,7 +63,7 @@ def owner_from(text: str) -> Owner | None:
 
 @functools.cache
 def this_process() -> Owner:
-    """Return this process. It is read once, because setting the clock would change its start."""
+    """Return this process. It is read once, because setting the clock would change its start time."""
     process = psutil.Process()
     return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
 
@@ -71,12 +76,12 @@ def _boot_id() -> str:
         return ""
 
 
-def me() -> str:
+def this_owner() -> str:
     """Return this process as the text of a column `owner`."""
     return this_process().model_dump_json()
 
 
-def may_take(owner: str) -> bool:
+def can_take_over(owner: str) -> bool:
     """Return True if the owner is this process or one that has ended."""
     known = owner_from(owner)
     return known is not None and (known == this_process() or known.is_gone)
@@ -88,7 +93,7 @@ def is_deserted(owner: str) -> bool:
     return known is not None and known.is_gone
 
 
-def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
+def owner_row(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
     """Return the columns that decide who may train a run. Raises ProblemError of kind STORE if it is gone."""
     columns = "name, status, owner, comparison, environment"
     statement = f"SELECT {columns} FROM runs WHERE id = ? AND deleted IS NULL"
@@ -99,15 +104,32 @@ def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
     return row
 
 
-def check_turn(connection: sqlite3.Connection, run_id: str) -> None:
+def check_queued(connection: sqlite3.Connection, run_id: str) -> None:
     """Raise ProblemError if a run is not queued, or is queued by another running process."""
-    row = row_of(connection, run_id)
+    row = owner_row(connection, run_id)
     if row["status"] != Status.QUEUED:
         message = f"{row['name']} is {row['status']}, not queued."
         raise request_error(message, "Start it as a new run.", key="run")
-    if not may_take(row["owner"]):
+    if not can_take_over(row["owner"]):
         message = f"{row['name']} is queued in another instance of Ammeter."
         raise request_error(message, "Start it there, or start a new run.", key="run")
+
+
+def save_remote_place(connection: sqlite3.Connection, run_id: str, place: RemotePlace) -> None:
+    """Save where a run trains on a remote machine, and how far it has been recorded."""
+    insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, **asdict(place))
+
+
+def remote_place_of(connection: sqlite3.Connection, run_id: str) -> RemotePlace | None:
+    """Return where a run trains on a remote machine, or None if it does not."""
+    statement = "SELECT machine, worker, events_at, errors_at FROM kept_runs WHERE run = ?"
+    row = connection.execute(statement, (run_id,)).fetchone()
+    return None if row is None else RemotePlace(*row)
+
+
+def drop_remote_place(connection: sqlite3.Connection, run_id: str) -> None:
+    """Delete the remote place of a run that has ended."""
+    connection.execute("DELETE FROM kept_runs WHERE run = ?", (run_id,))
 
 
 def leave(connection: sqlite3.Connection, key: str) -> None:
@@ -123,12 +145,12 @@ class WaitingItem:
     kind: str
     title: str
     request: str = ""
-    is_held: bool = False
+    is_paused: bool = False
     machine: str = ""
 
 
 class Waiting:
-    """The queues of all windows on this store. Only `claimable` and `claim` use queues of other processes.
+    """The saved queues of all windows. Only `claimable` and `claim` access queues of other processes.
 
     An item leaves in the transaction in which its job is marked as started. Every method raises ProblemError
     of kind STORE when the file fails.
@@ -145,7 +167,7 @@ class Waiting:
     def keys(self) -> tuple[str, ...]:
         """Return the keys of this process's items, next first."""
         statement = "SELECT key FROM waiting WHERE owner = ? ORDER BY position"
-        return tuple(row["key"] for row in self._connection.read(statement, (me(),)))
+        return tuple(row["key"] for row in self._connection.read(statement, (this_owner(),)))
 
     def arrange(self, keys: Sequence[str]) -> None:
         """Put these items in this order."""
@@ -155,10 +177,10 @@ class Waiting:
                 [(place, key) for place, key in enumerate(keys)],
             )
 
-    def hold(self, key: str, is_held: bool) -> None:
-        """Pause an item, or release it."""
+    def pause(self, key: str, is_paused: bool) -> None:
+        """Keep an item from starting, or let it start again."""
         with self._connection.writing() as connection:
-            connection.execute("UPDATE waiting SET is_held = ? WHERE key = ?", (is_held, key))
+            connection.execute("UPDATE waiting SET is_held = ? WHERE key = ?", (is_paused, key))
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove items. Runs stay queued among the saved runs."""
@@ -180,7 +202,7 @@ class Waiting:
                 " AND id NOT IN (SELECT key FROM waiting) ORDER BY number",
                 (RUN,),
             ).fetchall()
-        may_take_cached = functools.cache(may_take)
+        may_take_cached = functools.cache(can_take_over)
         return tuple(
             WaitingItem(
                 row["key"], row["kind"], row["title"], row["request"], bool(row["is_held"]), row["machine"]
@@ -208,28 +230,28 @@ class Waiting:
     def rests(self) -> bool:
         """True if this queue, or the queue of a closed window, was paused."""
         rows = self._connection.read("SELECT owner FROM resting_queues")
-        return any(may_take(row["owner"]) for row in rows)
+        return any(can_take_over(row["owner"]) for row in rows)
 
     @rests.setter
     def rests(self, rests: bool) -> None:
         with self._connection.writing() as connection:
             for row in connection.execute("SELECT owner FROM resting_queues").fetchall():
-                if may_take(row["owner"]):
+                if can_take_over(row["owner"]):
                     connection.execute("DELETE FROM resting_queues WHERE owner = ?", (row["owner"],))
             if rests:
-                connection.execute("INSERT INTO resting_queues (owner) VALUES (?)", (me(),))
+                connection.execute("INSERT INTO resting_queues (owner) VALUES (?)", (this_owner(),))
 
 
 def _claim(connection: sqlite3.Connection, item: WaitingItem) -> None:
     if item.kind == RUN:
-        check_turn(connection, item.key)
-        connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), item.key))
+        check_queued(connection, item.key)
+        connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_owner(), item.key))
         return
     row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (item.key,)).fetchone()
     if row is None:
         message = f"“{item.title}” is no longer in the queue."
         raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Add it again."))
-    if not may_take(row["owner"]):
+    if not can_take_over(row["owner"]):
         message = f"“{item.title}” is queued in another instance of Ammeter."
         raise request_error(message, "Remove it from the queue there.", key="queue")
 
@@ -242,11 +264,20 @@ def _insert(
     ).fetchone()
     start = first - len(items) if goes_first else last + 1
     columns = "key, position, kind, title, request, machine, is_held, owner, created"
-    mine = (me(), time.time())
+    mine = (this_owner(), time.time())
     connection.executemany(
         f"INSERT OR REPLACE INTO waiting ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (item.key, start + place, item.kind, item.title, item.request, item.machine, item.is_held, *mine)
+            (
+                item.key,
+                start + place,
+                item.kind,
+                item.title,
+                item.request,
+                item.machine,
+                item.is_paused,
+                *mine,
+            )
             for place, item in enumerate(items)
         ],
     )

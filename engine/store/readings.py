@@ -1,4 +1,4 @@
-"""Reading saved runs: a list of all, one by the start of its id, and the samples and events of a run."""
+"""Read saved runs: the list, a run by the start of its id, and the samples and events of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.store.record import (
     UnreadableRun,
     comparison_from,
     run_from,
-    unreadable,
+    unreadable_error,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _DIGITS = b"0123456789"
 
 
 class Readings:
-    """Reads saved runs, except deleted ones, in the thread that opened the connection.
+    """Read saved runs, except deleted ones, in the thread that opened the connection.
 
     An unchanged run is the same record each time. Every method raises ProblemError of kind STORE
     when the file cannot be read, and of kind REQUEST for a run that is not there.
@@ -117,7 +117,7 @@ class Readings:
         try:
             return run_from(self._row(id_or_start))
         except (ValueError, TypeError, OverflowError, OSError, RecursionError):
-            raise unreadable("parts") from None
+            raise unreadable_error("parts") from None
 
     def starting(self, start: str) -> tuple[str, ...]:
         """Return the run ids with this start, in any case. An empty start matches no id."""

@@ -1,7 +1,6 @@
 """Saved runs and comparisons as values, read from their rows.
 
-Fields stored as JSON are parsed at first use. A run that is damaged or from another version does not hide the
-others.
+Fields saved as JSON are parsed on first use. A damaged run does not keep the others from being listed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ T = TypeVar("T")
 _NUMBERED = re.compile(r"Run \d+")
 
 
-class Parsed(Generic[T]):
+class LazyField(Generic[T]):
     """A dataclass field that holds a value, or the JSON text that `parse` turns into it on first use.
 
     A table of ten thousand runs shows thirty of them, and validating all of their settings would take a
@@ -53,16 +52,16 @@ class Parsed(Generic[T]):
             # a dataclass asks for this to learn that the field has no default
             raise AttributeError(self._name)
         held: Any = run.__dict__[self._name]
-        if isinstance(held, Text):
+        if isinstance(held, UnparsedJson):
             held = run.__dict__[self._name] = self._parse(held.json)
         value: T = held
         return value
 
-    def __set__(self, run: object, value: T | Text) -> None:
+    def __set__(self, run: object, value: T | UnparsedJson) -> None:
         run.__dict__[self._name] = value
 
 
-class Text(NamedTuple):
+class UnparsedJson(NamedTuple):
     """JSON that has not been parsed yet."""
 
     json: str
@@ -133,20 +132,20 @@ class Status(StrEnum):
         return self not in (Status.QUEUED, Status.RUNNING)
 
 
-def unreadable(what: str, why: str = "") -> ProblemError:
+def unreadable_error(what: str, why: str = "") -> ProblemError:
     """Return the error for an unreadable part of a saved run. `what` is in the plural."""
     message = f"The {what} of a saved run cannot be read{f': {why}' if why else '.'}"
     remedy = "A newer Ammeter may have written it. Read it with that version, or exclude it."
     return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
 
 
-def damaged(connection: sqlite3.Connection, run_id: str, what: str) -> ProblemError:
+def checksum_error(connection: sqlite3.Connection, run_id: str, what: str) -> ProblemError:
     """Return the error for a part of a run whose checksum differs. `what` is in the plural."""
     row = connection.execute("SELECT id, name FROM runs WHERE id = ?", (run_id,)).fetchone()
-    return _damaged(row, what)
+    return _checksum_error(row, what)
 
 
-def _damaged(run: Row, what: str) -> ProblemError:
+def _checksum_error(run: Row, what: str) -> ProblemError:
     name = f"{one_line(run['name'])} ({one_line(run['id'])})"
     message = f"The {what} of {name} cannot be read. They are damaged (checksum mismatch)."
     return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=_DAMAGED))
@@ -163,7 +162,7 @@ def _experiment(text: str) -> Experiment:
         return Experiment.from_json(text)
     except ProblemError as error:
         # the remedy of an experiment's own problem is for one that is being set up
-        raise unreadable("settings", error.problem.message) from None
+        raise unreadable_error("settings", error.problem.message) from None
 
 
 @lru_cache(maxsize=256)
@@ -172,14 +171,14 @@ def _environment(text: str) -> Environment | None:
     try:
         return Environment.model_validate_json(text)
     except ValueError:
-        raise unreadable("facts of the machine") from None
+        raise unreadable_error("facts of the machine") from None
 
 
 def _summary(text: str) -> Summary | None:
     try:
         return Summary.model_validate_json(text)
     except ValueError:
-        raise unreadable("figures") from None
+        raise unreadable_error("figures") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,9 +198,9 @@ class RunRecord:
     created: datetime
     started: datetime | None
     ended: datetime | None
-    experiment: Parsed[Experiment] = Parsed(_experiment)
-    environment: Parsed[Environment | None] = Parsed(_environment)
-    summary: Parsed[Summary | None] = Parsed(_summary)
+    experiment: LazyField[Experiment] = LazyField(_experiment)
+    environment: LazyField[Environment | None] = LazyField(_environment)
+    summary: LazyField[Summary | None] = LazyField(_summary)
     problem: Problem | None
     detail: str
     comparison: str | None
@@ -218,7 +217,7 @@ class RunRecord:
 
     @cached_property
     def overview(self) -> Overview:
-        """Read without parsing everything else. Raises ValueError where it is damaged."""
+        """The columns of the run in a list. Raises ValueError if its JSON is damaged."""
         held, outcome = self.__dict__["experiment"], self.__dict__["summary"]
         settings = _excerpt(_Settings, held)
         figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)
@@ -259,9 +258,9 @@ class RunRecord:
 
     @cached_property
     def settings_but_precision(self) -> str:
-        """A text that is equal for runs whose settings differ only in precision."""
+        """A key that is equal for runs whose settings differ only in precision."""
         held = self.__dict__["experiment"]
-        text = _with_identity(held.json) if isinstance(held, Text) else ""
+        text = _with_identity(held.json) if isinstance(held, UnparsedJson) else ""
         if text.count(_KEY_END) != _KEYS:
             # of another version, with other settings, only what is parsed compares
             text = _with_identity(self.experiment.to_json())
@@ -304,7 +303,9 @@ def _with_identity(settings: str) -> str:
 
 
 def _excerpt(kind: type[_Part], held: object) -> _Part:
-    return kind.model_validate_json(held.json) if isinstance(held, Text) else kind.model_validate(held)
+    return (
+        kind.model_validate_json(held.json) if isinstance(held, UnparsedJson) else kind.model_validate(held)
+    )
 
 
 _Part = TypeVar("_Part", bound=_Excerpt)
@@ -339,7 +340,7 @@ def run_from(row: Row) -> RunRecord:
     Raises ValueError, TypeError or OverflowError for a damaged one, and ProblemError if its checksum differs.
     """
     if not is_intact(row, SEALED["runs"]):
-        raise _damaged(row, "settings or results")
+        raise _checksum_error(row, "settings or results")
     environment, summary, problem = row["environment"], row["summary"], row["problem"]
     return RunRecord(
         id=_text(row["id"]),
@@ -349,9 +350,9 @@ def run_from(row: Row) -> RunRecord:
         created=_moment(row["created"]),
         started=_moment(row["started"]) if row["started"] is not None else None,
         ended=_moment(row["ended"]) if row["ended"] is not None else None,
-        experiment=Text(_text(row["experiment"])),
-        environment=Text(_text(environment)) if environment else None,
-        summary=Text(_text(summary)) if summary else None,
+        experiment=UnparsedJson(_text(row["experiment"])),
+        environment=UnparsedJson(_text(environment)) if environment else None,
+        summary=UnparsedJson(_text(summary)) if summary else None,
         problem=Problem.model_validate_json(problem) if problem else None,
         detail=printable(row["detail"]),
         comparison=None if row["comparison"] is None else _text(row["comparison"]),

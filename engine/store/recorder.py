@@ -1,4 +1,4 @@
-"""Writes a run into the store while it trains, and writes it again if the store's file is taken away."""
+"""Write a run into the store while it trains, and again if the store's file is removed or damaged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
 
 class Recorder:
-    """Collects a run's events and commits them a few times a second, the first samples and the end at once.
+    """Record a run's events, with a few commits per second. The first samples and the end do not wait.
 
     A copy of the run grows with it, from which it is saved again if the store's file was deleted, moved,
     replaced or damaged. With `has_begun` an earlier recorder has the beginning.
@@ -51,7 +51,7 @@ class Recorder:
         self._run_id = run_id
         self._resumes, self._keeps_refused = resumes, keeps_refused
         self._clock = clock
-        self._backup = store.in_memory_copy(run_id)
+        self._copy = store.in_memory_copy(run_id)
         self._waiting: list[Event] = []
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
@@ -64,10 +64,10 @@ class Recorder:
         """Return the seconds until the next commit is due."""
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
-    def take(
+    def add(
         self, events: Sequence[Event], place: RemotePlace | None = None, *, is_lost: bool = False
     ) -> tuple[Log, ...]:
-        """Take the worker's events with the position read on a remote machine, and return recording remarks.
+        """Record the worker's events, read up to `place` on a remote machine. Return remarks on this.
 
         A run that `is_lost` there is interrupted with its data so far.
         """
@@ -124,7 +124,7 @@ class Recorder:
                 self._ended = True
                 self._stop()
         finally:
-            self._backup.close()
+            self._copy.close()
 
     def _stop(self) -> None:
         if self._has_nothing_to_record(None):
@@ -151,7 +151,7 @@ class Recorder:
             raise
 
     def _write(self, events: Sequence[Event]) -> tuple[Log, ...]:
-        self._backup.take(events)
+        self._copy.add(events)
         path = self._store.path
         try:
             if self._store.has(self._run_id):
@@ -173,8 +173,8 @@ class Recorder:
     def _save_again(self, cause: str) -> tuple[Log, ...]:
         saved = "The complete run is saved in the present file."
         remark = Log(level="problem", message=f"{cause} {saved}")
-        self._backup.take([remark])
-        self._store.put_back(self._backup)
+        self._copy.add([remark])
+        self._store.put_back(self._copy)
         return (remark,)
 
     def _saved_beside(self) -> Problem:
@@ -182,7 +182,7 @@ class Recorder:
         path = self._store.path
         beside = path.with_name(f"{path.stem}-{self._run_id}{path.suffix}")
         with Store(beside) as store:
-            store.put_back(self._backup)
+            store.put_back(self._copy)
         return Problem(
             kind=Kind.STORE,
             message=f"The file of saved runs at {path} was damaged or replaced during the run.",

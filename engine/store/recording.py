@@ -1,4 +1,4 @@
-"""Applies the events of a run to its saved row: resolved settings, status and summary.
+"""Apply the events of a run to its saved row: resolved settings, status and summary.
 
 A run that ended without a summary gets its metrics from the recorded events and samples. A copy of the run
 is kept in memory in case the store's file is removed.
@@ -26,7 +26,7 @@ _INTERRUPTED_NOTE = "the run ended early"
 
 
 def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
-    """Return the metrics of a run that ended early, from its events and samples, without a speed."""
+    """Return the metrics of a run that ended early, from its events and samples, without throughput."""
     so_far = EarlyEnd()
     for event in events:
         so_far.take(event)
@@ -35,7 +35,7 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
     return so_far.summary(_INTERRUPTED_NOTE)
 
 
-def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
+def write_events(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
     """Write events of a run. The last event ends it. A resumed start drops later steps."""
     for event in events:
         if isinstance(event, Started) and event.resumed_step is not None:
@@ -123,11 +123,11 @@ class InMemoryCopy:
         with self._where_there_is_room():
             _copy(source, self._copy, run_id)
 
-    def take(self, events: Sequence[Event]) -> None:
+    def add(self, events: Sequence[Event]) -> None:
         """Add events of the run."""
         if self._is_whole:
             with self._where_there_is_room():
-                take(self._copy, self._run_id, events)
+                write_events(self._copy, self._run_id, events)
 
     def put_into(self, connection: sqlite3.Connection) -> None:
         """Write the complete run into a store without it, under the next number if its own is taken.

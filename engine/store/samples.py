@@ -16,7 +16,7 @@ from engine.experiment.problem import ProblemError
 from engine.lazy_imports import np
 from engine.protocol.events import Samples
 from engine.store.checksums import BLOCKS, checksum_of, is_intact
-from engine.store.record import damaged, unreadable
+from engine.store.record import checksum_error, unreadable_error
 from engine.store.schema import insert
 
 MOST_ROWS = 65_536  # of a block: it is read whole
@@ -190,7 +190,7 @@ def _columns_in(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row) -
 
 def _check(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row, table: str) -> None:
     if not is_intact(row, BLOCKS[table]):
-        raise damaged(connection, run_id, "curves")
+        raise checksum_error(connection, run_id, "curves")
 
 
 def _put(connection: sqlite3.Connection, run_id: str, position: int, block: Block) -> None:
@@ -230,4 +230,4 @@ def _readable() -> Iterator[None]:
         yield
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError):
         # SQLite holds a value of any type in any column
-        raise unreadable("curves") from None
+        raise unreadable_error("curves") from None

@@ -13,25 +13,36 @@ from engine.experiment.paths import store_path
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
 from engine.protocol.jobs import RemotePlace
-from engine.store import checkpoints, kept, recording
+from engine.store import checkpoints, recording
 from engine.store.checksums import seal
 from engine.store.connection import Connection
 from engine.store.edits import KEPT_SECONDS, Edits, add_comparison, cleaned_name
-from engine.store.queue import Waiting, check_turn, is_deserted, leave, may_take, me, row_of
+from engine.store.queue import (
+    Waiting,
+    can_take_over,
+    check_queued,
+    drop_remote_place,
+    is_deserted,
+    leave,
+    owner_row,
+    remote_place_of,
+    save_remote_place,
+    this_owner,
+)
 from engine.store.record import RunRecord, Status
 from engine.store.recording import InMemoryCopy
 from engine.store.saved import whole_runs
 from engine.store.saved.studies import Studies
 from engine.store.saved.sweeps import Sweeps
-from engine.store.saved.whole_runs import Arrival, WholeRun
+from engine.store.saved.whole_runs import ImportedRun, WholeRun
 from engine.store.schema import insert
 
 
 class Store(Edits):
-    """A connection to the saved runs: reads them, edits them, and records them while they train.
+    """A connection to the saved runs that reads, edits and records them.
 
-    `studies` are the saved limits, numerics, profiles and tunings, `sweeps` the grids of settings, and
-    `waiting` the queue. `notes` are sentences on how the file had to be opened.
+    `studies` has batch-size searches, numerics studies, profiles and tunings, `sweeps` the sweeps, and
+    `waiting` the queue. `notes` are sentences on how the file was opened.
     Every method raises ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST
     for a missing run.
     """
@@ -52,7 +63,7 @@ class Store(Edits):
 
     @property
     def moved(self) -> str:
-        """A sentence on an older file that was in the place of this one and is kept, or ""."""
+        """A sentence on an older file that was set aside for this one, or "" if there was none."""
         return self._connection.moved
 
     @property
@@ -94,9 +105,9 @@ class Store(Edits):
             for row in rows:
                 status = Status(row["status"])
                 has_ended = status in (Status.FINISHED, Status.FAILED)
-                if not has_ended and may_take(row["owner"]) and kept.place_of(connection, row["id"]):
+                if not has_ended and can_take_over(row["owner"]) and remote_place_of(connection, row["id"]):
                     return self.run(row["id"])
-                if has_ended or not (status.is_over or may_take(row["owner"])):
+                if has_ended or not (status.is_over or can_take_over(row["owner"])):
                     message = f"{row['name']} is {status} and already has this place in the sweep."
                     raise request_error(message, "Delete it first.", key="sweep", value=sweep)
             replaced = [row["id"] for row in rows]
@@ -112,7 +123,7 @@ class Store(Edits):
                 name=cleaned_name(name or "") or f"Run {number}",
                 experiment=experiment.to_json(),
                 label=None if label is None else cleaned_name(label),
-                owner=me(),
+                owner=this_owner(),
                 comparison=comparison,
                 sweep=sweep,
                 cell=cell,
@@ -126,58 +137,58 @@ class Store(Edits):
     def begin(self, run_id: str) -> None:
         """Mark a queued run as running in this process."""
         with self._connection.writing() as connection:
-            check_turn(connection, run_id)
+            check_queued(connection, run_id)
             connection.execute(
                 "UPDATE runs SET status = ?, started = coalesce(started, ?), owner = ? WHERE id = ?",
-                (Status.RUNNING, time.time(), me(), run_id),
+                (Status.RUNNING, time.time(), this_owner(), run_id),
             )
             leave(connection, run_id)
 
-    def take_up(self, run_id: str) -> RemotePlace | None:
+    def take_over(self, run_id: str) -> RemotePlace | None:
         """Take over a run on a remote machine from an ended process, and return its place. Return None for
         any other run. Raises ProblemError if a running process is connected to it."""
         with self._connection.writing() as connection:
-            row = row_of(connection, run_id)
-            place = kept.place_of(connection, run_id) if row["status"] == Status.RUNNING else None
+            row = owner_row(connection, run_id)
+            place = remote_place_of(connection, run_id) if row["status"] == Status.RUNNING else None
             if place is None:
                 return None
-            if not may_take(row["owner"]):
+            if not can_take_over(row["owner"]):
                 message = f"{row['name']} is connected to another instance of Ammeter."
                 raise request_error(message, "Close it there first.", key="run")
-            connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), run_id))
+            connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_owner(), run_id))
             leave(connection, run_id)
         return place
 
     def close_lost(self, run_id: str) -> None:
         """End a run whose remote worker is gone as interrupted, with all its samples."""
         with self._connection.writing() as connection:
-            kept.forget(connection, run_id)
+            drop_remote_place(connection, run_id)
             recording.close_lost(connection, run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
         """Queue a run to resume from its last checkpoint, with its record so far. Raises ProblemError."""
         with self._connection.writing() as connection:
-            row_of(connection, run_id)
+            owner_row(connection, run_id)
             if problem := checkpoints.obstacle(self.run(run_id), self.checkpoints_folder(run_id)):
                 raise ProblemError(problem)
             statement = "UPDATE runs SET status = ?, owner = ? WHERE id = ?"
-            connection.execute(statement, (Status.QUEUED, me(), run_id))
+            connection.execute(statement, (Status.QUEUED, this_owner(), run_id))
         return self.run(run_id)
 
     def withdraw(self, run_id: str) -> None:
         """Withdraw a queued or refused run: delete a new run, or restore the earlier state of another."""
         with self._connection.reading() as connection:
-            row = row_of(connection, run_id)
+            row = owner_row(connection, run_id)
         if Status(row["status"]).is_over:
             return
         with self._connection.writing() as connection:
-            kept.forget(connection, run_id)
+            drop_remote_place(connection, run_id)
         if row["environment"] is None:
             self.remove([run_id])
             return
         with self._connection.writing() as connection:
-            row = row_of(connection, run_id)
-            if not may_take(row["owner"]):
+            row = owner_row(connection, run_id)
+            if not can_take_over(row["owner"]):
                 message = f"{row['name']} belongs to another instance of Ammeter."
                 raise request_error(message, "Remove it from the queue there.", key="run")
             recording.put_back(connection, run_id)
@@ -190,25 +201,25 @@ class Store(Edits):
         A resumed start drops everything recorded after the step that the run resumes from.
         """
         with self._connection.writing() as connection:
-            row_of(connection, run_id)
-            recording.take(connection, run_id, events)
+            owner_row(connection, run_id)
+            recording.write_events(connection, run_id, events)
             if events and is_last(events[-1]):
-                kept.forget(connection, run_id)
+                drop_remote_place(connection, run_id)
             elif place is not None:
-                kept.keep(connection, run_id, place)
+                save_remote_place(connection, run_id, place)
 
-    def keep(self, run_id: str, place: RemotePlace) -> None:
-        """Record that a run trains on a remote machine, where it continues without this process."""
+    def set_remote_place(self, run_id: str, place: RemotePlace) -> None:
+        """Save where a run trains on a remote machine, on which it continues without this process."""
         with self._connection.writing() as connection:
-            row_of(connection, run_id)
-            kept.keep(connection, run_id, place)
+            owner_row(connection, run_id)
+            save_remote_place(connection, run_id, place)
 
-    def kept_place(self, run_id: str) -> RemotePlace | None:
-        """Return where a run trains without this process, or None."""
+    def remote_place(self, run_id: str) -> RemotePlace | None:
+        """Return where a run trains on a remote machine, or None if it does not."""
         with self._connection.reading() as connection:
-            return kept.place_of(connection, run_id)
+            return remote_place_of(connection, run_id)
 
-    def kept_runs(self, machine: str) -> tuple[str, ...]:
+    def remote_runs(self, machine: str) -> tuple[str, ...]:
         """Return the ids of the runs on a remote machine, whether or not a process is connected to them."""
         statement = (
             "SELECT id FROM runs JOIN kept_runs ON run = id WHERE kept_runs.machine = ? AND deleted IS NULL"
@@ -216,13 +227,13 @@ class Store(Edits):
         )
         return tuple(row["id"] for row in self._connection.read(statement, (machine,)))
 
-    def left_runs(self) -> tuple[str, ...]:
+    def disconnected_runs(self) -> tuple[str, ...]:
         """Return the ids of runs on remote machines without a connected process, except those of sweeps."""
         statement = (
             "SELECT id, owner FROM runs JOIN kept_runs ON run = id WHERE deleted IS NULL AND sweep IS NULL"
             " AND status = 'running' ORDER BY number"
         )
-        return tuple(row["id"] for row in self._connection.read(statement) if may_take(row["owner"]))
+        return tuple(row["id"] for row in self._connection.read(statement) if can_take_over(row["owner"]))
 
     def has(self, run_id: str) -> bool:
         """Return True if the run is in the present file."""
@@ -231,10 +242,10 @@ class Store(Edits):
     def in_memory_copy(self, run_id: str) -> InMemoryCopy:
         """Return a copy of a run that can be kept up to date. Raises ProblemError if the run is gone."""
         with self._connection.reading() as connection:
-            row_of(connection, run_id)
+            owner_row(connection, run_id)
             return InMemoryCopy(connection, run_id)
 
-    def add_whole(self, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
+    def import_runs(self, runs: Iterable[WholeRun]) -> tuple[ImportedRun, ...]:
         """Add all runs from another store, or none. See `whole_runs.add`."""
         with self._connection.writing() as connection:
             return whole_runs.add(connection, runs)

@@ -31,7 +31,7 @@ _DONE = (Status.FINISHED, Status.FAILED)
 def takes_turns(cell: CellRecord) -> bool:
     """True while a cell is still trained: it is not excluded or paused, and none of its turns failed."""
     has_failed = cell.problem is not None or any(run.status is Status.FAILED for run in cell.runs)
-    return not (cell.left_out or cell.is_held or has_failed)
+    return not (cell.left_out or cell.is_paused or has_failed)
 
 
 def turns(record: SweepRecord) -> Iterator[Turn]:

@@ -180,7 +180,7 @@ def _status(cell: CellRecord, repeats: int) -> CellStatus:
         ("failed", cell.problem is not None or Status.FAILED in statuses),
         ("done", finished >= repeats),
         ("stopped", Status.STOPPED in statuses),
-        ("paused", cell.is_held),
+        ("paused", cell.is_paused),
         ("piloted", cell.pilot is not None and not finished),
     )
     return next((status for status, holds in by_rank if holds), "waiting")

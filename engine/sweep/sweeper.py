@@ -155,7 +155,7 @@ class Sweeper(Inspector):
                 return
             if should_yield():
                 self._stop_asked.set()
-        has_held = any(cell.is_held for cell in record.cells)
+        has_held = any(cell.is_paused for cell in record.cells)
         if not has_held:
             self._store.sweeps.end(record.id)
         yield Finished(summary=Summary(), stopped=has_held)

@@ -1,1 +1,1 @@
-"""The place Results: everything saved at the left, the opened item at the right."""
+"""Show the page Results: all saved results at the left, the opened result at the right."""

@@ -1,4 +1,4 @@
-"""Open things in Results: a comparison of runs, a study, or why a run failed."""
+"""Open comparisons, studies and failed runs on the page Results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gui.limit.panel import LimitPanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
-from gui.runs.table.line import Line
+from gui.runs.table.line import RunRow
 from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -74,14 +74,14 @@ class ResultsController(QObject):
         self.maker = StudyMaker(store_path, setup, experiments, self)
         self.studies = StudyPages(self.maker, place)
         self.page = ItemPage(self.studies, place)
-        place.take(self.page)
+        place.set_item(self.page)
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.page.head, self.page.comparison, notice, window
         )
         self._studies: tuple[StudyRow, ...] = ()
         panel, head = self.page.comparison, self.page.head
         self._fill_tab = add_tabs(panel, head, self.maker, lambda: self._studies)
-        self._opened: Item | Line | None = None
+        self._opened: Item | RunRow | None = None
         self._ticked: frozenset[str] = frozenset()
         self._is_in_sight = False
         self._background = Background(self)
@@ -98,7 +98,7 @@ class ResultsController(QObject):
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Set whether the place is visible. Otherwise nothing is read."""
         self._is_in_sight = is_in_sight
-        self._tell_sight()
+        self._update_sight()
 
     def stop(self) -> None:
         """Wait for reading and writing in progress, before the window closes."""
@@ -180,20 +180,20 @@ class ResultsController(QObject):
         elif row != opened:
             self._open(row)
 
-    def _runs_of(self, row: Item | Line) -> tuple[str, ...]:
+    def _runs_of(self, row: Item | RunRow) -> tuple[str, ...]:
         """Return the runs to compare where a row is opened, those that have begun."""
         lines = row.lines if isinstance(row, Item) else (row,)
-        owner = self._runs.model.owner(row.key) if isinstance(row, Line) else None
+        owner = self._runs.model.owner(row.key) if isinstance(row, RunRow) else None
         if owner is not None and owner.kind == "comparison":
             lines = owner.lines
         return tuple(line.key for line in lines if line.run.status is not Status.QUEUED)
 
-    def _open(self, row: Item | Line) -> None:
+    def _open(self, row: Item | RunRow) -> None:
         self._opened = row
         if isinstance(row, Item) and row.study is not None:
             self._open_study(row, row.study)
             return
-        if isinstance(row, Line):
+        if isinstance(row, RunRow):
             self._mark([row.key])
             if row.run.status is Status.FAILED and row.overview.samples_per_second is None:
                 self._show_failure(row.run)
@@ -209,7 +209,7 @@ class ResultsController(QObject):
         self._mark(ids)
         self.page.bring_up(self.page.comparison)
         self._place.want_width(MIDDLE)
-        self._tell_sight()
+        self._update_sight()
         self.comparisons.reader.set_runs(ids)
 
     def _compare_ticked(self) -> None:
@@ -225,7 +225,7 @@ class ResultsController(QObject):
         self.page.head.show_study(icon, item.title, about, has_settings=has_settings, actions=actions)
         self.page.bring_up(self.studies)
         self._place.want_width(_WIDTHS[study.kind], STUDY)
-        self._tell_sight()
+        self._update_sight()
 
     def _show_failure(self, run: RunRecord, item: Item | None = None) -> None:
         if run.problem is None:
@@ -238,7 +238,7 @@ class ResultsController(QObject):
         self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
-        self._tell_sight()
+        self._update_sight()
 
     def _check_failed(self) -> None:
         self._use_settings()
@@ -248,7 +248,7 @@ class ResultsController(QObject):
         opened = self._opened
         if opened is None:
             return
-        runs = [line.run for line in ((opened,) if isinstance(opened, Line) else opened.lines)]
+        runs = [line.run for line in ((opened,) if isinstance(opened, RunRow) else opened.lines)]
         sides = {run.label or run.experiment.precision.label: run.experiment for run in runs}
         try:
             again = [(label, _read_again(experiment)) for label, experiment in sides.items()]
@@ -264,7 +264,7 @@ class ResultsController(QObject):
         whole = {owner.key for owner in owners if owner is not None and ids.issuperset(owner.run_ids)}
         self._runs.table.mark(ids | whole)
 
-    def _tell_sight(self) -> None:
+    def _update_sight(self) -> None:
         self.comparisons.reader.set_in_sight(self._is_in_sight and self.page.is_comparison)
         self.studies.set_in_sight(self._is_in_sight and not self.page.is_comparison)
 
@@ -276,7 +276,7 @@ class ResultsController(QObject):
             side = self.page.head.headline() or self.page.head.baseline()
             run = self._experiments.runs.record(side or "")
             experiment = None if run is None else run.experiment
-        elif isinstance(opened, Line):
+        elif isinstance(opened, RunRow):
             experiment = opened.run.experiment
         elif opened is not None:
             experiment = opened.lines[0].run.experiment

@@ -1,4 +1,4 @@
-"""The place Results: the table at the left, the opened item at the right."""
+"""The page Results: the table at the left, the opened item at the right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STUDY, _FIGURES = 700, 560
 
 
 class ResultsPlace(QSplitter):
-    """`runs` is the table. The right is made when it is first needed: it would slow the window's start."""
+    """The page Results. `runs` is the table; the right side is created when first needed, to start sooner."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -31,7 +31,7 @@ class ResultsPlace(QSplitter):
         self._wanted, self._needed, self._chosen = WIDE, _FIGURES, 0
         self.splitterMoved.connect(lambda place, _index: self._choose(place))
 
-    def take(self, item: QWidget) -> None:
+    def set_item(self, item: QWidget) -> None:
         """Set the right side."""
         self._item = item
         item.setMinimumWidth(_LEAST_ITEM)
@@ -48,7 +48,7 @@ class ResultsPlace(QSplitter):
         self._settle()
 
     def state(self) -> dict[str, Any]:
-        """The state that survives a restart: the width that the user chose, 0 for none."""
+        """Return the state that survives a restart: the table's width set by the user, 0 for none."""
         return {"width": self._chosen}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ class ResultsPlace(QSplitter):
         self._chosen = width
 
     def table_width(self, room: int) -> int:
-        """The table's width in `room` pixels: the user's, else the wanted one, or less in little room."""
+        """Return the table's width in `room` pixels: the user's, else the wanted width, or less if narrow."""
         steps = (width for width in (WIDE, MIDDLE, NARROW) if width <= self._wanted)
         fitting = next((width for width in steps if room - width >= self._needed), NARROW)
         return min(self._chosen or fitting, max(_LEAST_TABLE, room - _LEAST_ITEM))

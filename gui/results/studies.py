@@ -1,4 +1,4 @@
-"""Saved limits, numerics, profiles, sweeps and tunings: their rows in the table, and their pages."""
+"""The rows and pages of saved batch-size searches, numerics studies, profiles, sweeps and tunings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class StudyMaker(QObject):
         self._controllers: list[StudyController[Any]] = []
 
     def make(self, kind: StudyKind, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
-        """A panel in `parent`, and what fills it."""
+        """Return a panel in `parent`, and its controller."""
         setup, experiments = self._setup, self.experiments
         panel: StudyPanel
         controller: StudyController[Any]
@@ -128,7 +128,7 @@ class StudyPages(QStackedWidget):
 
 
 def read_studies(store_path: Path) -> tuple[StudyRow, ...]:
-    """All saved studies, in any order; those that cannot be read are skipped. Raises ProblemError."""
+    """Return the saved studies in any order, without unreadable ones. Raises ProblemError."""
     with Store(store_path) as store:
         return tuple(_studies(store))
 
@@ -213,7 +213,7 @@ def _tune(tuning: Tuning) -> _Told:
 
 def _fastest(tuning: Tuning) -> str:
     if tuning.winner is None:
-        return "no winner" if tuning.phase == "over" else "unfinished"
+        return "nothing faster" if tuning.phase == "over" else "unfinished"
     return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "unchanged"
 
 
@@ -243,4 +243,4 @@ def _sweep_row(record: SweepRecord) -> StudyRow:
 
 
 def _axes(grid: Grid) -> str:
-    return f"{' × '.join(str(len(axis.values)) for axis in grid.axes)}, {counted(grid.size, 'cell')}"
+    return f"{' × '.join(str(len(axis.values)) for axis in grid.axes)}, {counted(grid.size, 'combination')}"

@@ -28,7 +28,7 @@ _ABOVE = 8
 
 @dataclass(frozen=True)
 class Pair:
-    """The subject of a tab: a run of each side, the baseline first, and the side of the headline."""
+    """The sides that a tab compares: a run of each, the baseline first, and the side of the headline."""
 
     run_ids: tuple[str, ...]
     experiments: tuple[Experiment, ...]

@@ -1,1 +1,1 @@
-"""The table of saved runs; their export and import."""
+"""Show the table of saved results and the queue, and export and import runs."""

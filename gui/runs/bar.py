@@ -1,4 +1,4 @@
-"""The lines above and below the table, and the page of an empty one."""
+"""The bars above and below the table of results, and the page shown instead of an empty table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NoRuns(QStackedWidget):
         for page in (self.welcome, self._not_found, self._deleted):
             self.addWidget(page)
 
-    def tell(self, looked_for: str, *, has_any: bool, can_undo: bool) -> None:
+    def show_reason(self, looked_for: str, *, has_any: bool, can_undo: bool) -> None:
         """Show why there are no rows, and what to do."""
         if has_any:
             nothing = "No results of this kind yet."

@@ -1,7 +1,7 @@
-"""Edits and deletions of saved runs, and offers in the notice.
+"""Edit and delete saved runs, and offer actions in the window's notice.
 
-Offers: resume a queue that was left, undo a deletion, delete unreadable runs, and retry a run that ran out of
-memory.
+The offers are to resume the queue of an earlier window, undo a deletion, delete unreadable runs, and retry a
+run that ran out of memory.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _MOST_NAMED = 3
 
 
 class RunsController(QObject):
-    """Carries out the actions of the runs table, and makes offers in the window's notice.
+    """Carry out the actions of the runs table, and make offers in the window's notice.
 
     A deletion needs no confirmation: it can be undone until the window closes. `wanted` carries the Request
     of an accepted offer.
@@ -214,7 +214,7 @@ class RunsController(QObject):
         return tuple((retry.words, partial(self._accept, retry)) for retry in fitting)
 
     def retry(self, run_id: str) -> None:
-        """Offer settings that fit after a run is out of memory, if a forecast knows any."""
+        """Offer settings that fit after a run ran out of memory, if a forecast knows any."""
         record, offers = self.runs.record(run_id), self.retries_of([run_id])
         if record is not None and record.problem is not None and offers:
             (words, do), problem = offers[0], record.problem

@@ -1,4 +1,4 @@
-"""The export of saved runs: the file dialog, the writing in a thread, and the outcome."""
+"""Export saved runs: ask for a file, write it in a thread, and show the result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExportRequest:
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportedFile:
     """The path of an export. `is_taken` if another file is there and must not be replaced.
 
     `beside` are the companion files.
@@ -67,7 +67,7 @@ def write(
     force: bool,
     form: str | None = None,
     theme: ThemeName = "dark",
-) -> Written:
+) -> ExportedFile:
     """Write runs in the format `form`, or in that of the path's suffix. Raises ProblemError.
 
     A race is written in the colors of `theme`.
@@ -83,8 +83,8 @@ def write(
         try:
             written = COMPARISON.export(_content(store, request), path, force=force, write=how)
         except TakenError:
-            return Written(path, is_taken=True)
-    return Written(written, beside=companion_files(written))
+            return ExportedFile(path, is_taken=True)
+    return ExportedFile(written, beside=files_beside(written))
 
 
 def _content(store: Store, request: ExportRequest) -> Content:
@@ -127,7 +127,7 @@ def file_name(runs: Sequence[RunRecord]) -> str:
 
 
 class Exporting(QObject):
-    """Writes exports one after another in a thread, and shows the outcome in the window's notice."""
+    """Write exports one after another in a thread, and show the result in the window's notice."""
 
     def __init__(
         self, store_path: Path, runs: SavedRuns, background: Background, notice: Notice, window: QWidget
@@ -175,7 +175,7 @@ class Exporting(QObject):
         again = partial(self.write, request, path, force=True, form=form)
         theme_name: ThemeName = "dark" if theme().palette.is_dark else "light"
         work = partial(write, self._store_path, request, path, force=force, form=form, theme=theme_name)
-        self._background.do(work, partial(self._tell_written, request, form, again), self._fail)
+        self._background.do(work, partial(self._report_written, request, form, again), self._fail)
 
     def copy(self, request: ExportRequest, form: str) -> None:
         """Copy the tables, as "markdown" or "latex", to the clipboard."""
@@ -213,8 +213,8 @@ class Exporting(QObject):
     def _name(self, request: ExportRequest) -> str:
         return file_name([run for run_id in request.run_ids if (run := self._runs.record(run_id))])
 
-    def _tell_written(
-        self, request: ExportRequest, form: str | None, again: Callable[[], None], written: Written
+    def _report_written(
+        self, request: ExportRequest, form: str | None, again: Callable[[], None], written: ExportedFile
     ) -> None:
         path = written.path
         if written.is_taken:
@@ -229,7 +229,7 @@ class Exporting(QObject):
         self._notice.tell(problem.message, problem.remedy)
 
 
-def _drag(source: QWidget, written: Written) -> None:
+def _drag(source: QWidget, written: ExportedFile) -> None:
     if QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
         data = QMimeData()
         data.setUrls([QUrl.fromLocalFile(str(written.path))])

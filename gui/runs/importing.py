@@ -1,4 +1,4 @@
-"""The import of archives of runs, and the file dialogs of imports and exports."""
+"""Import archives of runs, and ask for the files of imports and exports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ARCHIVE = f"Runs exported by Ammeter (*{ARCHIVE_SUFFIX})"
 
 
 @dataclass(frozen=True)
-class Place:
+class FileChoice:
     """The chosen path of a file. `may_replace` allows replacing an existing file.
 
     `form` is the name of the chosen format. None means that the path's suffix decides.
@@ -38,27 +38,29 @@ class Place:
     form: str | None = None
 
 
-def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format[Content]]) -> Place | None:
+def ask_file(
+    window: QWidget, folder: Path, name: str, formats: Sequence[Format[Content]]
+) -> FileChoice | None:
     """Ask where to save, in one of `formats`. Return None if cancelled."""
     filters = {f"{form.title} (*{form.suffix})": form for form in formats}
     first = formats[0]
     chosen, used = QFileDialog.getSaveFileName(
         window, "Export", str(folder / f"{name}{first.suffix}"), ";;".join(filters), next(iter(filters))
     )
-    return place_of(chosen, filters.get(used, first)) if chosen else None
+    return file_choice(chosen, filters.get(used, first)) if chosen else None
 
 
-def place_of(chosen: str, used: Format[Content]) -> Place:
-    """The path as typed, with the chosen format's ending if it has none."""
+def file_choice(chosen: str, used: Format[Content]) -> FileChoice:
+    """Return the path as typed, with the chosen format's ending if it has none."""
     path = Path(chosen)
     if path.suffix.lower() in {form.suffix for form in COMPARISON.formats}:
-        form = _told_form(used) if path.suffix.lower() == used.suffix else None
-        return Place(path, path.exists(), form)
+        form = _form_of(used) if path.suffix.lower() == used.suffix else None
+        return FileChoice(path, path.exists(), form)
     # the dialog asked about the name without the ending
-    return Place(path.with_name(path.name + used.suffix), False, _told_form(used))
+    return FileChoice(path.with_name(path.name + used.suffix), False, _form_of(used))
 
 
-def _told_form(used: Format[Content]) -> str | None:
+def _form_of(used: Format[Content]) -> str | None:
     first = next(form for form in COMPARISON.formats if form.suffix == used.suffix)
     return None if first is used else used.name
 
@@ -88,7 +90,7 @@ def ask_mlflow(window: QWidget, last: str) -> str | None:
 
 
 class Importing(QObject):
-    """Imports archives in a thread, and shows the outcome in the notice.
+    """Import archives in a thread, and show the result in the notice.
 
     `imported` is emitted when runs were added. `compare_wanted` carries the ids of runs of one archive.
     """
@@ -108,9 +110,9 @@ class Importing(QObject):
         chosen, _ = QFileDialog.getOpenFileName(self._window, "Import runs", str(self._folder), _ARCHIVE)
         if chosen:
             self._folder = Path(chosen).parent
-            self.take(Path(chosen))
+            self.import_archive(Path(chosen))
 
-    def take(self, path: Path) -> None:
+    def import_archive(self, path: Path) -> None:
         """Import an archive: all of its runs, or none if anything is wrong with it."""
         self._notice.tell(f"Importing {path.name}…")
         store_path = self._store_path
@@ -122,18 +124,18 @@ class Importing(QObject):
             with Store(store_path) as store:
                 return import_archive(store, path)
 
-        self._background.do(work, self._tell, lambda why: self._notice.tell(why.message, why.remedy))
+        self._background.do(work, self._report, lambda why: self._notice.tell(why.message, why.remedy))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         archives = archives_in(event.mimeData()) if isinstance(event, QDropEvent) else ()
         if not archives or not isinstance(event, QDropEvent):
             return super().eventFilter(watched, event)
         for path in archives if event.type() == QEvent.Type.Drop else ():
-            self.take(path)
+            self.import_archive(path)
         event.acceptProposedAction()
         return True
 
-    def _tell(self, imported: Imported) -> None:
+    def _report(self, imported: Imported) -> None:
         if imported.added:
             self.imported.emit()
         run_ids = tuple(run.id for run in (*imported.added, *imported.already_here))

@@ -11,14 +11,14 @@ from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 from engine.store.queue import WaitingItem
 from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue_table import (
-    HOLD,
     NEXT,
-    RELEASE,
+    PAUSE,
     REMOVE,
+    RESUME,
     SHOW,
-    Action,
+    QueueAction,
+    QueueSchedule,
     QueueTable,
-    Schedule,
     actions_of,
     schedule,
     summary_text,
@@ -39,25 +39,25 @@ _REFRESH_MS = 1_000
 
 
 class QueuePanel(QWidget):
-    """Shows a schedule. Its controller `does` carries out the actions."""
+    """Show the queue's schedule. Its `controller` carries out the actions."""
 
-    does: QueueController
+    controller: QueueController
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.table = QueueTable(self)
         self.summary = ElidedLabel("", "unit")
-        self.rest = Button("Pause queue", "strip", _STOP_TIP, "pause", do=lambda: self.does.rest())
+        self.pause = Button("Pause queue", "strip", _STOP_TIP, "pause", do=lambda: self.controller.pause())
         self.resume = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
-        self.resume.clicked.connect(lambda: self.does.resume())
+        self.resume.clicked.connect(lambda: self.controller.resume())
         self.empty = EmptyState(*_EMPTY)
-        self.empty.pressed.connect(lambda: self.does.resume_left())
+        self.empty.pressed.connect(lambda: self.controller.resume_left())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
         header = QWidget()
         header.setFixedHeight(HEIGHT)
-        parts = (label("Queue", "panelTitle"), wide(self.summary), self.rest, self.resume)
+        parts = (label("Queue", "panelTitle"), wide(self.summary), self.pause, self.resume)
         self._header = in_row(*parts, parent=header, margins=(16, 0, 16, 0), spacing=8)
         in_column(header, wide(self._pages), parent=self, spacing=0)
         self.table.customContextMenuRequested.connect(self._show_menu)
@@ -67,40 +67,40 @@ class QueuePanel(QWidget):
         """Put a control of the window at the right of the header."""
         self._header.addWidget(widget)
 
-    def show_schedule(self, schedule: Schedule, left: Sequence[WaitingItem] = ()) -> None:
+    def show_schedule(self, schedule: QueueSchedule, left: Sequence[WaitingItem] = ()) -> None:
         """Show the queue, or, if it is empty, the jobs that an earlier window `left`."""
         self.table.show_schedule(schedule)
         self.summary.set_whole_text(summary_text(schedule))
-        self.rest.setVisible(not schedule.rests and bool(schedule.slots))
-        self.resume.setVisible(schedule.rests)
+        self.pause.setVisible(not schedule.is_paused and bool(schedule.slots))
+        self.resume.setVisible(schedule.is_paused)
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
         resting = "Press Resume to start."
         self.empty.tell(*((_left_words(left), resting, "Resume") if left else _EMPTY))
 
     def highlighted(self) -> tuple[QueueItem, ...]:
-        """The items of the highlighted rows, top to bottom."""
+        """Return the items of the highlighted rows, top to bottom."""
         return tuple(slot.item for slot in self.table.selected_rows())
 
     def menu_for(self, item: QueueItem) -> QMenu:
-        """The context menu of an item, or of the highlighted ones where it is among them."""
+        """Return the context menu of an item, or of all highlighted items if it is one of them."""
         menu = QMenu(self)
         menu.setAccessibleName(f"Actions for {item.title}")
         marked = [chosen.key for chosen in self.highlighted()]
         keys = marked if item.key in marked else [item.key]
         for action in actions_of(item):
             entry = menu.addAction(f"{action.words}\t{action.keys}")
-            entry.triggered.connect(lambda _=False, action=action: self.does.act(keys, action))
+            entry.triggered.connect(lambda _=False, action=action: self.controller.act(keys, action))
         return menu
 
-    def press(self, action: Action) -> None:
-        """Apply an action to the highlighted items. Held items are released instead of held."""
+    def press(self, action: QueueAction) -> None:
+        """Apply an action to the highlighted items. If all are paused, *Pause* resumes them."""
         marked = self.highlighted()
         if action is NEXT and all(item.is_running for item in marked):
             action = SHOW
-        if action is HOLD and all(item.is_held for item in marked):
-            action = RELEASE
+        if action is PAUSE and all(item.is_paused for item in marked):
+            action = RESUME
         if marked:
-            self.does.act([item.key for item in marked], action)
+            self.controller.act([item.key for item in marked], action)
 
     def shift(self, by: int) -> None:
         """Move the highlighted items up (-1) or down (1)."""
@@ -111,7 +111,7 @@ class QueuePanel(QWidget):
         place = first - 1 if by < 0 else last + 2
         if place >= 0 and (by < 0 or last + 1 < len(items)):
             before = items[place].key if place < len(items) else None
-            self.does.move([item.key for item in marked], before)
+            self.controller.move([item.key for item in marked], before)
 
     def _show_menu(self, place: QPoint) -> None:
         index = self.table.indexAt(place)
@@ -122,9 +122,9 @@ class QueuePanel(QWidget):
 
 
 class QueueController(QObject):
-    """Shows the queue, every second while something runs. `scheduled` carries the Schedule.
+    """Shows the queue, every second while something runs. `scheduled` carries the QueueSchedule.
 
-    `show_wanted` carries the QueueItem in progress, to show its page.
+    `show_wanted` carries the running QueueItem, to show its page.
     """
 
     scheduled = Signal(object)
@@ -138,18 +138,18 @@ class QueueController(QObject):
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
         self.resume, self.stop = queue.resume, self._timer.stop
-        panel.does = self
+        panel.controller = self
         queue.changed.connect(self.refresh)
         self._timer.start()
 
     def refresh(self) -> None:
-        items, rests = self._queue.items(), self._queue.stops_after_this
+        items, is_paused = self._queue.items(), self._queue.stops_after_this
         # asked again each second: what the store refuses was told at the start
         left = () if items else self._queue.left(tells=False)
-        current = schedule(items, datetime.now(), rests=rests, has_engine=self._queue.has_engine)
+        current = schedule(items, datetime.now(), is_paused=is_paused, has_engine=self._queue.has_engine)
         self._panel.show_schedule(current, left)
         waiting = current.waiting
-        if rests and waiting > self._waiting and len(items) == waiting:
+        if is_paused and waiting > self._waiting and len(items) == waiting:
             text = "The queue is paused. Press Resume to continue."
             self._notice.tell(text, action="Resume", do=self._queue.resume, asks=False)
         self._waiting, self._is_busy = waiting, len(items) > waiting
@@ -176,7 +176,7 @@ class QueueController(QObject):
         self._queue.take_up(self._queue.left())
         self._queue.resume()
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Pause the queue after the current job."""
         self._queue.stops_after_this = True
 
@@ -185,7 +185,7 @@ class QueueController(QObject):
         for key in keys:
             self._queue.move(key, before)
 
-    def act(self, keys: Sequence[str], action: Action) -> None:
+    def act(self, keys: Sequence[str], action: QueueAction) -> None:
         """Apply an action to the items of these keys."""
         if action is REMOVE:
             self._remove(keys)
@@ -199,8 +199,8 @@ class QueueController(QObject):
         for key in reversed(keys) if action is NEXT else keys:
             if action is NEXT:
                 self._queue.run_next(key)
-            elif action in (HOLD, RELEASE):
-                self._queue.hold(key, action is HOLD)
+            elif action in (PAUSE, RESUME):
+                self._queue.hold(key, action is PAUSE)
             else:
                 self._queue.repeat(key)
 

@@ -38,12 +38,12 @@ _ICON, _BUTTON, _BAR_WIDTH, _BAR_HEIGHT = 14, 26, 56, 4
 _LEAST_NAME = 150
 _TIP = (
     "The running and the waiting jobs. Drag a row to move it, or press Alt+Up or Alt+Down. Enter runs a job "
-    "next, or shows the running one. Space holds or releases it, Ctrl+R repeats it, Delete removes it."
+    "next, or shows the running one. Space pauses or resumes it, Ctrl+R repeats it, Delete removes it."
 )
 
 
 @dataclass(frozen=True)
-class Slot:
+class ScheduledItem:
     """An item with its expected start and end, None if unknown."""
 
     item: QueueItem
@@ -52,17 +52,17 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The slots in the queue's order, and the remaining `seconds` of all jobs that are not held.
+class QueueSchedule:
+    """The slots in the queue's order, and the remaining `seconds` of all jobs that are not paused.
 
-    `seconds` is a lower bound (`at_least`) if a duration is unknown. While the queue `rests`, or no PyTorch
-    is installed, waiting jobs have no times.
+    `seconds` is a lower bound (`at_least`) if a duration is unknown. While the queue `is_paused`, or no
+    PyTorch is installed, waiting jobs have no times.
     """
 
-    slots: tuple[Slot, ...]
+    slots: tuple[ScheduledItem, ...]
     seconds: float
     at_least: bool
-    rests: bool
+    is_paused: bool
     now: datetime
     has_engine: bool = True
 
@@ -72,12 +72,12 @@ class Schedule:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting jobs, including held ones."""
+        """The number of waiting jobs, including paused ones."""
         return sum(not item.is_running for item in self.items)
 
     @property
-    def held(self) -> int:
-        return sum(item.is_held for item in self.items)
+    def paused(self) -> int:
+        return sum(item.is_paused for item in self.items)
 
     @property
     def ends(self) -> datetime:
@@ -85,33 +85,37 @@ class Schedule:
         return self.now + timedelta(seconds=self.seconds)
 
 
-def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engine: bool = True) -> Schedule:
-    """Return the expected times of all items, the running one first. Held items have none."""
-    slots: dict[str, Slot] = {}
+def schedule(
+    items: Sequence[QueueItem], now: datetime, *, is_paused: bool, has_engine: bool = True
+) -> QueueSchedule:
+    """Return the expected times of all items, the running one first. Paused items have none."""
+    slots: dict[str, ScheduledItem] = {}
     clock: datetime | None = now
     for item in sorted(items, key=lambda item: not item.is_running):
-        if item.is_held or (not item.is_running and (rests or not has_engine)):
-            slots[item.key] = Slot(item, None, None)
+        if item.is_paused or (not item.is_running and (is_paused or not has_engine)):
+            slots[item.key] = ScheduledItem(item, None, None)
             continue
         begins, seconds = clock, item.seconds_left
         clock = None if clock is None or seconds is None else clock + timedelta(seconds=seconds)
-        slots[item.key] = Slot(item, begins, clock)
-    return Schedule(tuple(slots[item.key] for item in items), *seconds_of(items), rests, now, has_engine)
+        slots[item.key] = ScheduledItem(item, begins, clock)
+    return QueueSchedule(
+        tuple(slots[item.key] for item in items), *seconds_of(items), is_paused, now, has_engine
+    )
 
 
-def summary_text(schedule: Schedule) -> str:
+def summary_text(schedule: QueueSchedule) -> str:
     """Return the summary above the table: counts and remaining time. Empty for an empty queue."""
     if not schedule.slots:
         return ""
     parts = [f"{schedule.waiting:,} waiting"]
-    if schedule.held:
-        parts.append(f"{schedule.held:,} held")
-    counted = [item for item in schedule.items if not item.is_held]
+    if schedule.paused:
+        parts.append(f"{schedule.paused:,} paused")
+    counted = [item for item in schedule.items if not item.is_paused]
     if any(item.seconds_left is not None for item in counted):
         parts.append(f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)}")
     if not schedule.has_engine:
         parts.append("starts once PyTorch is installed")
-    elif schedule.rests:
+    elif schedule.is_paused:
         is_busy = any(item.is_running for item in counted)
         parts.append("pauses after this job" if is_busy else "paused")
     elif counted and not schedule.at_least:
@@ -119,7 +123,7 @@ def summary_text(schedule: Schedule) -> str:
     return " · ".join(parts)
 
 
-class Action(NamedTuple):
+class QueueAction(NamedTuple):
     """An action on an item: its icon, its words, and the keys that do it in the table."""
 
     icon: str
@@ -127,27 +131,27 @@ class Action(NamedTuple):
     keys: str
 
 
-SHOW = Action("pulse", "Show", "Enter")
-NEXT = Action("first", "Run next", "Enter")
-HOLD = Action("pause", "Hold", "Space")
-RELEASE = Action("play", "Release", "Space")
-REPEAT = Action("copy", "Repeat", "Ctrl+R")
-REMOVE = Action("cross", "Remove", "Delete")
+SHOW = QueueAction("pulse", "Show", "Enter")
+NEXT = QueueAction("first", "Run next", "Enter")
+PAUSE = QueueAction("pause", "Pause", "Space")
+RESUME = QueueAction("play", "Resume", "Space")
+REPEAT = QueueAction("copy", "Repeat", "Ctrl+R")
+REMOVE = QueueAction("cross", "Remove", "Delete")
 _KEYS = {
     Qt.Key.Key_Return: NEXT,
     Qt.Key.Key_Enter: NEXT,
-    Qt.Key.Key_Space: HOLD,
+    Qt.Key.Key_Space: PAUSE,
     Qt.Key.Key_Delete: REMOVE,
     Qt.Key.Key_Backspace: REMOVE,
 }
 
 
-def actions_of(item: QueueItem) -> tuple[Action, ...]:
+def actions_of(item: QueueItem) -> tuple[QueueAction, ...]:
     """Return the actions on an item. A running one can only be shown and repeated."""
-    return (SHOW, REPEAT) if item.is_running else (NEXT, RELEASE if item.is_held else HOLD, REPEAT, REMOVE)
+    return (SHOW, REPEAT) if item.is_running else (NEXT, RESUME if item.is_paused else PAUSE, REPEAT, REMOVE)
 
 
-class _QueueModel(RowModel[Slot]):
+class _QueueModel(RowModel[ScheduledItem]):
     move: Callable[[Sequence[str], str | None], object]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -181,14 +185,14 @@ class _QueueModel(RowModel[Slot]):
         return False
 
 
-class QueueTable(ResultTable[Slot]):
+class QueueTable(ResultTable[ScheduledItem]):
     """The table of the queue. Its panel carries out clicks, keys and drags."""
 
     model_class = _QueueModel
 
     def __init__(self, panel: QueuePanel) -> None:
         self._panel = panel
-        self.schedule = schedule((), datetime.now(), rests=False)
+        self.schedule = schedule((), datetime.now(), is_paused=False)
         super().__init__("Queue", self._columns_now(), key=lambda slot: slot.item.key, sorts=False)
         self.setToolTip(_TIP)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -196,15 +200,15 @@ class QueueTable(ResultTable[Slot]):
         self.setDragDropOverwriteMode(False)
         self.setDropIndicatorShown(True)
         assert isinstance(self.row_model, _QueueModel)
-        self.row_model.move = lambda keys, before: panel.does.move(keys, before)
+        self.row_model.move = lambda keys, before: panel.controller.move(keys, before)
 
-    def show_schedule(self, schedule: Schedule) -> None:
+    def show_schedule(self, schedule: QueueSchedule) -> None:
         """Show a schedule. Highlighted items stay so."""
         self.schedule = schedule
         self.show_rows(schedule.slots)
 
-    def button_place(self, row: int, action: Action) -> QRect:
-        """Where the button of an action is in a row; empty without it."""
+    def button_place(self, row: int, action: QueueAction) -> QRect:
+        """Return where a row has the button of an action, or an empty rectangle without one."""
         room = self.cell_room(row, len(self.columns()) - 1)
         return dict(_buttons(self.rows()[row].item, room)).get(action, QRect())
 
@@ -228,7 +232,7 @@ class QueueTable(ResultTable[Slot]):
         pressed = self._button_at(event.position().toPoint())
         super().mouseReleaseEvent(event)
         if pressed is not None and event.button() is Qt.MouseButton.LeftButton:
-            self._panel.does.act([pressed[0].key], pressed[1])
+            self._panel.controller.act([pressed[0].key], pressed[1])
 
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and (pointed := self._button_at(event.pos())) is not None:
@@ -236,7 +240,7 @@ class QueueTable(ResultTable[Slot]):
             return True
         return super().viewportEvent(event)
 
-    def _button_at(self, point: QPoint) -> tuple[QueueItem, Action] | None:
+    def _button_at(self, point: QPoint) -> tuple[QueueItem, QueueAction] | None:
         index = self.indexAt(point)
         if not index.isValid() or index.column() != len(self.columns()) - 1:
             return None
@@ -244,20 +248,22 @@ class QueueTable(ResultTable[Slot]):
         buttons = _buttons(item, self.cell_room(index.row(), index.column()))
         return next(((item, action) for action, place in buttons if place.contains(point)), None)
 
-    def _columns_now(self) -> tuple[Column[Slot], ...]:
+    def _columns_now(self) -> tuple[Column[ScheduledItem], ...]:
         def moment(when: datetime | None) -> str:
             return NONE if when is None else clock_text(when, self.schedule.now)
 
-        def takes(slot: Slot) -> str:
+        def takes(slot: ScheduledItem) -> str:
             return NONE if slot.item.seconds_left is None else duration(slot.item.seconds_left)
 
-        def time(title: str, text: Callable[[Slot], str], tip: str) -> Column[Slot]:
-            def look(slot: Slot) -> Look:
+        def time(title: str, text: Callable[[ScheduledItem], str], tip: str) -> Column[ScheduledItem]:
+            def look(slot: ScheduledItem) -> Look:
                 return _look(slot, "text3" if text(slot) == NONE else "text2")
 
             return Column(title, text, tip=tip, width=88, is_number=True, look=look)
 
-        def words(title: str, text: Callable[[Slot], str], *, is_spare: bool = False) -> Column[Slot]:
+        def words(
+            title: str, text: Callable[[ScheduledItem], str], *, is_spare: bool = False
+        ) -> Column[ScheduledItem]:
             return Column(
                 title,
                 text,
@@ -300,20 +306,20 @@ def _about(item: QueueItem) -> str:
 def _state(item: QueueItem) -> str:
     if item.is_running:
         return "Running" if item.progress is None else share_text(item.progress)
-    if item.is_held:
-        return "Held"
+    if item.is_paused:
+        return "Paused"
     return f"Waiting for {item.machine}" if item.machine else "Waiting"
 
 
-def _look(slot: Slot, ink: str = "text2", weight: int = 400) -> Look:
-    return Look(weight, "text3" if slot.item.is_held else ink)
+def _look(slot: ScheduledItem, ink: str = "text2", weight: int = 400) -> Look:
+    return Look(weight, "text3" if slot.item.is_paused else ink)
 
 
-def _paint_handle(painter: QPainter, room: QRectF, slot: Slot) -> None:
+def _paint_handle(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
     draw_icon(painter, _icon_at(room, room.left() + 6), "handle", theme().palette.text3)
 
 
-def _paint_kind(painter: QPainter, room: QRectF, slot: Slot) -> None:
+def _paint_kind(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
     if (precision := slot.item.precision) is not None:
         draw_marker(painter, _icon_at(room, room.left()).center(), precision)
         return
@@ -321,7 +327,7 @@ def _paint_kind(painter: QPainter, room: QRectF, slot: Slot) -> None:
     draw_icon(painter, _icon_at(room, room.left()), KIND_ICONS[slot.item.kind], ink)
 
 
-def _paint_state(painter: QPainter, room: QRectF, slot: Slot) -> None:
+def _paint_state(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
     palette, item = theme().palette, slot.item
     if item.is_running and item.progress is not None:
         track = QRectF(room.left(), room.center().y() - 1, _BAR_WIDTH, _BAR_HEIGHT)
@@ -330,7 +336,7 @@ def _paint_state(painter: QPainter, room: QRectF, slot: Slot) -> None:
     paint_words(painter, room, _state(item), _look(slot))
 
 
-def _paint_buttons(painter: QPainter, room: QRectF, slot: Slot) -> None:
+def _paint_buttons(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
     for action, place in _buttons(slot.item, room):
         draw_icon(painter, QRectF(place).adjusted(6, 6, -6, -6), action.icon, theme().palette.text2)
 
@@ -339,7 +345,7 @@ def _icon_at(room: QRectF, left: float) -> QRectF:
     return QRectF(left, round(room.center().y() - _ICON / 2), _ICON, _ICON)
 
 
-def _buttons(item: QueueItem, room: QRectF) -> list[tuple[Action, QRect]]:
+def _buttons(item: QueueItem, room: QRectF) -> list[tuple[QueueAction, QRect]]:
     # from the right; Repeat and Remove have the same place in every row
     left, top = round(room.right()) - 4 * _BUTTON - 8, round(room.center().y()) - _BUTTON // 2
     return [

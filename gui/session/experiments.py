@@ -119,7 +119,7 @@ class Experiments(QObject):
             self.logged.emit("warning", f"Skipped. {run.why}", run.name)
         self.queue.load()
         # those that were left training elsewhere are read on at once
-        for run_id in self._store.left_runs():
+        for run_id in self._store.disconnected_runs():
             if (left := self.runs.record(run_id)) is not None:
                 self._thread.enqueue((run_id,), left.machine, goes_first=True)
 
@@ -284,7 +284,7 @@ class Experiments(QObject):
     def why_not_begun(self, run: RunRecord) -> str | None:
         """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
         if self.queue.is_held(run.id):
-            return "This run is held in the queue. Release it there."
+            return "This run is paused in the queue. Resume it there."
         if run.id in self.waiting or run.id == self.running:
             return "This run is waiting in the queue." if self.queue.has_engine else WAITS_FOR_ENGINE
         is_left = any(item.key == run.id for item in self.queue.left())

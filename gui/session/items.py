@@ -43,7 +43,7 @@ class QueueItem:
     title: str
     detail: str
     is_running: bool = False
-    is_held: bool = False
+    is_paused: bool = False
     progress: float | None = None
     seconds_left: float | None = None
     machine: str = ""
@@ -52,8 +52,8 @@ class QueueItem:
 
 
 def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
-    """Return the seconds left of all items that are not held, and True if some are unknown."""
-    seconds = [item.seconds_left for item in items if not item.is_held]
+    """Return the seconds left of all items that are not paused, and True if some are unknown."""
+    seconds = [item.seconds_left for item in items if not item.is_paused]
     return sum(known for known in seconds if known is not None), None in seconds
 
 
@@ -74,8 +74,8 @@ class Items:
         runs.list_changed.connect(self._known.clear)
         runs.run_changed.connect(self._known.clear)
 
-    def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
-        state: dict[str, Any] = {"is_held": is_held, "is_running": is_running}
+    def of(self, work: Work, *, is_paused: bool = False, is_running: bool = False) -> QueueItem:
+        state: dict[str, Any] = {"is_paused": is_paused, "is_running": is_running}
         if isinstance(work, QueuedJob):
             known = self._jobs[work.kind]
             progress, seconds = known.progress(work.key), known.seconds_left(work)

@@ -63,7 +63,7 @@ class Queue(QObject):
             left = self.left()
             if self._store.waiting.rests:
                 self.stops_after_this = bool(left)
-            self.take_up([item for item in left if item.is_held])
+            self.take_up([item for item in left if item.is_paused])
 
     @property
     def has_work(self) -> bool:
@@ -84,7 +84,7 @@ class Queue(QObject):
         """The work in progress, then the waiting, in order."""
         current, places = self._list.current, self._list.places()
         shown = [
-            self.known.of(place.work, is_held=place.is_held, is_running=place.work is current)
+            self.known.of(place.work, is_paused=place.is_held, is_running=place.work is current)
             for place in places
         ]
         if current is not None and all(place.work is not current for place in places):
@@ -111,7 +111,7 @@ class Queue(QObject):
     def hold(self, key: str, is_held: bool) -> None:
         """Hold work until it is released. The queue skips held work."""
         with self._telling():
-            self._store.waiting.hold(key, is_held)
+            self._store.waiting.pause(key, is_held)
             self._list.hold(key, is_held)
         self.changed.emit()
 
@@ -179,7 +179,7 @@ class Queue(QObject):
     def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
         """Queue work that an earlier window left. `is_held` overrides whether it is held."""
         wanted: dict[WaitingItem, QueuedJob | None] = {}
-        for item in items if is_held is None else [replace(item, is_held=is_held) for item in items]:
+        for item in items if is_held is None else [replace(item, is_paused=is_held) for item in items]:
             with self._telling():
                 wanted[item] = None if item.kind == RUN else job_of(item)
         with self._telling():
@@ -189,9 +189,9 @@ class Queue(QObject):
             mine = set(self._store.waiting.keys())
             for item, job in wanted.items():
                 if item.key in mine and job is None:
-                    self._list.add(item.key, is_held=item.is_held, machine=item.machine)
+                    self._list.add(item.key, is_held=item.is_paused, machine=item.machine)
                 elif item.key in mine and job is not None:
-                    self._jobs[job.kind].enqueue(job, is_held=item.is_held)
+                    self._jobs[job.kind].enqueue(job, is_held=item.is_paused)
         self._runs.reload()
         self.changed.emit()
 

@@ -144,12 +144,12 @@ class Sweeps(Jobs[SweepView]):
 
     def hold(self, sweep_id: str, cell: int) -> None:
         """Hold a cell until it is released."""
-        self._change(sweep_id, lambda: self._store.sweeps.hold(sweep_id, cell, True))
+        self._change(sweep_id, lambda: self._store.sweeps.pause(sweep_id, cell, True))
 
     def release(self, sweep_id: str, cell: int) -> None:
         """Run a cell again that was held, skipped or has failed."""
         sweeps = self._store.sweeps
-        self._change(sweep_id, lambda: sweeps.hold(sweep_id, cell, False))
+        self._change(sweep_id, lambda: sweeps.pause(sweep_id, cell, False))
         self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
 
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:

@@ -166,7 +166,7 @@ class LiveController(QObject):
         queue, running = self._experiments.queue, self._experiments.running
         items = [item for item in queue.items() if item.is_running or not queue.stops_after_this]
         # a run of a sweep is no item itself
-        is_more = any(item.key != running and not item.is_held for item in items)
+        is_more = any(item.key != running and not item.is_paused for item in items)
         seconds, at_least = seconds_of(items)
         self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 

@@ -15,7 +15,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
 from engine.lazy_imports import psutil
 from engine.words.numbers import duration, memory_text, share_text
-from gui.runs.queue_table import KIND_ICONS, Schedule
+from gui.runs.queue_table import KIND_ICONS, QueueSchedule
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
@@ -52,13 +52,15 @@ class Activity:
         return ", ".join(part for part in (self.name, percent, self.time, self.waits) if part)
 
 
-def activity_of(schedule: Schedule) -> Activity:
+def activity_of(schedule: QueueSchedule) -> Activity:
     """Return the activity that a schedule of the queue describes."""
     waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
     running = next((item for item in schedule.items if item.is_running), None)
     if running is None:
-        return Activity("The queue is paused" if waits and schedule.rests else "Nothing running", waits=waits)
-    counted = [item for item in schedule.items if not item.is_held]
+        return Activity(
+            "The queue is paused" if waits and schedule.is_paused else "Nothing running", waits=waits
+        )
+    counted = [item for item in schedule.items if not item.is_paused]
     known = any(item.seconds_left is not None for item in counted)
     time = f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)} for all" if known else ""
     return Activity(
@@ -73,9 +75,9 @@ def activity_of(schedule: Schedule) -> Activity:
     )
 
 
-def begins_text(schedule: Schedule) -> str:
+def begins_text(schedule: QueueSchedule) -> str:
     """Return when a job added to the queue now would start; empty if no job is running."""
-    if schedule.rests:
+    if schedule.is_paused:
         return "starts when you resume the queue"
     if not any(item.is_running for item in schedule.items) or not schedule.has_engine:
         return ""

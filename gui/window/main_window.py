@@ -22,7 +22,7 @@ from engine.worker.launcher import Launcher
 from gui.results.place import ResultsPlace
 from gui.runs.controller import RunsController
 from gui.runs.queue_panel import QueueController
-from gui.runs.queue_table import Schedule
+from gui.runs.queue_table import QueueSchedule
 from gui.session.experiments import Experiments
 from gui.session.items import QueueItem, counted_work
 from gui.session.request import Request
@@ -296,7 +296,7 @@ class MainWindow(QMainWindow):
         """The current place: "experiment", "results" or "show"."""
         return self.body.place
 
-    def _show_activity(self, schedule: Schedule) -> None:
+    def _show_activity(self, schedule: QueueSchedule) -> None:
         self.top_bar.activity.show_activity(activity_of(schedule))
         self.setup.foot.set_facts(begins=begins_text(schedule))
 
@@ -312,7 +312,7 @@ class MainWindow(QMainWindow):
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         self.activateWindow()
-        self.others.comparisons.importing.take(path)
+        self.others.comparisons.importing.import_archive(path)
 
     def close_without_asking(self) -> None:
         """Close without asking. A current run is stopped, and its results so far are kept."""

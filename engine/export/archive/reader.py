@@ -159,7 +159,7 @@ class Imported:
 
 def import_archive(store: Store, path: Path) -> Imported:
     """Add all runs of an archive to the saved runs, or none. Raises ProblemError."""
-    arrivals = store.add_whole(read_archive(path))
+    arrivals = store.import_runs(read_archive(path))
     runs = [(arrival, store.run(arrival.id)) for arrival in arrivals]
     return Imported(
         added=tuple(run for arrival, run in runs if arrival.is_new),

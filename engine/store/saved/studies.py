@@ -19,7 +19,7 @@ from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.profiles import Profiles
 from engine.store.checksums import SEALED, is_intact, seal
 from engine.store.connection import Connection
-from engine.store.queue import leave, may_take, me
+from engine.store.queue import can_take_over, leave, this_owner
 from engine.store.saved.study import ANSWERS, Study, StudyEntry, columns_of
 from engine.store.schema import insert
 
@@ -61,7 +61,7 @@ class SavedTable:
 
     def _free_row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
         row = self._row(connection, work_id)
-        if row["owner"] is not None and not may_take(row["owner"]):
+        if row["owner"] is not None and not can_take_over(row["owner"]):
             message = f"{row['name']} is running in another instance of Ammeter."
             raise request_error(message, "Stop it there first.", key=self._table, value=work_id)
         return row
@@ -142,7 +142,7 @@ class Studies(SavedTable):
     def save(self, study: Study[A]) -> None:
         """Save a study that has started, even if the store's file was removed in the meantime."""
         with self._connection.writing() as connection:
-            self._put(connection, study, owner=me())
+            self._put(connection, study, owner=this_owner())
 
     def begin(self, study: Study[A], *, keeps_place: bool = False) -> Study[A]:
         """Mark a study as run by this process and as not finished, and add it if it is new.
@@ -155,7 +155,7 @@ class Studies(SavedTable):
             if _has(connection, study.id):
                 row = self._free_row(connection, study.id)
                 study = replace(study, number=row["number"], created=moment(row["created"]))
-            study = self._put(connection, study, owner=me())
+            study = self._put(connection, study, owner=this_owner())
             if not keeps_place:
                 leave(connection, study.id)
         return study

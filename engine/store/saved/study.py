@@ -1,4 +1,4 @@
-"""A study: a question about experiments, with its answer so far."""
+"""A study: a batch-size search, numerics study, profile or tuning with its results so far."""
 
 from __future__ import annotations
 

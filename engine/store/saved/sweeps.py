@@ -1,4 +1,4 @@
-"""Saved sweeps: a grid with its plan, what is known of every cell, and which program carries it on."""
+"""Save sweeps: a grid, its plan, the state of each combination, and the process that runs the sweep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.experiment.value import one_line
 from engine.store.checksums import SEALED, is_intact, seal
 from engine.store.connection import Connection
 from engine.store.edits import add_comparison, cleaned_name, drop_comparison
-from engine.store.queue import leave, me, owner_from
+from engine.store.queue import leave, owner_from, this_owner
 from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
 from engine.store.saved.studies import SavedTable, moment
 from engine.store.saved.study import new_id
@@ -28,11 +28,14 @@ from engine.store.schema import insert
 
 @dataclass(frozen=True)
 class CellRecord:
-    """A cell with its runs by repeat, why it is `left_out`, and the `problem` that ended its last turn."""
+    """A combination of a sweep with its runs by repeat.
+
+    `left_out` says why it is excluded, `problem` what ended its last run early.
+    """
 
     index: int
     left_out: str = ""
-    is_held: bool = False
+    is_paused: bool = False
     pilot: Pilot | None = None
     problem: Problem | None = None
     runs: tuple[RunRecord, ...] = field(default=(), repr=False)
@@ -42,9 +45,9 @@ class CellRecord:
 class SweepRecord:
     """A sweep, whose runs belong to `comparison`.
 
-    `ended` is None while turns are left. It `is_claimed` while a running program trains it. `machine` is
-    where it trains, "" for this one. `spent_seconds` count towards the plan's time limit. `problem` ended it
-    early.
+    `ended` is None while runs are left to train. `is_claimed` is True while a running process trains it.
+    `machine` is where it trains, "" for this one. `spent_seconds` count towards the plan's time limit.
+    `problem` ended it early.
     """
 
     grid: Grid = field(repr=False)
@@ -76,7 +79,7 @@ class Sweeps(SavedTable):
 
     @property
     def bare(self) -> Sweeps:
-        """The same sweeps, read without their cells, which can take long."""
+        """The same sweeps, read without their cells, of which there can be thousands."""
         return Sweeps(self._connection, is_bare=True)
 
     def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:
@@ -98,7 +101,7 @@ class Sweeps(SavedTable):
         """Mark a sweep as run by this process. Raises ProblemError if another process runs it."""
         with self._connection.writing() as connection:
             self._free_row(connection, work_id)
-            self._change(connection, work_id, owner=me(), ended=None, problem=None)
+            self._change(connection, work_id, owner=this_owner(), ended=None, problem=None)
 
     def add(
         self,
@@ -147,9 +150,9 @@ class Sweeps(SavedTable):
         """Record why a cell is not trained further. None allows it again."""
         self._set_cell(sweep_id, cell, problem=None if problem is None else problem.model_dump_json())
 
-    def hold(self, sweep_id: str, cell: int, is_held: bool) -> None:
-        """Pause a cell until it is released."""
-        self._set_cell(sweep_id, cell, is_held=int(is_held))
+    def pause(self, sweep_id: str, cell: int, is_paused: bool) -> None:
+        """Keep a cell from being trained, or allow it again."""
+        self._set_cell(sweep_id, cell, is_held=int(is_paused))
 
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
         """Exclude a cell, with a reason as a sentence. An empty reason includes it again."""
@@ -209,7 +212,7 @@ class Sweeps(SavedTable):
             CellRecord(
                 index=row["position"],
                 left_out=row["left_out"] or "",
-                is_held=bool(row["is_held"]),
+                is_paused=bool(row["is_held"]),
                 pilot=Pilot.model_validate_json(row["pilot"]) if row["pilot"] else None,
                 problem=_problem(row["problem"]),
                 runs=tuple(runs[row["position"]]),

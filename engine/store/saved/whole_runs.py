@@ -1,4 +1,4 @@
-"""A whole saved run as it travels between stores: its row, events, samples and pictures."""
+"""Import complete runs from other stores: the record, events, samples and images of each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from engine.protocol.events import Event, Failed, Finished, to_line
 from engine.protocol.pictures import ContactSheet
 from engine.store import checkpoints, journal, samples
 from engine.store.checksums import seal
-from engine.store.edits import bring_back, is_deleted
-from engine.store.queue import me
+from engine.store.edits import is_deleted, undelete
+from engine.store.queue import this_owner
 from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
 from engine.store.recording import summary_of
 from engine.store.schema import insert
@@ -39,10 +39,10 @@ class WholeRun:
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """The id of an added run. `is_new` if it was not among the saved runs before.
+class ImportedRun:
+    """The id of an imported run, and whether it `is_new` in the store.
 
-    `is_copy` if its id was taken by another run, or by another state of it, so that it got a new one.
+    `is_copy` means that another run, or another state of this run, had its id, so that it got a new one.
     """
 
     id: str
@@ -50,16 +50,16 @@ class Arrival:
     is_copy: bool
 
 
-def add(connection: sqlite3.Connection, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
-    """Add finished runs, numbered in their order, and return an `Arrival` for each.
+def add(connection: sqlite3.Connection, runs: Iterable[WholeRun]) -> tuple[ImportedRun, ...]:
+    """Add finished runs, numbered in their order, and return an `ImportedRun` for each.
 
-    A run that had not ended counts as interrupted, because another program trained it. A run that exists
+    A run that had not ended becomes interrupted, because another process trained it. A run that exists
     already is unchanged, or restored if it was deleted.
     """
     return tuple(_add(connection, closed(run)) for run in runs)
 
 
-def _add(connection: sqlite3.Connection, run: WholeRun) -> Arrival:
+def _add(connection: sqlite3.Connection, run: WholeRun) -> ImportedRun:
     known, mark = run.record.id, fingerprint(run)
     # the id of a copy follows from the run's content, so that the copy is recognized again
     ids = (known, mark[: len(known)])
@@ -74,12 +74,12 @@ def _add(connection: sqlite3.Connection, run: WholeRun) -> Arrival:
         if fingerprint(closed(saved)) == mark:
             was_deleted = is_deleted(connection, run_id)
             if was_deleted:
-                bring_back(connection, [run_id])
-            return Arrival(run_id, is_new=was_deleted, is_copy=run_id != known)
+                undelete(connection, [run_id])
+            return ImportedRun(run_id, is_new=was_deleted, is_copy=run_id != known)
     else:
         run_id = secrets.token_hex(6)
     _insert(connection, run, run_id)
-    return Arrival(run_id, is_new=True, is_copy=run_id != known)
+    return ImportedRun(run_id, is_new=True, is_copy=run_id != known)
 
 
 def _insert(connection: sqlite3.Connection, run: WholeRun, run_id: str) -> None:
@@ -111,7 +111,7 @@ def _insert(connection: sqlite3.Connection, run: WholeRun, run_id: str) -> None:
         total_steps=record.total_steps,
         tags=json.dumps(record.tags, ensure_ascii=False),
         note=record.note,
-        owner=me(),
+        owner=this_owner(),
     )
     seal(connection, "runs", run_id)
     journal.append(connection, run_id, run.events)

@@ -16,7 +16,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, setting_text, speed_unit
 from engine.words.numbers import NONE, duration, number, times
-from gui.runs.table.line import STATUS_WORDS, Line, begun, sized_dataset, status_words
+from gui.runs.table.line import STATUS_WORDS, RunRow, begun, sized_dataset, status_words
 from gui.widgets.table import Column as Shown
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ COMPARED = MappingProxyType(
 """The figures that these columns compare with the baseline's: their ratio, or their difference."""
 
 
-def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
-    """The columns of a list of runs; titles of those that compare have a place for the baseline's name."""
+def columns_of(runs: RunsList) -> dict[Column, Shown[RunRow]]:
+    """Return the columns of a list of runs. Titles that compare have a place for the baseline's name."""
 
-    def compared(column: Column, title: str, tip: str) -> Shown[Line]:
+    def compared(column: Column, title: str, tip: str) -> Shown[RunRow]:
         figure = COMPARED[column]
 
-        def text(line: Line) -> str:
+        def text(line: RunRow) -> str:
             value, change = line.figure(figure), runs.baselines.change(line, figure)
             if value is None or change is None:
                 return NONE
@@ -110,8 +110,8 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             about=lambda line: _about_change(runs, line, figure),
         )
 
-    def recorded(figure: Metric, title: str, tip: str) -> Shown[Line]:
-        def value(line: Line) -> float | None:
+    def recorded(figure: Figure, title: str, tip: str) -> Shown[RunRow]:
+        def value(line: RunRow) -> float | None:
             return figure.value(line.run)
 
         return Shown(title, lambda line: figure.text(value(line)), value, tip, is_number=True)
@@ -161,7 +161,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "Validation accuracy at the end of the run",
             is_number=True,
         ),
-        Column.RATIO: compared(Column.RATIO, "vs {}", "Speed relative to {}"),
+        Column.RATIO: compared(Column.RATIO, "vs {}", "Throughput relative to {}"),
         Column.MODEL: Shown("Model", lambda line: line.overview.model, None, "The model that was trained"),
         Column.DATASET: Shown(
             "Dataset",
@@ -232,13 +232,13 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
     }
 
 
-def _setting(key: str) -> Shown[Line]:
+def _setting(key: str) -> Shown[RunRow]:
     about = all_settings()[key]
 
-    def setting_of(line: Line) -> Any:
+    def setting_of(line: RunRow) -> Any:
         return reduce(getattr, key.split("."), line.run.experiment)
 
-    def value(line: Line) -> tuple[bool, float | str] | None:
+    def value(line: RunRow) -> tuple[bool, float | str] | None:
         known = setting_of(line)
         # a setting may be a number or a word, which do not compare
         if known is None or isinstance(known, int | float):
@@ -254,7 +254,7 @@ def _setting(key: str) -> Shown[Line]:
     )
 
 
-def _whole(line: Line) -> str:
+def _whole(line: RunRow) -> str:
     run, seen = line.run, line.overview
     dataset = sized_dataset(seen.dataset, seen.image_size)
     recipe = f"{seen.precision.label} · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
@@ -263,7 +263,7 @@ def _whole(line: Line) -> str:
     return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, note)))
 
 
-def _recipe(line: Line) -> str:
+def _recipe(line: RunRow) -> str:
     summary, asked = line.run.summary, line.overview.recipe
     left_out = left_out_words(summary.left_out) if summary else ""
     is_whole = summary is None or summary.recipe in (None, asked)
@@ -273,7 +273,7 @@ def _recipe(line: Line) -> str:
     return f"{recipe_title(asked)}{in_force}" + (f"\nNot applied:\n{left_out}" if left_out else "")
 
 
-def _speed(line: Line) -> str:
+def _speed(line: RunRow) -> str:
     run, speed = line.run, line.overview.samples_per_second
     if speed is None:
         return run.summary.speed_note or "" if run.summary else ""
@@ -284,22 +284,22 @@ def _speed(line: Line) -> str:
     return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
 
 
-def _about_change(runs: RunsList, line: Line, figure: Metric) -> str:
+def _about_change(runs: RunsList, line: RunRow, figure: Figure) -> str:
     baselines = runs.baselines
     if baselines.change(line, figure) is None:
         baseline = baselines.of(line)
         are_known = baseline is not None and None not in (line.figure(figure), baseline.figure(figure))
         return "The two runs' metrics count different things" if are_known else ""
     spoiled = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
-    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in machine_disturbances(run.summary)]
-    return "\n".join(["This ratio is not reliable:", *reasons]) if reasons else ""
+    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
+    return "\n".join(["This ratio is unreliable:", *reasons]) if reasons else ""
 
 
-def _duration(line: Line) -> float | None:
+def _duration(line: RunRow) -> float | None:
     return line.run.summary.seconds if line.run.summary else None
 
 
-def _grad_scale(line: Line) -> float | None:
+def _grad_scale(line: RunRow) -> float | None:
     return line.run.summary.final_grad_scale if line.run.summary else None
 
 
@@ -312,7 +312,7 @@ def _memory(mib: float | None) -> str:
     return number(gib, 2 if gib is None or gib >= _LEAST_GIB else None)
 
 
-def _when(line: Line) -> tuple[int, float]:
+def _when(line: RunRow) -> tuple[int, float]:
     # running, then queued with the next one on top, then over, the newest first
     run = line.run
     if run.status is Status.QUEUED:

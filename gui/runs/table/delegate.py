@@ -23,7 +23,7 @@ from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
 from engine.words.numbers import NONE
 from gui.runs.table.columns import Column
-from gui.runs.table.line import Line, status_words
+from gui.runs.table.line import RunRow, status_words
 from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import KINDS, Heading, Item
 from gui.theme.icons import draw_icon
@@ -103,7 +103,7 @@ def _draw_sign(painter: QPainter, left: float, rect: QRect, name: str, ink: str,
 
 
 class RunsDelegate(QStyledItemDelegate):
-    """Paints every cell from the theme's tokens; handles clicks on a tick, a chevron or a row's button."""
+    """Paint the cells, and handle clicks on check boxes, chevrons and the buttons of rows."""
 
     def __init__(self, model: RunsModel, view: RunsTable) -> None:
         super().__init__(view)
@@ -129,7 +129,7 @@ class RunsDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _paint_cell(
-        self, painter: QPainter, rect: QRect, shown: Item | Line, column: Column, row: int, palette: Palette
+        self, painter: QPainter, rect: QRect, shown: Item | RunRow, column: Column, row: int, palette: Palette
     ) -> None:
         model, (left, width) = self._model, self._view.span
         if column is Column.TICK:
@@ -143,9 +143,9 @@ class RunsDelegate(QStyledItemDelegate):
                 self._paint_run(painter, rect, row, shown, palette)
         elif left <= rect.left() < left + width and (result := model.result(row)):
             self._paint_result(painter, rect, shown, result, palette)
-        elif column is Column.TAGS and isinstance(shown, Line):
+        elif column is Column.TAGS and isinstance(shown, RunRow):
             _draw_chips(painter, rect.adjusted(_PAD, 0, -_PAD, 0), shown.run.tags, palette)
-        elif column is Column.STATUS and isinstance(shown, Line):
+        elif column is Column.STATUS and isinstance(shown, RunRow):
             ink = "text3" if shown.run.status is Status.QUEUED else "text2"
             name = _STATUS_ICONS.get(shown.run.status, "play")
             _draw_sign(painter, rect.left() + _PAD, rect, name, getattr(palette, ink))
@@ -169,7 +169,7 @@ class RunsDelegate(QStyledItemDelegate):
         if rest.width() >= min(text_width(item.model, 400), _LEAST_MODEL):
             paint_words(painter, rest, item.model, Look(ink="text3"))
 
-    def _paint_run(self, painter: QPainter, rect: QRect, row: int, line: Line, palette: Palette) -> None:
+    def _paint_run(self, painter: QPainter, rect: QRect, row: int, line: RunRow, palette: Palette) -> None:
         run, left = line.run, rect.left() + (_BELOW if self._model.is_below(row) else _CHEVRON)
         if run.status in (Status.FAILED, Status.INTERRUPTED):
             _draw_sign(painter, left, rect, "cross-outline", palette.text2)
@@ -196,12 +196,12 @@ class RunsDelegate(QStyledItemDelegate):
         return inner.adjusted(0, 0, -_ICON - 4, 0)
 
     def _paint_result(
-        self, painter: QPainter, rect: QRect, shown: Item | Line, result: str, palette: Palette
+        self, painter: QPainter, rect: QRect, shown: Item | RunRow, result: str, palette: Palette
     ) -> None:
         left, width = self._view.span
         across = QRectF(left + _PAD, rect.top(), width - 2 * _PAD, rect.height())
         painter.setClipRect(rect)
-        if isinstance(shown, Line) and shown.run.status in _BUTTONS:
+        if isinstance(shown, RunRow) and shown.run.status in _BUTTONS:
             glyph = self._button_rect(rect).toRectF().adjusted(5, 5, -5, -5)
             draw_icon(painter, glyph, _BUTTONS[shown.run.status][0], palette.text2)
             across.adjust(0, 0, -_BUTTON, 0)
@@ -277,7 +277,7 @@ class RunsDelegate(QStyledItemDelegate):
         self, event: QHelpEvent, view: QAbstractItemView, option: QStyleOptionViewItem, index: Index
     ) -> bool:
         shown = self._model.shown[index.row()] if index.isValid() else None
-        if isinstance(shown, Line) and self._is_on_button(QRect(option.rect), shown.run, event.pos()):
+        if isinstance(shown, RunRow) and self._is_on_button(QRect(option.rect), shown.run, event.pos()):
             QToolTip.showText(event.globalPos(), _BUTTONS[shown.run.status][1], view)
             return True
         return super().helpEvent(event, view, option, index)

@@ -1,4 +1,4 @@
-"""A line of the runs table: a run, its baseline, and the data of dragged runs."""
+"""A run in the table, the baselines of all runs, and the data of dragged runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATUS_WORDS = {
 
 
 def status_words(run: RunRecord) -> str:
-    """The status of a run: "Finished", "Out of memory"."""
+    """Return the status of a run in words, such as "Finished" or "Out of memory"."""
     if run.status is Status.FAILED and run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY:
         return "Out of memory"
     return STATUS_WORDS[run.status]
@@ -44,7 +44,7 @@ def sized_dataset(dataset: str, image_size: int | None) -> str:
 
 
 def short_time_text(moment: datetime, now: datetime) -> str:
-    """A moment, as short as possible: "14:02", "19 Nov", "Nov 2025"."""
+    """Return a time as short as possible: "14:02", "19 Nov", "Nov 2025"."""
     moment = moment.astimezone(now.tzinfo)
     if moment.date() == now.date():
         return f"{moment:%H:%M}"
@@ -57,7 +57,7 @@ def begun(run: RunRecord) -> datetime:
 
 
 def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
-    """The drag data of runs given as (id, name): ids for this window, names for other programs."""
+    """Return the drag data of runs given as (id, name): ids for this window, names for other programs."""
     data = QMimeData()
     data.setData(RUNS_MIME_TYPE, json.dumps([run_id for run_id, _ in runs]).encode())
     data.setText("\n".join(name for _, name in runs))
@@ -65,12 +65,12 @@ def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
 
 
 def has_runs(data: QMimeData) -> bool:
-    """True if the drag data holds runs."""
+    """Return True if the drag data contains runs."""
     return data.hasFormat(RUNS_MIME_TYPE)
 
 
 def dropped_runs(data: QMimeData) -> tuple[str, ...]:
-    """The ids of dropped runs; none for other data."""
+    """Return the ids of dropped runs, or none for other data."""
     try:
         ids = json.loads(bytes(data.data(RUNS_MIME_TYPE).data()))
     except (ValueError, RecursionError):
@@ -78,7 +78,7 @@ def dropped_runs(data: QMimeData) -> tuple[str, ...]:
     return tuple(ids) if isinstance(ids, list) and all(isinstance(run_id, str) for run_id in ids) else ()
 
 
-class Line:
+class RunRow:
     """A run with the texts and values of its row. Costly parts are computed on first use."""
 
     def __init__(self, run: RunRecord) -> None:
@@ -88,7 +88,7 @@ class Line:
 
     @property
     def has_pictures(self) -> bool:
-        """True if its samples are images, so its speed is in "img/s"."""
+        """True if its samples are images, so that its throughput is in "img/s"."""
         return DataRef(self.overview.dataset).task == "classification"
 
     def figure(self, figure: Metric) -> float | None:
@@ -138,32 +138,32 @@ def _shared_words(
 
 
 class Baselines:
-    """Every run's baseline: the `chosen` one, or else the first finished run of its own comparison.
+    """The baselines of all runs: the `chosen` run, or else the first finished run of each comparison.
 
-    With repeats it is the run of that first run's side with the same seed. Later runs change nothing.
+    With repeats, a run's baseline is the run of the first run's side that has the same seed.
     """
 
-    def __init__(self, lines: Iterable[Line] = (), chosen: Line | None = None) -> None:
+    def __init__(self, lines: Iterable[RunRow] = (), chosen: RunRow | None = None) -> None:
         self.chosen = chosen
-        self._firsts: dict[str, Line] = {}
-        self._of_seeds: dict[tuple[str, int], Line] = {}
+        self._firsts: dict[str, RunRow] = {}
+        self._of_seeds: dict[tuple[str, int], RunRow] = {}
         finished = (line for line in lines if line.run.comparison and line.run.status is Status.FINISHED)
         for line in sorted(finished, key=lambda line: line.run.number) if chosen is None else ():
             comparison = line.run.comparison or ""
             if self._firsts.setdefault(comparison, line).side == line.side:
                 self._of_seeds.setdefault((comparison, line.overview.seed), line)
 
-    def of(self, line: Line) -> Line | None:
-        """The baseline of the run, if there is one."""
+    def of(self, line: RunRow) -> RunRow | None:
+        """Return the baseline of a run, or None if it has none."""
         if self.chosen is not None:
             return self.chosen
         comparison = line.run.comparison or ""
         return self._of_seeds.get((comparison, line.overview.seed)) or self._firsts.get(comparison)
 
-    def change(self, line: Line, figure: Metric = SPEED) -> float | None:
-        """The ratio of the run's figure to its baseline's, or the difference of a figure that has no ratio.
+    def change(self, line: RunRow, figure: Figure = SPEED) -> float | None:
+        """Return the ratio of the run's metric to its baseline's, or the difference if it has no ratio.
 
-        None if either is missing, or if they count different things.
+        Return None if either is missing, or if they count different things.
         """
         baseline, mine = self.of(line), line.figure(figure)
         theirs = None if baseline is None or mine is None else baseline.figure(figure)
@@ -176,7 +176,7 @@ class Baselines:
             return None
         return mine / theirs if figure.has_ratio else mine - theirs
 
-    def spoiled(self, line: Line) -> tuple[Line, ...]:
+    def spoiled(self, line: RunRow) -> tuple[RunRow, ...]:
         """Return the run, its baseline, or both, if disturbed. Their ratio is then not reliable."""
         lines = dict.fromkeys((line, self.of(line) or line))
         return tuple(line for line in lines if line.is_spoiled)

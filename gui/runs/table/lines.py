@@ -9,7 +9,7 @@ from datetime import datetime
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import times
 from gui.runs.table.columns import COMPARED, Column, columns_of
-from gui.runs.table.line import Baselines, Line, begun, short_time_text
+from gui.runs.table.line import Baselines, RunRow, begun, short_time_text
 from gui.runs.table.rows import (
     KINDS,
     Heading,
@@ -39,7 +39,7 @@ class RunsList:
     """
 
     def __init__(self) -> None:
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, RunRow] = {}
         self.queue: list[str] = []
         self.baseline: str | None = None
         self.baselines = Baselines()
@@ -55,10 +55,10 @@ class RunsList:
         self._kind: ItemKind | None = None
         self._folded: dict[str, bool] = {}
         self._search = Search()
-        self._ordered: list[Line] | None = None
+        self._ordered: list[RunRow] | None = None
         self._column, self._is_descending = Column.WHEN, True
 
-    def hold(self, runs: Iterable[RunRecord]) -> bool:
+    def replace_runs(self, runs: Iterable[RunRecord]) -> bool:
         """Replace all runs. Return True if anything has changed."""
         lines = {run.id: self._line(run) for run in runs}
         if lines == self.lines:
@@ -72,19 +72,19 @@ class RunsList:
         self._arrange()
         return True
 
-    def _line(self, run: RunRecord) -> Line:
+    def _line(self, run: RunRecord) -> RunRow:
         line = self.lines.get(run.id)
         # the store returns the same record while a run is unchanged
-        return line if line is not None and (line.run is run or line.run == run) else Line(run)
+        return line if line is not None and (line.run is run or line.run == run) else RunRow(run)
 
-    def hold_studies(self, studies: Iterable[StudyRow]) -> bool:
+    def replace_studies(self, studies: Iterable[StudyRow]) -> bool:
         """Replace all studies. Return True if anything has changed."""
         held, self._studies = self._studies, tuple(studies)
         if held != self._studies:
             self._arrange()
         return held != self._studies
 
-    def measure_against(self, run_id: str | None) -> None:
+    def use_baseline(self, run_id: str | None) -> None:
         """Set the baseline of all runs. None means the first run of each comparison.
 
         The default also applies if no run has this id.
@@ -97,11 +97,11 @@ class RunsList:
         self.baselines = Baselines(self.lines.values(), self.lines.get(self.baseline or ""))
         self.items, self._owners = items_of(self.lines.values(), self._studies, self.baselines)
 
-    def look_for(self, text: str) -> None:
+    def filter_by(self, text: str) -> None:
         """Filter by `text`, as `Search` understands it."""
         self._search = Search(text)
 
-    def look_at(self, kind: ItemKind | None) -> None:
+    def show_kind(self, kind: ItemKind | None) -> None:
         """Show the results of one kind, or all for None."""
         self._kind = kind
 
@@ -114,22 +114,22 @@ class RunsList:
         return None if line is None else line.run
 
     def owner(self, run_id: str) -> Item | None:
-        """The comparison or sweep that a run belongs to."""
+        """Return the comparison or sweep that a run belongs to, if any."""
         return self._owners.get(run_id)
 
     def item(self, key: str) -> Item | None:
-        """The item of that key, shown or not."""
+        """Return the item with that key, shown or not."""
         return next((item for item in self.items if item.key == key), None)
 
     def is_folded(self, item: Item) -> bool:
-        """True if the runs of an item are hidden: at first those of a sweep, or of what failed as a whole."""
+        """Return True if the runs of an item are hidden, as at first in sweeps and failed comparisons."""
         return bool(item.lines) and self._folded.get(item.key, item.kind == "sweep" or item.is_failed)
 
     def set_folded(self, item: Item, is_folded: bool) -> None:
         self._folded[item.key] = is_folded
 
-    def in_view(self) -> list[Row]:
-        """The rows that pass the filter, in order."""
+    def visible_rows(self) -> list[Row]:
+        """Return the rows that pass the filter, in order."""
         kinds = (line for line in self.lines.values() if self._is_of_kind(line))
         self.found = {line.key for line in self._search.among(kinds)}
         if self._is_tree:
@@ -140,7 +140,7 @@ class RunsList:
         bare = [item for item in self.items if not item.lines and self._is_wanted(item)]
         return runs + sorted(bare, key=lambda item: item.when, reverse=True)
 
-    def _in_order(self) -> list[Line]:
+    def _in_order(self) -> list[RunRow]:
         column = self.columns[self._column]
         value = column.value or (lambda line: column.text(line).casefold())
         # the pinned are on top in either direction; among equals the newest is first
@@ -152,7 +152,7 @@ class RunsList:
     def _is_tree(self) -> bool:
         return self._column is Column.WHEN
 
-    def _is_of_kind(self, line: Line) -> bool:
+    def _is_of_kind(self, line: RunRow) -> bool:
         return self._kind in (None, "sweep" if line.run.sweep else "comparison")
 
     def _is_wanted(self, item: Item) -> bool:
@@ -160,7 +160,7 @@ class RunsList:
 
     def _tree(self) -> list[Row]:
         found = self.found
-        roots: list[Item | Line] = [
+        roots: list[Item | RunRow] = [
             item
             for item in self.items
             if self._is_wanted(item) or any(line.key in found for line in item.lines)
@@ -181,42 +181,42 @@ class RunsList:
                 rows += self._lines_of(root)
         return rows
 
-    def _lines_of(self, row: Row) -> tuple[Line, ...]:
+    def _lines_of(self, row: Row) -> tuple[RunRow, ...]:
         if not isinstance(row, Item):
-            return (row,) if isinstance(row, Line) else ()
+            return (row,) if isinstance(row, RunRow) else ()
         # a study is found by its own words, which its runs need not have
         return tuple(line for line in row.lines if line.key in self.found) or row.lines
 
     def runs_at(self, row: int) -> tuple[RunRecord, ...]:
-        """The run in a row, or those of the item there that pass the filter."""
+        """Return the run in a row, or the runs of the item there that pass the filter."""
         return tuple(line.run for line in self._lines_of(self.shown[row]))
 
     def row_of(self, key: str) -> int | None:
-        """The row of a run, by its id, or of an item, by its key; None if it is not shown."""
+        """Return the row of a run, by its id, or of an item, by its key, or None if it is not shown."""
         return next((row for row, shown in enumerate(self.shown) if shown.key == key), None)
 
     def is_below(self, row: int) -> bool:
         return self._is_below(self.shown[row])
 
     def _is_below(self, row: Row) -> bool:
-        return isinstance(row, Line) and self._is_tree and row.key in self._owners
+        return isinstance(row, RunRow) and self._is_tree and row.key in self._owners
 
     def is_base(self, row: int) -> bool:
         """Return True if the run in a row is its own baseline."""
         shown = self.shown[row]
-        return isinstance(shown, Line) and self.baselines.of(shown) is shown
+        return isinstance(shown, RunRow) and self.baselines.of(shown) is shown
 
     def is_spoiled(self, row: int, column: Column = Column.RATIO) -> bool:
         """Return True if a ratio of times is not reliable, because the run or its baseline was disturbed."""
         shown, figure = self.shown[row], COMPARED.get(column)
         if isinstance(shown, Item):
             return column is Column.RATIO and shown.is_spoiled
-        if not isinstance(shown, Line) or figure is None or not figure.is_of_time:
+        if not isinstance(shown, RunRow) or figure is None or not figure.is_of_time:
             return False
         return self.baselines.change(shown, figure) is not None and bool(self.baselines.spoiled(shown))
 
     def heading(self, column: Column) -> tuple[str, str]:
-        """A column's heading, which names the baseline, and what the column means."""
+        """Return the heading of a column, which names the baseline, and its tooltip."""
         if column is Column.SPEED and self.only_pictures:
             return _PICTURES_HEADING
         words, tip = self.columns[column].title, self.columns[column].tip
@@ -230,7 +230,7 @@ class RunsList:
         return words.format(name), tip.format(f"“{chosen.run.title}”")
 
     def result(self, row: int) -> str:
-        """Return the outcome of a study, or why a run has no metrics. It spans the columns of metrics."""
+        """Return the result of a study, or why a run has no metrics. It spans the columns of metrics."""
         shown = self.shown[row]
         if isinstance(shown, Item):
             return shown.result
@@ -269,7 +269,7 @@ class RunsList:
                 return item.result
         return ""
 
-    def _when(self, line: Line) -> str:
+    def _when(self, line: RunRow) -> str:
         if line.run.status is Status.QUEUED:
             return "next" if self.queue[:1] == [line.key] else "later"
         if line.run.status is Status.RUNNING:
@@ -283,9 +283,9 @@ class RunsList:
         return short_time_text(moment, datetime.now().astimezone())
 
     def tip(self, row: int, column: Column) -> str:
-        """The tooltip of a cell; "" for none."""
+        """Return the tooltip of a cell, or "" for none."""
         shown = self.shown[row]
-        if isinstance(shown, Line):
+        if isinstance(shown, RunRow):
             about = self.columns[column].about
             return about(shown) if about is not None else ""
         if isinstance(shown, Heading) or column is Column.TICK:
@@ -298,7 +298,7 @@ class RunsList:
         shown, text = self.shown[row], self.text(row, column)
         if isinstance(shown, Heading):
             return shown.words
-        caution = ", not reliable" if self.is_spoiled(row, column) else ""
+        caution = ", unreliable" if self.is_spoiled(row, column) else ""
         words = f"{self.heading(column)[0]}: {text}{caution}"
         if column is not Column.NAME:
             return words
@@ -313,7 +313,7 @@ class RunsList:
         return f"{words}{below}, {shown.overview.precision.label}{pinned}{baseline}{note}"
 
 
-def _place_in_time(root: Item | Line) -> tuple[int, float, int]:
+def _place_in_time(root: Item | RunRow) -> tuple[int, float, int]:
     if isinstance(root, Item):
         rank, moment, number = root.rank, root.when, root.lines[0].run.number if root.lines else 0
     else:
@@ -323,5 +323,5 @@ def _place_in_time(root: Item | Line) -> tuple[int, float, int]:
     return rank, sign * moment.timestamp(), sign * number
 
 
-def _is_pinned(root: Item | Line) -> bool:
+def _is_pinned(root: Item | RunRow) -> bool:
     return root.is_pinned if isinstance(root, Item) else root.run.is_pinned

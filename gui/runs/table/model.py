@@ -9,7 +9,7 @@ from PySide6.QtCore import QAbstractTableModel, QMimeData, QModelIndex, QObject,
 
 from engine.store.record import RunRecord, Status
 from gui.runs.table.columns import COMPARED, Column
-from gui.runs.table.line import RUNS_MIME_TYPE, Line, dragged_runs
+from gui.runs.table.line import RUNS_MIME_TYPE, RunRow, dragged_runs
 from gui.runs.table.lines import RunsList
 from gui.runs.table.rows import Heading, Item, ItemKind, Row, StudyRow
 from gui.widgets.labels import plain_tip
@@ -30,7 +30,7 @@ class RunsModel(RunsList, QAbstractTableModel):
 
     tags_changed = Signal()
     checked_changed = Signal(object)  # tuple[str, ...]
-    rename_requested = Signal(object, str)  # Item or Line, the new name
+    rename_requested = Signal(object, str)  # Item or RunRow, the new name
     reordering = Signal()
     reordered = Signal()
 
@@ -43,10 +43,10 @@ class RunsModel(RunsList, QAbstractTableModel):
         self.is_rearranging = False
         """True while rows come, go or move, and a view's current row with them."""
 
-    def take(self, runs: Iterable[RunRecord]) -> None:
-        """Replace all runs. Check boxes, progress and the views' places stay with their runs."""
+    def set_runs(self, runs: Iterable[RunRecord]) -> None:
+        """Replace all runs. Selection, progress and scroll position are kept."""
         had_tags, only_pictures = bool(self.tags), self.only_pictures
-        if not self.hold(runs):
+        if not self.replace_runs(runs):
             return
         running = {key for key, line in self.lines.items() if line.run.status is Status.RUNNING}
         self._progress = {run_id: self._progress[run_id] for run_id in self._progress if run_id in running}
@@ -61,31 +61,31 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.SPEED, Column.SPEED)
         self.set_checked(self._checked)
 
-    def take_studies(self, studies: Iterable[StudyRow]) -> None:
+    def set_studies(self, studies: Iterable[StudyRow]) -> None:
         """Replace all studies."""
-        if self.hold_studies(studies):
+        if self.replace_studies(studies):
             self._show()
 
     def update_run(self, run: RunRecord) -> None:
         """Add a run, or show what has changed in it."""
-        self.take({**{run_id: line.run for run_id, line in self.lines.items()}, run.id: run}.values())
+        self.set_runs({**{run_id: line.run for run_id, line in self.lines.items()}, run.id: run}.values())
 
     def set_baseline(self, run_id: str | None) -> None:
         """Set the baseline of all runs. None means the first run of each comparison."""
         if run_id != self.baseline:
-            self.measure_against(run_id)
+            self.use_baseline(run_id)
             self._show()
             self._emit_columns(Column.NAME, Column.LOSS_GAIN)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.RATIO, Column.LOSS_GAIN)
 
     def set_filter(self, text: str) -> None:
         """Show the runs that `Search` finds by `text`."""
-        self.look_for(text)
+        self.filter_by(text)
         self._show()
 
     def choose_kind(self, kind: ItemKind | None) -> None:
         """Show the results of one kind, or all for None."""
-        self.look_at(kind)
+        self.show_kind(kind)
         self._show()
 
     def fold(self, item: Item, is_folded: bool) -> None:
@@ -102,7 +102,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.dataChanged.emit(self.index(row, Column.SPEED), self.index(row, Column.STATUS))
 
     def progress(self, run_id: str) -> float | None:
-        """How far a run is, 0 to 1, if that is known."""
+        """Return the progress of a run, 0 to 1, or None if unknown."""
         return self._progress.get(run_id)
 
     def set_checked(self, ids: Iterable[str]) -> None:
@@ -220,7 +220,7 @@ class RunsModel(RunsList, QAbstractTableModel):
         if not self.runs_at(row):
             return flags
         flags |= Qt.ItemFlag.ItemIsDragEnabled
-        if index.column() == Column.NAME and (isinstance(shown, Line) or shown.kind == "comparison"):
+        if index.column() == Column.NAME and (isinstance(shown, RunRow) or shown.kind == "comparison"):
             flags |= Qt.ItemFlag.ItemIsEditable
         if index.column() == Column.TICK and self.can_tick(row):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
@@ -240,7 +240,7 @@ class RunsModel(RunsList, QAbstractTableModel):
 
     def _show(self) -> None:
         self.is_rearranging = True
-        self._rearrange(self.in_view())
+        self._rearrange(self.visible_rows())
         self.is_rearranging = False
 
     def _rearrange(self, rows: list[Row]) -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
-from gui.runs.table.line import Baselines, Line, begun, sized_dataset, status_words
+from gui.runs.table.line import Baselines, RunRow, begun, sized_dataset, status_words
 
 StudyKind = Literal["limit", "numerics", "profile", "sweep", "tune"]
 ItemKind = Literal["comparison", "limit", "numerics", "profile", "sweep", "tune"]
@@ -31,8 +31,8 @@ KINDS: dict[ItemKind, tuple[str, str]] = {
 class StudyRow:
     """A saved batch-size search, numerics study, profile, sweep or tuning in the table.
 
-    `result` is its outcome in a few words, `ratio` its gain, if any. `experiment` has the settings for *Use
-    these settings*. `is_unfinished` while it runs or waits.
+    `result` is a text of a few words, `ratio` the speedup, if any. `experiment` has the settings for *Use
+    these settings*. `is_unfinished` is True while it runs or waits.
     """
 
     kind: StudyKind
@@ -76,7 +76,7 @@ class Item:
     title: str
     model: str
     when: datetime
-    lines: tuple[Line, ...] = ()
+    lines: tuple[RunRow, ...] = ()
     result: str = ""
     ratio: float | None = None
     is_spoiled: bool = False
@@ -105,14 +105,14 @@ class Item:
         return 1 if Status.QUEUED in states else 0
 
 
-Row = Heading | Item | Line
+Row = Heading | Item | RunRow
 
 
 def items_of(
-    lines: Iterable[Line], studies: Sequence[StudyRow], baselines: Baselines
+    lines: Iterable[RunRow], studies: Sequence[StudyRow], baselines: Baselines
 ) -> tuple[tuple[Item, ...], dict[str, Item]]:
-    """The comparisons, sweeps and other studies; and the item of each run that belongs to one, by its id."""
-    groups: dict[tuple[ItemKind, str], list[Line]] = {}
+    """Return the comparisons, sweeps and other studies, and the item of each run in one, by run id."""
+    groups: dict[tuple[ItemKind, str], list[RunRow]] = {}
     for line in sorted(lines, key=lambda line: line.run.number):
         run = line.run
         if run.sweep is not None:
@@ -131,7 +131,7 @@ def items_of(
     return (*items, *map(_study, bare)), owners
 
 
-def _study(study: StudyRow | None, lines: tuple[Line, ...] = ()) -> Item:
+def _study(study: StudyRow | None, lines: tuple[RunRow, ...] = ()) -> Item:
     if study is None:
         # the runs of a sweep that is gone
         run = lines[0].run
@@ -141,9 +141,9 @@ def _study(study: StudyRow | None, lines: tuple[Line, ...] = ()) -> Item:
     return Item(*named, lines, study.result, study.ratio, is_failed=study.is_failed, study=study)
 
 
-def _comparison(comparison: str, lines: tuple[Line, ...], baselines: Baselines) -> Item:
+def _comparison(comparison: str, lines: tuple[RunRow, ...], baselines: Baselines) -> Item:
     is_failed = all(line.run.status is Status.FAILED for line in lines)
-    sides: dict[str, list[Line]] = {}
+    sides: dict[str, list[RunRow]] = {}
     for line in lines:
         sides.setdefault(_side_of(line), []).append(line)
     models = tuple(dict.fromkeys(line.overview.model for line in lines))
@@ -163,7 +163,7 @@ def _comparison(comparison: str, lines: tuple[Line, ...], baselines: Baselines) 
     )
 
 
-def _side_of(line: Line) -> str:
+def _side_of(line: RunRow) -> str:
     seen = line.overview
     unnamed = f"{seen.precision.label}, {recipe_title(seen.recipe)}, batch {seen.batch_size}"
     return line.run.label or unnamed
@@ -180,7 +180,7 @@ def name_of_side(run: RunRecord, name: str) -> str:
     return f"{name}{rest}"
 
 
-def _title(lines: Sequence[Line], sides: Sequence[str]) -> str:
+def _title(lines: Sequence[RunRow], sides: Sequence[str]) -> str:
     names = {_own_name(line.run) for line in lines}
     if len(names) == 1 and (name := names.pop()):
         return name
@@ -190,8 +190,8 @@ def _title(lines: Sequence[Line], sides: Sequence[str]) -> str:
     return f"{len(sides)} precisions" if len(sides) == len(precisions) > 2 else f"{len(lines):,} runs"
 
 
-def name_below(line: Line, item: Item) -> str:
-    """A run's name below its item: only how it differs, unless the user has named it."""
+def name_below(line: RunRow, item: Item) -> str:
+    """Return a run's name below its item: how it differs, unless the user has named it."""
     run = line.run
     is_named = not _own_name(run) and run.has_own_name and run.name != run.label
     if is_named or item.kind == "sweep" or run.label is None:
@@ -203,7 +203,7 @@ def name_below(line: Line, item: Item) -> str:
 
 
 def day_words(day: date, today: date) -> str:
-    """The heading of a day: "Today", "Yesterday", "Monday", "3 March", "3 March 2025"."""
+    """Return the heading of a day: "Today", "Yesterday", "Monday", "3 March", "3 March 2025"."""
     if day in (today, today - timedelta(days=1)):
         return "Today" if day == today else "Yesterday"
     if today - timedelta(days=7) < day < today:
@@ -216,7 +216,7 @@ TIP = (
     " status. Search one field with tag:paper, model:resnet50, precision:fp16, status:failed, batch:64"
     ' or sweep:lr. Quotes keep words together: tag:"table 2".'
 )
-_PLACES: dict[str, Callable[[Line], str]] = {
+_PLACES: dict[str, Callable[[RunRow], str]] = {
     "name": lambda line: line.run.name,
     "tag": lambda line: "\n".join(line.run.tags),
     "note": lambda line: line.run.note,
@@ -244,11 +244,11 @@ class Search:
     def __init__(self, text: str = "") -> None:
         self._terms = tuple(_term(match) for match in _TERM.finditer(text.casefold()))
 
-    def __call__(self, line: Line | StudyRow) -> bool:
+    def __call__(self, line: RunRow | StudyRow) -> bool:
         """True if the run or study passes the filter."""
         return all(fits(line) for fits in self._terms)
 
-    def among(self, lines: Iterable[Line]) -> list[Line]:
+    def among(self, lines: Iterable[RunRow]) -> list[RunRow]:
         """Return the lines that pass the filter, in their order."""
         found = list(lines)
         # term by term: asking for all terms of every line takes twice as long
@@ -257,13 +257,13 @@ class Search:
         return found
 
 
-def _place_of(key: str, row: Line | StudyRow) -> str:
-    if isinstance(row, Line):
+def _place_of(key: str, row: RunRow | StudyRow) -> str:
+    if isinstance(row, RunRow):
         return _PLACES[key](row)
     return {"name": row.title, "model": row.model}.get(key, "")
 
 
-def _term(match: re.Match[str]) -> Callable[[Line | StudyRow], bool]:
+def _term(match: re.Match[str]) -> Callable[[RunRow | StudyRow], bool]:
     key, *values = match.groups()
     value = next((part for part in values if part is not None), "")
     if key is None or key not in _PLACES:

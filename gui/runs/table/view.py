@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, 
 from engine.store.record import RunRecord
 from gui.runs.table.columns import FIXED, USUAL, Column
 from gui.runs.table.delegate import ROW_HEIGHT, RunsDelegate, RunsHeader
-from gui.runs.table.line import Line
+from gui.runs.table.line import RunRow
 from gui.runs.table.rows import Heading, Item
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -52,9 +52,9 @@ _SELECT = QItemSelectionModel.SelectionFlag
 def fitting(
     room: int, has_tags: bool, chosen: Mapping[Column, bool] = _NONE, own: Mapping[Column, int] = _NONE
 ) -> tuple[dict[Column, int], set[Column]]:
-    """The widths of the columns in `room` pixels, and the columns that are hidden.
+    """Return the widths of the columns in `room` pixels, and the columns to hide.
 
-    Which columns the user has `chosen` to show or hide, and the widths of the user's `own`, hold in any room.
+    Columns that the user has `chosen` to show or hide, and the user's `own` widths, are never changed.
     """
     usual = set(USUAL) if has_tags else set(USUAL) - {Column.TAGS}
     shown = [column for column in Column if chosen.get(column, column in usual)]
@@ -66,7 +66,7 @@ def fitting(
 
 
 def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
-    """A chip with the run's name, or how many runs there are."""
+    """Return the drag image of runs: the name of one, or the number of several."""
     face, palette = font(12, 600), theme().palette
     metrics = QFontMetrics(face)
     whole = runs[0].title if len(runs) == 1 else f"{len(runs):,} runs"
@@ -151,12 +151,12 @@ class RunsTable(QTableView):
         return selected_places(self.selectionModel())
 
     def highlighted(self) -> tuple[RunRecord, ...]:
-        """The runs of the highlighted rows, top to bottom."""
+        """Return the runs of the highlighted rows, top to bottom."""
         runs = {run.id: run for row in self._highlighted_rows() for run in self._runs.runs_at(row)}
         return tuple(runs.values())
 
     def highlighted_items(self) -> tuple[Item, ...]:
-        """The items of the highlighted rows, top to bottom."""
+        """Return the items of the highlighted rows, top to bottom."""
         rows = (self._runs.shown[row] for row in self._highlighted_rows())
         return tuple(row for row in rows if isinstance(row, Item))
 
@@ -193,7 +193,7 @@ class RunsTable(QTableView):
     def _fold_by_key(self, is_folded: bool) -> bool:
         index = self.currentIndex()
         shown = self._runs.shown[index.row()] if index.isValid() else None
-        if isinstance(shown, Line) and is_folded and self._runs.is_below(index.row()):
+        if isinstance(shown, RunRow) and is_folded and self._runs.is_below(index.row()):
             shown = self._runs.owner(shown.key)
             if shown is not None and (row := self._runs.row_of(shown.key)) is not None:
                 self.setCurrentIndex(self._runs.index(row, Column.NAME))
@@ -252,11 +252,11 @@ class RunsTable(QTableView):
             self.panel.opened.emit(row)
 
     def name_inset(self) -> int:
-        """The room left of a name where there is no box to tick."""
+        """Return the margin left of a name if the check boxes are hidden, or 0."""
         return _INSET if self.isColumnHidden(Column.TICK) else 0
 
     def figures_span(self) -> tuple[int, int]:
-        """The left edge and the width of the widest block of columns that only runs have figures in."""
+        """Return the left edge and width of the widest block of columns with metrics of runs."""
         best, left, width = (0, 0), 0, 0
         for column in self._in_sight():
             if column in _OF_ITEMS:
@@ -275,7 +275,7 @@ class RunsTable(QTableView):
         return [column for column in self._in_order() if not self.isColumnHidden(column)]
 
     def is_shown(self, column: Column) -> bool:
-        """True if the user sees the column, as far as there is room."""
+        """Return True if the column is shown where there is room."""
         return self._chosen.get(column, column in USUAL)
 
     def choose(self, column: Column, is_shown: bool) -> None:
@@ -288,7 +288,7 @@ class RunsTable(QTableView):
         self._fit_columns()
 
     def columns(self) -> dict[str, Any]:
-        """The user's choice of columns, their order and widths, by their names; plain JSON values."""
+        """Return the user's columns, their order and widths, by column name, as plain JSON values."""
         order = self._in_order()
         return {
             "chosen": {column.name: is_shown for column, is_shown in self._chosen.items()},

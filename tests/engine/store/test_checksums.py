@@ -130,6 +130,6 @@ def test_an_archive_brings_back_a_run_that_is_damaged_here(
         whole = WholeRun(record, store.events(hurt), {name: values * 1.0 for name, values in columns.items()})
     flip(path, "data", "samples")
     with Store(path) as store:
-        (arrival,) = store.add_whole([whole])
+        (arrival,) = store.import_runs([whole])
         assert arrival.is_copy and arrival.id != hurt
         assert (store.samples(arrival.id)["loss"] == columns["loss"]).all()

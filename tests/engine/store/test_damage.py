@@ -12,7 +12,7 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Finished, Log, Summary
-from engine.store.record import Status, Text
+from engine.store.record import Status, UnparsedJson
 from engine.store.store import Store
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
@@ -127,5 +127,5 @@ def test_runs_that_differ_in_figures_alone_are_parsed_once(store: Store) -> None
     for seed in range(3):
         run = store.add(Experiment(seed=seed))
         store.record(run.id, [Finished(summary=Summary(steps=seed + 1, seconds=1.5))])
-    unparsed = [run for run in store.runs() if isinstance(vars(run)["experiment"], Text)]
+    unparsed = [run for run in store.runs() if isinstance(vars(run)["experiment"], UnparsedJson)]
     assert len(unparsed) == 2

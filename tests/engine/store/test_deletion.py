@@ -20,7 +20,6 @@ from engine.store.edits import (
     LONGEST_TAG,
     MOST_TAGS,
     cleaned_note,
-    cleaned_tags,
 )
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -65,18 +64,16 @@ def test_what_was_purged_is_gone_with_all_that_it_had(store: Store, run: RunReco
     assert raised.value.problem.kind is Kind.STORE
 
 
-def test_a_purge_leaves_what_is_not_deleted(store: Store, run: RunRecord) -> None:
-    store.delete([run.id])
-    store.restore([run.id])
-    store.purge([run.id, "000000000000"])
-    assert store.runs() == (run,)
-
-
-def test_restoring_is_all_or_nothing(store: Store, run: RunRecord) -> None:
+def test_restoring_is_all_or_nothing_and_a_purge_leaves_what_is_not_deleted(
+    store: Store, run: RunRecord
+) -> None:
     store.delete([run.id])
     with pytest.raises(ProblemError):
         store.restore([run.id, "000000000000"])
     assert store.runs() == ()
+    store.restore([run.id])
+    store.purge([run.id, "000000000000"])
+    assert store.runs() == (run,)
 
 
 def test_a_deletion_that_no_window_finished_is_finished_after_a_day(path: Path, store: Store) -> None:
@@ -126,26 +123,17 @@ def test_a_run_of_a_store_from_elsewhere_takes_no_other_folder_with_it(store, pa
     assert (path.parent / "checkpoints").is_dir()
 
 
-def test_a_new_run_has_neither_tags_nor_a_note(store: Store) -> None:
-    run = store.add(Experiment())
-    assert (run.tags, run.note) == ((), "")
-
-
 def test_tags_and_a_note_are_kept_and_told(store: Store) -> None:
     run_id = store.add(Experiment()).id
-    store.set_tags(run_id, [" paper ", "PAPER", "fig. 2", "", "жёлтый 🚀"])
+    store.set_tags(run_id, [" paper ", "PAPER", "fig. 2", "", "one,  two\nlines", "жёлтый 🚀"])
     store.set_note(run_id, "Clocks were locked.\r\n<b>Not</b> 'thrifty'; --\x1b[0m\n")
     run = store.run(run_id)
-    assert run.tags == ("paper", "fig. 2", "жёлтый 🚀")
+    assert run.tags == ("paper", "fig. 2", "one two lines", "жёлтый 🚀")
     assert run.note == "Clocks were locked.\n<b>Not</b> 'thrifty'; --\ufffd[0m"
     assert (run.to_dict()["tags"], run.to_dict()["note"]) == (list(run.tags), run.note)
     store.set_tags(run_id, ())
     store.set_note(run_id, "  ")
     assert (store.run(run_id).tags, store.run(run_id).note) == ((), "")
-
-
-def test_a_comma_parts_no_tag_from_itself() -> None:
-    assert cleaned_tags(["one,  two\nlines"]) == ("one two lines",)
 
 
 def test_what_is_too_long_is_answered_with_a_sentence(store: Store) -> None:

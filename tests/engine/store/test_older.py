@@ -124,22 +124,31 @@ def test_while_another_program_has_it_open_it_stays(path, older, monkeypatch):
         assert store.moved
 
 
-def test_of_two_programs_that_find_it_one_sets_it_aside_and_both_share_the_new_one(path, older, monkeypatch):
+ADDER = """
+import sys
+from pathlib import Path
+from engine.experiment.experiment import Experiment
+from engine.store.store import Store
+
+with Store(Path(sys.argv[1])) as store:
+    for _ in range(5):
+        store.add(Experiment())
+    print(bool(store.moved))
+"""
+
+
+def test_several_programs_that_find_it_at_once_set_it_aside_once_and_share_the_new_one(path, older):
     older()
-    set_aside, shared = database._set_aside, []
-
-    def be_overtaken(connection, *arguments):
-        monkeypatch.setattr(database, "_set_aside", set_aside)
-        connection.close()
-        with Store(path) as other:
-            shared.append(other.add(Experiment(), name="New"))
-        with closing(database._connect(older_stores(path)[0], "rw", None)) as late:
-            return set_aside(late, *arguments)
-
-    monkeypatch.setattr(database, "_set_aside", be_overtaken)
+    killed_while_writing(path)
+    root = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-c", ADDER, str(path)]
+    started = [subprocess.Popen(command, env=root, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate()[0] for process in started]
+    assert sorted(said) == ["False\n"] * 3 + ["True\n"]
+    assert [names_in(place) for place in older_stores(path)] == [["In the log"]]
     with Store(path) as store:
-        assert store.runs() == tuple(shared) and not store.moved
-    assert [names_in(place) for place in older_stores(path)] == [["Old"]]
+        assert [run.number for run in store.runs()] == list(range(20, 0, -1))
+        assert store._connection.read("PRAGMA integrity_check")[0][0] == "ok"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the kills are in forks")
@@ -157,7 +166,7 @@ def test_where_nothing_can_be_written_it_stays_and_is_refused(path, older, read_
     older()
     before = path.read_bytes()
     for hindered in (lambda: read_only(path.parent), no_room):
-        with hindered(), pytest.raises(ProblemError, match=SENTENCE):
+        with hindered(), pytest.raises(ProblemError, match=f"{SENTENCE} Their file cannot be moved"):
             Store(path)
         assert path.read_bytes() == before and not older_stores(path)
     with Store(path) as store:

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,9 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Samples, Skipped
+from engine.protocol.events import Epoch, Skipped
 from engine.store import checkpoints
-from engine.store.queue import RUN, WaitingItem, this_process
+from engine.store.queue import RUN, WaitingItem
 from engine.store.record import Status
 from engine.store.store import Store
 
@@ -129,23 +127,6 @@ def test_several_processes_open_a_new_store_and_write_at_once(path: Path) -> Non
         assert [run.number for run in store.runs()] == list(range(60, 0, -1))
 
 
-def test_a_reader_in_another_thread_sees_the_run_grow(path: Path, batch: Callable[..., Samples]) -> None:
-    with Store(path) as store:
-        run = store.add(Experiment())
-        seen: list[int] = []
-
-        def read() -> None:
-            with Store(path) as reader:
-                seen.append(len(reader.samples(run.id).get("step", ())))
-
-        for first in (1, 11, 21):
-            store.record(run.id, [batch(first, 10)])
-            thread = threading.Thread(target=read)
-            thread.start()
-            thread.join()
-    assert seen == [10, 20, 30]
-
-
 def test_an_interrupted_run_tells_all_that_can_be_said(path, started, batch):
     with Store(path) as store:
         run = store.add(Experiment())
@@ -179,10 +160,6 @@ def test_an_interrupted_run_tells_since_when_its_loss_was_no_number(path, batch)
         run = store.add(Experiment())
         store.record(run.id, [batch(1, 2), batch(3, 3, loss=(0.5, math.nan, math.nan))])
         assert store.summary_so_far(run.id).first_nan_step == 4
-
-
-def test_this_process_stays_itself_when_the_clock_is_set() -> None:
-    assert this_process() is this_process()
 
 
 VISITOR = """

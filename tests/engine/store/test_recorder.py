@@ -44,22 +44,22 @@ def steps(store: Store, run_id: str) -> list[int]:
 def test_the_first_samples_are_saved_at_once_and_the_others_by_the_clock(store, started, batch):
     clock, run_id = Clock(), begun(store)
     with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
-        recorder.take([started()])
-        recorder.take([batch(1, 5)])
+        recorder.add([started()])
+        recorder.add([batch(1, 5)])
         assert steps(store, run_id) == [1, 2, 3, 4, 5]
-        recorder.take([batch(6, 5)])
+        recorder.add([batch(6, 5)])
         assert steps(store, run_id) == [1, 2, 3, 4, 5]
         assert recorder.seconds_left == COMMIT_SECONDS
         clock.now += COMMIT_SECONDS
         assert recorder.seconds_left == 0.0
-        recorder.take([])
+        recorder.add([])
         assert steps(store, run_id) == list(range(1, 11))
 
 
 def test_what_came_together_is_saved_together(store, started, batch):
     run_id = begun(store)
     with closing(Recorder(store, run_id, resumes=False, clock=Clock())) as recorder:
-        recorder.take([started(), batch(1, 5), batch(6, 5), batch(11, 5)])
+        recorder.add([started(), batch(1, 5), batch(6, 5), batch(11, 5)])
         assert steps(store, run_id) == list(range(1, 16))
 
 
@@ -106,17 +106,17 @@ def test_a_run_is_saved_whole_where_the_store_is_taken_away(path, started, batch
     with Store(path) as reader, Store(path) as store:
         clock, run_id = Clock(), begun(store)
         with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
-            recorder.take([started(), batch(1, 5)])
+            recorder.add([started(), batch(1, 5)])
             assert steps(reader, run_id) == [1, 2, 3, 4, 5]
             take_away(path)
             clock.now += COMMIT_SECONDS
             # a moment in which nothing comes is enough to see it
-            (told,) = recorder.take([])
+            (told,) = recorder.add([])
             assert told.level == "problem" and str(path) in told.message
             assert steps(reader, run_id) == [1, 2, 3, 4, 5]
             clock.now += COMMIT_SECONDS
-            assert recorder.take([batch(6, 5)]) == ()
-            assert recorder.take([Finished(summary=Summary(steps=10))]) == ()
+            assert recorder.add([batch(6, 5)]) == ()
+            assert recorder.add([Finished(summary=Summary(steps=10))]) == ()
         assert reader.run(run_id).status is Status.FINISHED
     with Store(path) as again:
         assert steps(again, run_id) == list(range(1, 11))
@@ -137,12 +137,12 @@ def test_what_is_not_ours_is_left_alone_and_the_run_saved_beside_it(path, starte
     with Store(path) as store:
         clock, run_id = Clock(), begun(store)
         with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
-            recorder.take([started(), batch(1, 5)])
+            recorder.add([started(), batch(1, 5)])
             path.unlink()
             path.write_bytes(letter)
             clock.now += COMMIT_SECONDS
             with pytest.raises(ProblemError, match="damaged or replaced") as caught:
-                recorder.take([batch(6, 5)])
+                recorder.add([batch(6, 5)])
     beside = path.with_name(f"ammeter-{run_id}.sqlite")
     assert str(beside) in caught.value.problem.remedy
     assert path.read_bytes() == letter
@@ -163,7 +163,7 @@ def test_a_resumed_run_is_saved_with_what_it_had_before(path, started, batch):
             again = started().model_copy(update={"resumed_step": 10})
             path.unlink()
             clock.now += COMMIT_SECONDS
-            (told,) = recorder.take([again, batch(11, 5)])
+            (told,) = recorder.add([again, batch(11, 5)])
         assert isinstance(told, Log)
         assert steps(store, run_id) == list(range(1, 16))
         assert epoch in store.events(run_id)
@@ -198,8 +198,8 @@ def test_a_flood_of_remarks_is_cut_and_says_so_once(store, started, batch, monke
     run = store.add(Experiment())
     store.begin(run.id)
     recorder = Recorder(store, run.id, resumes=False)
-    recorder.take([started(), *flood])
-    recorder.take([*flood, batch(1, 3), Finished(summary=Summary(steps=3, seconds=1.0))])
+    recorder.add([started(), *flood])
+    recorder.add([*flood, batch(1, 3), Finished(summary=Summary(steps=3, seconds=1.0))])
     recorder.close()
     kept = store.events(run.id)
     assert len(kept) <= 23 and isinstance(kept[-1], Finished)

@@ -78,20 +78,24 @@ def test_what_came_after_the_checkpoint_is_dropped_when_the_run_starts_again(sto
     assert store.summary_so_far(ended.id).steps == 60
 
 
-def test_skipped_steps_on_both_sides_of_the_checkpoint_are_parted(store, started, batch):
-    run = store.add(Experiment())
-    store.record(run.id, [started(), batch(1, 20), Skipped(steps=(9, 10, 11)), Log(message="later")])
-    store.record(run.id, [resumed(started, 10), batch(11, 1)])
-    assert store.events(run.id) == (started(), Skipped(steps=(9, 10)), resumed(started, 10))
-    assert store.samples(run.id)["step"].tolist() == list(range(1, 12))
-
-
-def test_a_run_resumed_twice_from_the_same_checkpoint_tells_of_the_second_time_alone(store, started, batch):
-    run = store.add(Experiment())
-    store.record(run.id, [started(), batch(1, 20)])
-    store.record(run.id, [resumed(started, 10), batch(11, 5), Log(message="the first time")])
-    store.record(run.id, [resumed(started, 10), batch(11, 2)])
-    assert store.events(run.id) == (started(), resumed(started, 10))
+@pytest.mark.parametrize(
+    ("before", "between", "kept"),
+    [
+        # skipped steps on both sides of the checkpoint
+        ([Skipped(steps=(9, 10, 11)), Log(message="later")], None, [Skipped(steps=(9, 10))]),
+        # what was recorded between two resumptions from the same checkpoint
+        ([], [Log(message="the first time")], []),
+        # a NaN after the checkpoint, which is reported again
+        ([Log(message="NaN since step 12", step=12)], None, []),
+    ],
+)
+def test_what_came_after_the_checkpoint_stands_nowhere_twice(store, started, batch, before, between, kept):
+    run, again = store.add(Experiment()), resumed(started, 10)
+    store.record(run.id, [started(), batch(1, 20), *before])
+    if between is not None:
+        store.record(run.id, [again, batch(11, 5), *between])
+    store.record(run.id, [again, batch(11, 2)])
+    assert store.events(run.id) == (started(), *kept, again)
     assert store.samples(run.id)["step"].tolist() == list(range(1, 13))
 
 
@@ -132,13 +136,6 @@ def test_a_new_run_that_is_withdrawn_is_gone_and_an_old_one_stays(store: Store) 
     store.withdraw(new.id)
     store.withdraw(failed.id)
     assert [run.id for run in store.runs()] == [failed.id]
-
-
-def test_a_nan_after_the_checkpoint_is_told_once(store, started, batch):
-    run, remark = store.add(Experiment()), Log(message="NaN since step 12", step=12)
-    store.record(run.id, [started(), batch(1, 15), remark])
-    store.record(run.id, [resumed(started, 10), batch(11, 5), remark])
-    assert store.events(run.id) == (started(), resumed(started, 10), remark)
 
 
 def test_a_resumed_run_that_is_stopped_before_its_first_step_keeps_its_figures(store, ended, started):

@@ -28,7 +28,7 @@ from engine.protocol.events import (
     Summary,
 )
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of
-from engine.store.record import Status, Text
+from engine.store.record import Status, UnparsedJson
 from engine.store.samples import MOST_ROWS
 from engine.store.store import Store
 
@@ -187,10 +187,10 @@ def test_an_overview_is_the_same_before_and_after_parsing(store: Store) -> None:
     store.record(run_id, [Finished(summary=Summary(recipe="plain", **figures))])
     run = store.run(run_id)
     before, settings = run.overview, run.settings_but_precision
-    assert isinstance(vars(run)["experiment"], Text), "an overview parses nothing else"
+    assert isinstance(vars(run)["experiment"], UnparsedJson), "an overview parses nothing else"
     assert run.experiment == SETTINGS
     parsed = replace(run)
-    assert not isinstance(vars(parsed)["experiment"], Text)
+    assert not isinstance(vars(parsed)["experiment"], UnparsedJson)
     assert parsed.overview == before and parsed.settings_but_precision == settings
     assert (before.samples_per_second, before.peak_mib, before.accuracy) == (12.5, 400.0, 0.5)
     assert before.recipe == "fast"

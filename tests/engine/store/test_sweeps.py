@@ -55,7 +55,7 @@ def test_what_was_written_of_a_sweep_is_read_again(store: Store, path: Path, swe
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The memory is full.", remedy="Take a smaller batch.")
     store.sweeps.set_pilot(sweep, 0, pilot)
     store.sweeps.set_cell_problem(sweep, 1, problem)
-    store.sweeps.hold(sweep, 2, True)
+    store.sweeps.pause(sweep, 2, True)
     store.sweeps.spend(sweep, 2.0)
     store.sweeps.spend(sweep, 3.5)
     with Store(path) as another:
@@ -63,7 +63,7 @@ def test_what_was_written_of_a_sweep_is_read_again(store: Store, path: Path, swe
     assert (record.name, record.grid, record.plan) == ("Night", small_grid(), Plan(repeats=2))
     assert record.spent_seconds == 5.5 and record.ended is None
     first, failed, held, left_out = record.cells[:4]
-    assert first.pilot == pilot and failed.problem == problem and held.is_held
+    assert first.pilot == pilot and failed.problem == problem and held.is_paused
     assert left_out.left_out == "It does not fit." and len(record.cells) == 12
     store.sweeps.end(sweep)
     assert store.sweeps.find(sweep).ended is not None
@@ -139,10 +139,10 @@ def test_a_damaged_run_costs_the_sweep_no_other(store, path, sweep, train):
 def test_a_run_that_travels_leaves_its_sweep_behind(store, path, train):
     run = train()
     with Store(path.with_name("another.sqlite")) as another:
-        another.add_whole([WholeRun(run, store.events(run.id), {})])
+        another.import_runs([WholeRun(run, store.events(run.id), {})])
         assert another.run(run.id).sweep is None and another.sweeps.newest() == ()
     # it is the same run where it came from
-    (arrival,) = store.add_whole([WholeRun(run, store.events(run.id), {})])
+    (arrival,) = store.import_runs([WholeRun(run, store.events(run.id), {})])
     assert not arrival.is_new and store.run(run.id) == run
 
 

@@ -47,8 +47,8 @@ def test_items_keep_the_order_that_they_are_given(store: Store) -> None:
     store.waiting.add([first], goes_first=True)
     assert store.waiting.keys() == (first.key, LIMIT.key, PROFILE.key)
     store.waiting.arrange([PROFILE.key, first.key, LIMIT.key])
-    store.waiting.hold(first.key, True)
-    assert [(item.key, item.is_held) for item in store.waiting.claimable()] == [
+    store.waiting.pause(first.key, True)
+    assert [(item.key, item.is_paused) for item in store.waiting.claimable()] == [
         (PROFILE.key, False), (first.key, True), (LIMIT.key, False)
     ]  # fmt: skip
     store.waiting.remove([PROFILE.key, first.key])
@@ -105,7 +105,7 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
         window.kill()
     with Store(path) as store:
         left = store.waiting.claimable()
-        assert [(item.key, item.is_held) for item in left] == [
+        assert [(item.key, item.is_paused) for item in left] == [
             (run_id, False), ("limit-1", True), (without_place, False)
         ]  # fmt: skip
         assert store.waiting.rests and left[1].request == "{}"

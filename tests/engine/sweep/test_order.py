@@ -46,13 +46,13 @@ def test_a_cell_without_a_turn_stops_no_other(store, sweeping):
     sweep.pilot()
     problem = Problem(kind=Kind.NOT_A_NUMBER, message="It is NaN.", remedy="Lower the rate.")
     store.sweeps.set_cell_problem(sweep.id, 0, problem)
-    store.sweeps.hold(sweep.id, 1, True)
+    store.sweeps.pause(sweep.id, 1, True)
     store.sweeps.leave_out(sweep.id, 2, "It does not fit.")
     sweep.train(3, 1)
     assert coming(sweep) == [(3, "run", 2)]
     sweep.train(3, 2, fails=True)
     assert coming(sweep) == []
-    store.sweeps.hold(sweep.id, 1, False)
+    store.sweeps.pause(sweep.id, 1, False)
     assert coming(sweep) == [(1, "run", 1), (1, "run", 2)]
 
 

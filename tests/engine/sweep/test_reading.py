@@ -94,7 +94,7 @@ def test_every_cell_says_how_far_it_is(record, repeats):
                 2: cell(2, run(Status.RUNNING)),
                 3: cell(3, run(Status.STOPPED)),
                 4: cell(4, pilot=PILOT),
-                5: cell(5, is_held=True),
+                5: cell(5, is_paused=True),
                 6: cell(6, *repeats(6, [1_000.0])),
                 7: cell(7, *repeats(7, [1_000.0, 1_001.0])),
             },

@@ -185,10 +185,10 @@ def test_no_turn_begins_once_the_time_is_used_up_over_restarts_and_without_pause
 
 def test_a_held_cell_keeps_the_sweep_open(night):
     night.pilot()
-    night.store.sweeps.hold(night.id, 1, True)
+    night.store.sweeps.pause(night.id, 1, True)
     assert night.turns() == [(0, "run", 1)]
     assert night.record.ended is None
-    night.store.sweeps.hold(night.id, 1, False)
+    night.store.sweeps.pause(night.id, 1, False)
     assert night.turns() == [(1, "run", 1)]
 
 

@@ -21,7 +21,7 @@ from gui.compare.controller import Awaited, AwaitedRuns
 from gui.compare.headline import Headline
 from gui.compare.table import MetricTable
 from gui.runs.table.columns import Column
-from gui.runs.table.line import Baselines, Line
+from gui.runs.table.line import Baselines, RunRow
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.session.saved_runs import SavedRuns
@@ -110,14 +110,14 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
     cells = {model.shown[row].key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
-    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, not reliable"
+    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, unreliable"
     assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
     assert not model.is_spoiled(cells[fine.id].row())
 
 
 def test_a_run_keeps_the_disturbed_baseline_of_its_comparison(ran: Ran) -> None:
     disturbed, clean, side = (
-        Line(replace(run, comparison="c" * 12))
+        RunRow(replace(run, comparison="c" * 12))
         for run in (ran(FP32, 100.0, BUSY), ran(FP32, 1_000.0), ran(BF16, 1_900.0))
     )
     for lines in ([disturbed], [disturbed, clean], [clean, disturbed]):

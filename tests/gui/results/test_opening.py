@@ -141,7 +141,7 @@ STUDIES = {
     "limit": (add_limit, "Largest batch", "100 → 150 samples", 1.5, MIDDLE),
     "numerics": (add_numerics, "Numerics, FP16 AMP", "no NaN or Inf", None, NARROW),
     "tune": (add_tuning, "Tune", "FP16 AMP, batch 256", None, MIDDLE),
-    "sweep": (add_sweep, "Rates", "2 × 3 × 2, 12 cells", None, MIDDLE),
+    "sweep": (add_sweep, "Rates", "2 × 3 × 2, 12 combinations", None, MIDDLE),
 }
 
 

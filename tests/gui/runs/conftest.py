@@ -16,7 +16,7 @@ from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
-from gui.runs.table.line import Line
+from gui.runs.table.line import RunRow
 from gui.theme.theme import theme
 
 ENVIRONMENT = Environment(
@@ -111,11 +111,11 @@ class Rows:
 
     def _places(self) -> list[int]:
         model = self._panel.model
-        return [row for row in range(model.rowCount()) if isinstance(model.shown[row], Line)]
+        return [row for row in range(model.rowCount()) if isinstance(model.shown[row], RunRow)]
 
     def numbers(self) -> list[int]:
         shown = (self._panel.model.shown[row] for row in self._places())
-        return [line.run.number for line in shown if isinstance(line, Line)]
+        return [line.run.number for line in shown if isinstance(line, RunRow)]
 
     def column(self, column: Column) -> list[str]:
         return [self._panel.model.text(row, column) for row in self._places()]

@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
-from gui.runs.menu import MarksDialog
-from gui.runs.panel import RunsPanel
+from gui.runs.panel import RunsPanel, TagsDialog
 from gui.runs.table.columns import COMPARED, Column
 
 
@@ -131,7 +130,7 @@ def test_a_click_on_the_sign_of_a_note_opens_it(
     tagged(panel, rows)
     cell_rect = panel.table.visualRect(panel.model.index(rows.place(2), Column.NAME))
     rows.click(QPoint(cell_rect.right() - 12, cell_rect.center().y()))
-    dialog = panel.findChild(MarksDialog)
+    dialog = panel.findChild(TagsDialog)
     assert dialog is not None and dialog.note.toPlainText() == "Clocks were locked."
     dialog.note.setPlainText("Clocks were free.")
     dialog.tags.setText("paper, PAPER,  , figure 3")
@@ -144,7 +143,7 @@ def test_tags_of_several_runs_keep_what_each_has_of_its_own_and_one_too_long_is_
     panel: RunsPanel, rows: Any, edits: MagicMock
 ) -> None:
     first, second = tagged(panel, rows)
-    dialog = panel.edit_marks((first, second))
+    dialog = panel.edit_tags((first, second))
     assert dialog.tags.text() == "paper"
     dialog.tags.setText("x" * 41)
     dialog.accept()

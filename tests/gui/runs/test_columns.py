@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.settings import Optimizer
 from engine.protocol.events import Summary
-from gui.runs.menu import fill_columns
-from gui.runs.panel import RunsPanel
+from gui.runs.panel import RunsPanel, fill_columns
 from gui.runs.table.columns import USUAL, Column
 from gui.runs.table.view import RunsTable
 

@@ -22,7 +22,7 @@ from engine.store.store import Store
 from gui.compare.head import ExportButton
 from gui.runs import importing
 from gui.runs.exporting import Exporting, ExportRequest, file_name
-from gui.runs.importing import Place, place_of
+from gui.runs.importing import FileChoice, file_choice
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
@@ -123,9 +123,9 @@ def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
 ) -> None:
     asked: list[tuple[Path, str]] = []
 
-    def ask(_window: QWidget, folder: Path, offer: str, _formats: object) -> Place | None:
+    def ask(_window: QWidget, folder: Path, offer: str, _formats: object) -> FileChoice | None:
         asked.append((folder, offer))
-        return Place(tmp_path / "one.json", may_replace=False) if len(asked) == 1 else None
+        return FileChoice(tmp_path / "one.json", may_replace=False) if len(asked) == 1 else None
 
     monkeypatch.setattr(importing, "ask_file", ask)
     for _ in range(2):
@@ -142,9 +142,9 @@ def test_a_race_is_saved_in_the_windows_colours(
 ) -> None:
     offered: list[list[str]] = []
 
-    def ask(_window: QWidget, _folder: Path, offer: str, formats: Sequence[Format]) -> Place:
+    def ask(_window: QWidget, _folder: Path, offer: str, formats: Sequence[Format]) -> FileChoice:
         offered.append([one.name for one in formats])
-        return place_of(str(tmp_path / f"{offer}{formats[-1].suffix}"), formats[-1])
+        return file_choice(str(tmp_path / f"{offer}{formats[-1].suffix}"), formats[-1])
 
     monkeypatch.setattr(importing, "ask_file", ask)
     for form in ("card", "animation"):
@@ -162,12 +162,14 @@ def test_a_name_without_an_ending_gets_that_of_the_chosen_form(tmp_path: Path) -
     pdf = COMPARISON.format_named("pdf")
     there = tmp_path / "there.html"
     there.touch()
-    assert place_of(str(tmp_path / "v1.2"), pdf) == Place(tmp_path / "v1.2.pdf", may_replace=False)
-    assert place_of(str(there), pdf) == Place(there, may_replace=True)
+    assert file_choice(str(tmp_path / "v1.2"), pdf) == FileChoice(tmp_path / "v1.2.pdf", may_replace=False)
+    assert file_choice(str(there), pdf) == FileChoice(there, may_replace=True)
     card = COMPARISON.format_named("card")
-    assert place_of(str(tmp_path / "x.png"), card) == Place(tmp_path / "x.png", False, "card")
-    assert place_of(str(tmp_path / "x.pdf"), card) == Place(tmp_path / "x.pdf", False)
-    assert place_of(str(tmp_path / "new.HTML"), pdf) == Place(tmp_path / "new.HTML", may_replace=False)
+    assert file_choice(str(tmp_path / "x.png"), card) == FileChoice(tmp_path / "x.png", False, "card")
+    assert file_choice(str(tmp_path / "x.pdf"), card) == FileChoice(tmp_path / "x.pdf", False)
+    assert file_choice(str(tmp_path / "new.HTML"), pdf) == FileChoice(
+        tmp_path / "new.HTML", may_replace=False
+    )
 
 
 def test_a_file_is_named_for_what_is_in_it_and_its_day(trained: Trained) -> None:
@@ -222,7 +224,7 @@ def test_a_report_follows_what_compare_shows(
         window.others.head.set_headline(ids[2])
         window.others.head.set_baseline(ids[0])
     monkeypatch.setattr(importing, "ask_title", lambda *_: "Our new card")
-    monkeypatch.setattr(importing, "ask_file", lambda *_: Place(tmp_path / "x.html", False))
+    monkeypatch.setattr(importing, "ask_file", lambda *_: FileChoice(tmp_path / "x.html", False))
     export = window.others.head.export
     export.title_wanted.emit()
     export.wanted.emit("html")

@@ -57,11 +57,11 @@ def archive(saved: Store, trained: Trained, tmp_path: Path) -> Path:
 
 def test_what_came_in_is_told_and_can_be_compared(desk: Desk, archive: Path) -> None:
     with desk.qtbot.waitSignal(desk.importing.imported):
-        desk.importing.take(archive)
+        desk.importing.import_archive(archive)
     assert desk.notice.text() == "Imported 2 runs."
     assert desk.notice.offers() == ("Compare them",)
     assert len(desk.store.runs()) == 2
-    desk.importing.take(archive)
+    desk.importing.import_archive(archive)
     desk.settle()
     assert desk.notice.text() == "All 2 runs already exist here."
     assert len(desk.store.runs()) == 2
@@ -70,7 +70,7 @@ def test_what_came_in_is_told_and_can_be_compared(desk: Desk, archive: Path) -> 
 def test_what_is_no_archive_is_refused_in_a_sentence(desk: Desk, tmp_path: Path) -> None:
     bad = tmp_path / "bad.zip"
     bad.write_bytes(b"PK no")
-    desk.importing.take(bad)
+    desk.importing.import_archive(bad)
     desk.settle()
     assert desk.notice.text().startswith("bad.zip ")
     assert desk.store.runs() == ()

@@ -7,23 +7,15 @@ from itertools import product
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QAbstractTableModel, QEvent, QRect, Qt
-from PySide6.QtGui import QFontMetrics, QHelpEvent
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLineEdit, QToolTip
+from PySide6.QtCore import QAbstractTableModel, QRect, Qt
+from PySide6.QtGui import QFontMetrics
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-
-
-def test_a_rows_button_tells_what_it_does(panel: RunsPanel, rows: Any) -> None:
-    place = rows.button(6)
-    event = QHelpEvent(QEvent.Type.ToolTip, place, panel.table.viewport().mapToGlobal(place))
-    QApplication.sendEvent(panel.table.viewport(), event)
-    assert QToolTip.text().startswith("Stop this run")
-    QToolTip.hideText()
 
 
 @pytest.mark.parametrize("width", [1_120, 780, 420])

@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.store.store import Store
 from engine.words.numbers import share_text
 from gui.runs.queue_panel import QueuePanel
-from gui.runs.queue_table import HOLD, NEXT, REMOVE, REPEAT, SHOW, Schedule, schedule, summary_text
+from gui.runs.queue_table import NEXT, PAUSE, REMOVE, REPEAT, SHOW, QueueSchedule, schedule, summary_text
 from gui.runs.table.columns import Column
 from gui.session.items import QueueItem
 from gui.theme.theme import theme
@@ -26,21 +26,21 @@ NOW = datetime(2026, 11, 22, 23, 0)
 RUNNING = QueueItem("a", "run", "Run 1", "small-cnn", is_running=True, progress=0.25, seconds_left=1_800.0)
 SWEEP = QueueItem("b", "sweep", "Batches", "Sweep", seconds_left=7_200.0)
 UNKNOWN = QueueItem("c", "limit", "small-cnn, FP32", "Largest batch")
-HELD = QueueItem("d", "profile", "small-cnn", "Profile", is_held=True, seconds_left=60.0)
+PAUSED = QueueItem("d", "profile", "small-cnn", "Profile", is_paused=True, seconds_left=60.0)
 LAST = QueueItem("e", "run", "Run 2", "small-cnn", seconds_left=60.0)
 
 
 @pytest.fixture
-def does() -> MagicMock:
+def controller() -> MagicMock:
     """The controller."""
     return MagicMock()
 
 
 @pytest.fixture
-def panel(qtbot: QtBot, does: MagicMock) -> QueuePanel:
+def panel(qtbot: QtBot, controller: MagicMock) -> QueuePanel:
     theme()
     panel = QueuePanel()
-    panel.does = does
+    panel.controller = controller
     qtbot.addWidget(panel)
     panel.resize(1_100, 240)
     with qtbot.waitExposed(panel):
@@ -48,8 +48,8 @@ def panel(qtbot: QtBot, does: MagicMock) -> QueuePanel:
     return panel
 
 
-def planned(*items: QueueItem, rests: bool = False) -> Schedule:
-    return schedule(items, NOW, rests=rests)
+def planned(*items: QueueItem, is_paused: bool = False) -> QueueSchedule:
+    return schedule(items, NOW, is_paused=is_paused)
 
 
 def row(panel: QueuePanel, number: int) -> list[str]:
@@ -57,14 +57,14 @@ def row(panel: QueuePanel, number: int) -> list[str]:
 
 
 def test_the_times_follow_one_another_past_midnight(panel: QueuePanel) -> None:
-    panel.show_schedule(planned(RUNNING, SWEEP, HELD, LAST))
+    panel.show_schedule(planned(RUNNING, SWEEP, PAUSED, LAST))
     assert [row(panel, number) for number in range(4)] == [
         [share_text(0.25), "30 min", "now", "23:30"],
         ["Waiting", "2 h", "23:30", "Mon 01:30"],
-        ["Held", "1 min", "–", "–"],
+        ["Paused", "1 min", "–", "–"],
         ["Waiting", "1 min", "Mon 01:30", "Mon 01:31"],
     ]
-    assert panel.summary.whole_text() == "3 waiting · 1 held · 2 h 31 min · everything done at Mon 01:31"
+    assert panel.summary.whole_text() == "3 waiting · 1 paused · 2 h 31 min · everything done at Mon 01:31"
 
 
 def test_an_unknown_duration_is_said_to_be_unknown(panel: QueuePanel) -> None:
@@ -81,35 +81,35 @@ def test_what_is_before_a_sweep_in_progress_comes_after_its_turn() -> None:
     assert first.begins == NOW + timedelta(minutes=10)
 
 
-def test_a_queue_at_rest_has_no_times_and_a_button_to_go_on(panel: QueuePanel, does: MagicMock) -> None:
+def test_a_queue_at_rest_has_no_times_and_a_button_to_go_on(panel: QueuePanel, controller: MagicMock) -> None:
     panel.show_schedule(planned(SWEEP))
-    assert panel.rest.isVisible() and not panel.resume.isVisible()
-    panel.rest.click()
-    does.rest.assert_called_once_with()
-    panel.show_schedule(planned(SWEEP, rests=True))
-    assert panel.resume.isVisible() and not panel.rest.isVisible()
+    assert panel.pause.isVisible() and not panel.resume.isVisible()
+    panel.pause.click()
+    controller.pause.assert_called_once_with()
+    panel.show_schedule(planned(SWEEP, is_paused=True))
+    assert panel.resume.isVisible() and not panel.pause.isVisible()
     panel.resume.click()
-    does.resume.assert_called_once_with()
+    controller.resume.assert_called_once_with()
     assert row(panel, 0) == ["Waiting", "2 h", "–", "–"]
     assert panel.summary.whole_text() == "1 waiting · 2 h · paused"
 
 
-def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
+def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, controller: MagicMock) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP, LAST))
     panel.table.selectRow(1)
     none, control = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier
     for key, modifier, action in (
         (Qt.Key.Key_Return, none, NEXT),
-        (Qt.Key.Key_Space, none, HOLD),
+        (Qt.Key.Key_Space, none, PAUSE),
         (Qt.Key.Key_Delete, none, REMOVE),
         (Qt.Key.Key_R, control, REPEAT),
     ):
         qtbot.keyClick(panel.table, key, modifier)
-        does.act.assert_called_with(["b"], action)
+        controller.act.assert_called_with(["b"], action)
 
 
 def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(
-    qtbot: QtBot, panel: QueuePanel, does: MagicMock
+    qtbot: QtBot, panel: QueuePanel, controller: MagicMock
 ) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP, UNKNOWN, LAST))
     panel.table.selectRow(2)
@@ -120,28 +120,28 @@ def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(
     data = model.mimeData([model.index(3, 0)])
     model.dropMimeData(data, Qt.DropAction.MoveAction, 1, 0, QModelIndex())
     model.dropMimeData(data, Qt.DropAction.MoveAction, -1, -1, QModelIndex())
-    moves = [call.args for call in does.move.call_args_list]
+    moves = [call.args for call in controller.move.call_args_list]
     assert moves == [(["c"], "b"), (["c"], None), (["e"], "b"), (["e"], None)]
     panel.show_schedule(planned(RUNNING, UNKNOWN, SWEEP, LAST))
     assert panel.highlighted() == (UNKNOWN,)
 
 
-def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
+def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel, controller: MagicMock) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP))
     place = panel.table.button_place(1, REMOVE).center()
     qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    does.act.assert_called_once_with(["b"], REMOVE)
+    controller.act.assert_called_once_with(["b"], REMOVE)
     words = [action.text().split("\t")[0] for action in panel.menu_for(RUNNING).actions()]
     assert words == ["Show", "Repeat"]
 
 
-def test_what_is_in_progress_can_be_shown(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
+def test_what_is_in_progress_can_be_shown(qtbot: QtBot, panel: QueuePanel, controller: MagicMock) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP))
     place = panel.table.button_place(0, SHOW).center()
     qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
     panel.table.selectRow(0)
     qtbot.keyClick(panel.table, Qt.Key.Key_Return)
-    assert [call.args for call in does.act.call_args_list] == [(["a"], SHOW)] * 2
+    assert [call.args for call in controller.act.call_args_list] == [(["a"], SHOW)] * 2
 
 
 def press(window: MainWindow, words: str) -> None:
@@ -167,7 +167,7 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     assert [item.title for item in panel.table.schedule.items] == ["second"]
     press(window, "Undo")
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
-    panel.does.move([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
+    panel.controller.move([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
     assert [item.title for item in queue.items()] == ["second", "first"]
 
 
@@ -223,5 +223,5 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
     assert window.notice.text() == ""
     assert [item.key for item in window.experiments.queue.items()] == runs
     for run_id in runs:
-        panel.does.act([run_id], REMOVE)
+        panel.controller.act([run_id], REMOVE)
     assert panel.empty.words().startswith("The queue is empty.")

@@ -109,9 +109,9 @@ def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
     queue.move(c, before=None)
     queue.hold(b, True)
     assert titles(window) == ["a", "b", "c"]
-    assert [item.is_held for item in queue.items()] == [False, True, False]
+    assert [item.is_paused for item in queue.items()] == [False, True, False]
     queue.run_next(b)
-    assert titles(window) == ["b", "a", "c"] and not any(item.is_held for item in queue.items())
+    assert titles(window) == ["b", "a", "c"] and not any(item.is_paused for item in queue.items())
     queue.run_next(b)
     queue.move(a, before=a)
     assert window.waiting == (b, a, c), "they stay where they are"
@@ -191,7 +191,7 @@ def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]
     assert job.study is not None and job.study.experiments == (Experiment(batch_size=7),)
     second.queue.take_up(left, is_held=True)
     third = opened()
-    assert [(item.key, item.is_held) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
+    assert [(item.key, item.is_paused) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
     view = third.profiles.view(key)
     assert third.queue.left() == () and view is not None and view.is_waiting
     third.queue.remove(key)

@@ -32,7 +32,7 @@ LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
 
 
 @pytest.mark.parametrize(
-    ("items", "rests", "words"),
+    ("items", "is_paused", "words"),
     [
         ((), False, "Nothing running"),
         ((RUN, LIMIT), False, "BF16 AMP, resnet50 2 of 2, 62%, 4 min for all, 1 waiting"),
@@ -41,27 +41,27 @@ LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
     ],
 )
 def test_it_says_what_runs_how_far_that_is_and_what_waits(
-    items: tuple[QueueItem, ...], rests: bool, words: str
+    items: tuple[QueueItem, ...], is_paused: bool, words: str
 ) -> None:
-    assert activity_of(schedule(items, NOW, rests=rests)).words == words
+    assert activity_of(schedule(items, NOW, is_paused=is_paused)).words == words
 
 
 def test_an_unknown_time_makes_it_the_least(qtbot: QtBot) -> None:
     unknown = QueueItem("c", "sweep", "A sweep", "")
-    assert "at least 40 s for all" in activity_of(schedule((RUN, unknown), NOW, rests=False)).words
+    assert "at least 40 s for all" in activity_of(schedule((RUN, unknown), NOW, is_paused=False)).words
 
 
 def test_the_form_says_when_what_is_added_would_begin() -> None:
     unknown = QueueItem("c", "sweep", "A sweep", "")
-    times = [begins_text(schedule(items, NOW, rests=False)) for items in ((), (RUN,), (RUN, LIMIT))]
+    times = [begins_text(schedule(items, NOW, is_paused=False)) for items in ((), (RUN,), (RUN, LIMIT))]
     assert times == ["", "starts in about 1 min", "starts in about 4 min"]
-    assert begins_text(schedule((RUN, unknown), NOW, rests=False)) == "starts after the jobs in the queue"
+    assert begins_text(schedule((RUN, unknown), NOW, is_paused=False)) == "starts after the jobs in the queue"
 
 
 def test_brief_it_leaves_out_the_model_and_what_waits(qtbot: QtBot) -> None:
     chip = ActivityChip()
     qtbot.addWidget(chip)
-    chip.show_activity(activity_of(schedule((RUN, LIMIT), NOW, rests=False)))
+    chip.show_activity(activity_of(schedule((RUN, LIMIT), NOW, is_paused=False)))
     whole = chip.sizeHint().width()
     chip.set_brief(True)
     assert chip.sizeHint().width() < whole

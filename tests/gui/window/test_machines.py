@@ -416,11 +416,11 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
     )
     first._leaves = True
     first.close_without_asking()
-    place = saved.kept_place(run)
+    place = saved.remote_place(run)
     assert place is not None and place.events_at > 0 and not saved.run(run).status.is_over
     near.train_to(300)
     second = opened()
     qtbot.waitUntil(lambda: saved.run(run).status.is_over, timeout=2 * WAIT_MS)
-    assert saved.run(run).status is Status.FINISHED and saved.kept_place(run) is None
+    assert saved.run(run).status is Status.FINISHED and saved.remote_place(run) is None
     assert saved.samples(run)["step"].tolist() == list(range(1, 301))
     second.close_without_asking()

@@ -90,35 +90,30 @@ def test_a_run_there_is_recorded_here_with_its_machine(
     assert saved.status is Status.FINISHED and saved.machine == "near"
     assert saved.to_dict()["machine"] == "near"
     assert steps_of(store, run.id) == list(range(1, 301))
-    assert store.kept_place(run.id) is None
+    assert store.remote_place(run.id) is None
     eventually(lambda: not near.folders())
 
 
-def test_a_run_that_was_left_is_read_on(store: Store, there: Launcher, near: RemoteMachine) -> None:
+def test_a_run_is_left_as_often_as_one_likes_and_read_on(
+    store: Store, there: Launcher, near: RemoteMachine
+) -> None:
     run = begun(store, there)
-    assert run.status is Status.RUNNING and store.kept_place(run.id) is not None
     before = steps_of(store, run.id)
     assert before == list(range(1, len(before) + 1)) and len(before) < 300
+    assert store.run(run.id).status is Status.RUNNING
     assert store.recover() == (), "its process is gone, but it trains"
-    events = read_on(store, there, run.id, near)
-    assert isinstance(events[-1], Finished) and store.run(run.id).status is Status.FINISHED
-    assert steps_of(store, run.id) == list(range(1, 301))
-    assert [type(event) for event in store.events(run.id)].count(Started) == 1
-    eventually(lambda: not near.folders())
-
-
-def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher, near: RemoteMachine) -> None:
-    run = begun(store, there)
-    for furthest in (140, 180, 220, 260):
+    for furthest in (140, 220):
         near.train_to(furthest)
         runner, seen = Runner(store, there), 0
         for event in runner.run(run.id):
             seen += isinstance(event, Samples)
             if seen == 3:
                 runner.leave()
-    assert store.kept_place(run.id) is not None
-    read_on(store, there, run.id, near)
-    assert steps_of(store, run.id) == list(range(1, 301))
+    assert store.remote_place(run.id) is not None
+    assert isinstance(read_on(store, there, run.id, near)[-1], Finished)
+    assert store.run(run.id).status is Status.FINISHED and steps_of(store, run.id) == list(range(1, 301))
+    assert [type(event) for event in store.events(run.id)].count(Started) == 1
+    eventually(lambda: not near.folders())
 
 
 def test_what_was_taken_and_not_committed_is_read_again(
@@ -152,33 +147,23 @@ def test_stop_reaches_a_run_that_was_taken_up(store: Store, there: Launcher) -> 
     assert steps == list(range(1, len(steps) + 1)) and len(steps) < 300
 
 
-def test_a_run_whose_keeper_is_gone_is_interrupted_with_what_it_had(
-    store: Store, there: Launcher, near: RemoteMachine
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_run_whose_keeper_or_folder_is_gone_is_interrupted_with_what_it_had(
+    store: Store, there: Launcher, near: RemoteMachine, is_removed: bool
 ) -> None:
     run = begun(store, there)
     for pid in near.running():
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not near.running())
+    if is_removed:
+        near.folders()[0].rename(near.home / "elsewhere")
     events = read_on(store, there, run.id, near)
     assert isinstance(events[-1], Failed) and "near" in events[-1].problem.message
     saved = store.run(run.id)
     assert saved.status is Status.INTERRUPTED and saved.problem is None and saved.summary is not None
     steps = steps_of(store, run.id)
     assert len(steps) >= 20 and steps == list(range(1, len(steps) + 1))
-    assert store.kept_place(run.id) is None
-
-
-def test_a_run_whose_folder_was_removed_is_interrupted(
-    store: Store, there: Launcher, near: RemoteMachine
-) -> None:
-    run = begun(store, there)
-    for pid in near.running():
-        os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not near.running())
-    near.folders()[0].rename(near.home / "elsewhere")
-    before = steps_of(store, run.id)
-    read_on(store, there, run.id, near)
-    assert store.run(run.id).status is Status.INTERRUPTED and steps_of(store, run.id) == before
+    assert store.remote_place(run.id) is None
 
 
 def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, near: RemoteMachine) -> None:
@@ -238,16 +223,6 @@ def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher, near
     assert store.run(run.id).status is Status.FINISHED and steps_of(store, run.id) == list(range(1, 301))
 
 
-def test_a_run_without_checkpoints_there_is_not_queued_again(store: Store, there: Launcher) -> None:
-    run = begun(store, there)
-    runner = Runner(store, there)
-    for _ in runner.run(run.id):
-        runner.stop()
-    with pytest.raises(ProblemError) as refused:
-        store.requeue(run.id)
-    assert "no checkpoint" in refused.value.problem.message
-
-
 def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = store.add(EXPERIMENT)
     with pytest.raises(ProblemError) as refused:
@@ -288,36 +263,28 @@ def own_batch(store: Store, least: int = 20) -> Callable[[], bool]:
 
 
 @pytest.mark.slow
-def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
-    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: RemoteMachine
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_command_line_that_ends_leaves_it_training_and_resume_reads_on(
+    saved: Store,
+    there: Launcher,
+    capsys: pytest.CaptureFixture[str],
+    near: RemoteMachine,
+    how: signal.Signals,
 ) -> None:
     began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
-    eventually(own_batch(saved))
-    began.kill()
-    began.communicate()
+    eventually(some_samples(saved))
+    began.send_signal(how)
+    _, said = began.communicate(timeout=60)
     (run,) = saved.runs()
     assert run.status is Status.RUNNING
+    if how is signal.SIGTERM:
+        assert began.returncode == 128 + signal.SIGTERM
+        assert f"{run.name} keeps training on near." in said and f"resume {run.id}" in said
     assert main(["results"]) == 0
     assert "training on near" in capsys.readouterr().out
     near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"] == "near"
-    assert steps_of(saved, run.id) == list(range(1, 301))
-
-
-@pytest.mark.slow
-def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
-    saved: Store, there: Launcher, near: RemoteMachine
-) -> None:
-    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
-    eventually(own_batch(saved))
-    began.send_signal(signal.SIGTERM)
-    _, said = began.communicate(timeout=60)
-    (run,) = saved.runs()
-    assert began.returncode == 128 + signal.SIGTERM
-    assert f"{run.name} keeps training on near." in said and f"resume {run.id}" in said
-    near.train_to(300)
-    assert main(["resume", run.id, "--json"]) == 0
     assert steps_of(saved, run.id) == list(range(1, 301))
 
 
