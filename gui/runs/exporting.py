@@ -84,7 +84,7 @@ def write(
             written = COMPARISON.export(_content(store, request), path, force=force, write=how)
         except TakenError:
             return ExportedFile(path, is_taken=True)
-    return ExportedFile(written, beside=files_beside(written))
+    return ExportedFile(written, beside=companion_files(written))
 
 
 def _content(store: Store, request: ExportRequest) -> Content:

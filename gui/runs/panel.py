@@ -149,12 +149,6 @@ def add_tags(
     submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
 
 
-def why_no_ranges(run: RunRecord) -> str | None:
-    """Return why a run has no sampled ranges, or None if it has."""
-    is_sampled = run.experiment.measure.range_every > 0
-    return None if is_sampled else f"No ranges were sampled: {named('measure.range_every')} was 0."
-
-
 def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
     """Fill a menu with all columns: metrics, differences and settings. Shown columns are checked."""
 
@@ -375,7 +369,6 @@ class RunsPanel(Surface):
             MenuEntry(
                 "Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)
             ),
-            MenuEntry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
             MenuEntry("Rename", lambda: self.table.rename(key)),
         ]
 

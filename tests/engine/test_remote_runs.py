@@ -254,7 +254,7 @@ def command_line(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def own_batch(store: Store, least: int = 20) -> Callable[[], bool]:
+def some_samples(store: Store, least: int = 20) -> Callable[[], bool]:
     def are_there() -> bool:
         runs = store.runs()
         return bool(runs) and len(store.samples(runs[0].id).get("step", ())) >= least

@@ -347,7 +347,7 @@ def training_requests(
     samples: int, batch_size: int, seed: int, epoch: int, skip: int
 ) -> Iterator[BatchRequest]:
     """Return requests for the batches of an epoch without the first `skip`."""
-    parts = rank_indices(epoch_order(samples, seed, epoch), batch_size).split(batch_size)
+    parts = torch.split(rank_indices(epoch_order(samples, seed, epoch), batch_size), batch_size)
     return (
         BatchRequest(True, epoch, number, tuple(part.tolist()))
         for number, part in enumerate(parts[skip:], skip)

@@ -110,7 +110,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[RunRow]]:
             about=lambda line: _about_change(runs, line, figure),
         )
 
-    def recorded(figure: Figure, title: str, tip: str) -> Shown[RunRow]:
+    def recorded(figure: Metric, title: str, tip: str) -> Shown[RunRow]:
         def value(line: RunRow) -> float | None:
             return figure.value(line.run)
 
@@ -284,14 +284,14 @@ def _speed(line: RunRow) -> str:
     return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
 
 
-def _about_change(runs: RunsList, line: RunRow, figure: Figure) -> str:
+def _about_change(runs: RunsList, line: RunRow, figure: Metric) -> str:
     baselines = runs.baselines
     if baselines.change(line, figure) is None:
         baseline = baselines.of(line)
         are_known = baseline is not None and None not in (line.figure(figure), baseline.figure(figure))
         return "The two runs' metrics count different things" if are_known else ""
     spoiled = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
-    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
+    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in machine_disturbances(run.summary)]
     return "\n".join(["This ratio is unreliable:", *reasons]) if reasons else ""
 
 

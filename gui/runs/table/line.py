@@ -160,7 +160,7 @@ class Baselines:
         comparison = line.run.comparison or ""
         return self._of_seeds.get((comparison, line.overview.seed)) or self._firsts.get(comparison)
 
-    def change(self, line: RunRow, figure: Figure = SPEED) -> float | None:
+    def change(self, line: RunRow, figure: Metric = SPEED) -> float | None:
         """Return the ratio of the run's metric to its baseline's, or the difference if it has no ratio.
 
         Return None if either is missing, or if they count different things.
