@@ -32,14 +32,14 @@ _STAGGER = {
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One run's data for one plot: `x` and `y` of one length, `x` rising.
+    """One run's data for one plot: `x` and `y` of equal length, with rising `x`.
 
-    `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
-    legend; `skips` are places on the x axis, rising. One that `is_background` is drawn faintly under the
-    others, for comparison, and does not decide how far x reaches. `colour` is the run's own. A rate,
-    `is_rate`, is smoothed over the time that each step took: the mean of rates exceeds what was done in all
-    that time. Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is
-    what is smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
+    `shadow` is drawn dim next to the curve (reserved next to allocated memory), as `shadow_name` in the
+    legend. `skips` are rising positions on the x axis. A curve that `is_background` is drawn faintly below
+    the others and does not extend the x range. `own_color` is the run's. A rate (`is_rate`) is smoothed over
+    the time of each step, because a mean of rates would be too high. Where steps of a long run are merged,
+    `y` has their lowest and highest values, and `means` is smoothed. `changes` counts these merges. Between
+    two of them rows are only appended.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Curve:
     shadow_name: str = ""
     skips: Values = field(default_factory=lambda: np.empty(0))
     is_background: bool = False
-    colour: str | None = None
+    own_color: str | None = None
     means: Values | None = None
     changes: int = 0
     is_rate: bool = False
@@ -64,7 +64,7 @@ class Curve:
             return np.reciprocal(values)
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
-        """The `skips` in view, at most one in each of `columns` pixels."""
+        """Return the `skips` in view, at most one in each of `columns` pixels."""
         low, high = x_range
         first, last = np.searchsorted(self.skips, x_range)
         seen = self.skips[first : last + 1]
@@ -75,7 +75,7 @@ class Curve:
 
 
 def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.intp]:
-    """The rows that carry a marker: about five in view, at least 40 rows apart, staggered by precision."""
+    """Return the rows with a marker: about five in view, at least 40 rows apart, staggered by precision."""
     spacing = max(_LEAST_MARKER_STEPS, int(nice_step(max(visible, 1.0), 5)))
     # none right before the last point, which has a marker of its own
     end = count - spacing // 6
@@ -98,7 +98,7 @@ def _live_line() -> pg.PlotDataItem:
 
 
 class PlotItems:
-    """pyqtgraph's items of one curve in one plot, the undermost first and at height `lowest`."""
+    """pyqtgraph's items of one curve in one plot, from back to front, the first at z value `lowest`."""
 
     def __init__(self, plot: pg.PlotItem, items: tuple[pg.GraphicsObject, ...], lowest: int) -> None:
         self._plot, self._items = plot, items
@@ -113,10 +113,14 @@ class PlotItems:
 
 
 class CurveItems(PlotItems):
-    """Dim trace, line, sparse markers, last point."""
+    """The items of a live curve: dim trace, line, sparse markers, last point."""
 
     def __init__(self, plot: pg.PlotItem, curve: Curve) -> None:
-        self._precision, self._is_background, self.colour = curve.precision, curve.is_background, curve.colour
+        self._precision, self._is_background, self.own_color = (
+            curve.precision,
+            curve.is_background,
+            curve.own_color,
+        )
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
         self._width = 1.0
@@ -151,7 +155,7 @@ class CurveItems(PlotItems):
     def restyle(self) -> None:
         """Apply the colors of the theme."""
         palette = theme().palette
-        look = palette.look(self._precision, self.colour)
+        look = palette.look(self._precision, self.own_color)
         dim = QPen(QColor(look.dim), 1)
         dim.setCosmetic(True)
         self._dim.setPen(dim)
@@ -169,8 +173,8 @@ _ENOUGH_FOR_PERCENTILES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """The values of the readout, and the drawn `line` and `dim`, with NaN for values without a place."""
+class DrawnCurve:
+    """A curve as drawn: the values of the readout, `line` and `dim`, with NaN where nothing can be drawn."""
 
     curve: Curve
     scale: Scale
@@ -180,7 +184,7 @@ class Shown:
     dim: Values | None
 
     def visible(self, x_range: tuple[float, float]) -> list[Values]:
-        """The values that decide the y range while `x_range` is in view."""
+        """Return the values that decide the y range while `x_range` is in view."""
         low, high = np.searchsorted(self.curve.x, x_range)
         window = slice(max(0, int(low) - 1), int(high) + 1)
         if self.dim is None:
@@ -194,11 +198,11 @@ class Shown:
 
 
 def prepared(
-    curve: Curve, scale: Scale, smooth: int, before: Shown | None, *, has_trace: bool = True
-) -> Shown:
-    """The curve smoothed over `smooth` steps (0 for not at all); `before` itself where nothing was added.
+    curve: Curve, scale: Scale, smooth: int, before: DrawnCurve | None, *, has_trace: bool = True
+) -> DrawnCurve:
+    """Return the curve smoothed over `smooth` steps, 0 for none. Return `before` if no row was added.
 
-    With `has_trace` the single steps are drawn, dim, under what is smoothed.
+    With `has_trace` single steps are drawn dim below the smoothed line.
     """
     same = before is not None and (
         (before.scale, before.smooth, before.curve.changes) == (scale, smooth, curve.changes)
@@ -214,6 +218,6 @@ def prepared(
         values = curve.averaged(local_line(noisy, smooth))
     raw = curve.y if smooth and has_trace else None
     dim = curve.shadow if curve.shadow is not None else raw
-    return Shown(
+    return DrawnCurve(
         curve, scale, smooth, values, scale.to_view(values), scale.to_view(dim) if dim is not None else None
     )

@@ -26,10 +26,10 @@ _WHOLE = 10_000.0
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it.
+    """One curve in the legend: `value` at the crosshair, then `extra` in small gray text.
 
-    One that `is_background` is of a finished run beneath the others. `colour` is the run's own, None for the
-    precision's.
+    An entry that `is_background` belongs to a finished run drawn below the others. Without an `own_color` it
+    has the precision's.
     """
 
     precision: Precision
@@ -38,11 +38,11 @@ class Entry:
     extra: str = ""
     fill: MarkFill = "full"
     is_background: bool = False
-    colour: str | None = None
+    own_color: str | None = None
 
 
 class _Fit(NamedTuple):
-    """The detail at which entries are shown, with `name` pixels for a name; values are the last to go."""
+    """The detail of the entries, with `name` pixels for a name. Values are omitted last."""
 
     sample: int
     gap: int
@@ -73,7 +73,7 @@ class LegendRow(QWidget):
     def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
         """Show the entries, and at the right the place of their values ("step 96").
 
-        `skip_color` adds the sample of a skipped step in that colour.
+        `skip_color` adds the sample of a skipped step in that color.
         """
         shown = (tuple(entries), place, skip_color)
         if shown != (self.entries, self.place, self._skip_color):
@@ -103,7 +103,7 @@ class LegendRow(QWidget):
 
     def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
         palette = theme().palette
-        look = palette.look(entry.precision, entry.colour)
+        look = palette.look(entry.precision, entry.own_color)
         if fit.sample > 12:
             pen = precision_pen(entry.precision, color=look.color)
             if entry.is_background:

@@ -14,7 +14,7 @@ from engine.drawing.curve_chart import Values
 from engine.drawing.looks import By
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
-from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared
+from gui.charts.curves import Curve, CurveItems, DrawnCurve, marker_rows, prepared
 from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
 from gui.charts.legend import Entry, LegendRow, LegendRows
@@ -35,8 +35,8 @@ _COMPACT_BELOW = 170
 class PlotSpec:
     """The content and look of a plot.
 
-    `smooths` says that it is noisy and follows the chosen smoothing; `powers_of_two` makes the axis log2
-    and the curve a staircase; `shows_warmup` shades the warm-up.
+    A noisy quantity `smooths`: it follows the chosen smoothing. `powers_of_two` makes the axis log2 and the
+    curve a staircase. `shows_warmup` shades the warm-up.
     """
 
     title: str
@@ -49,10 +49,10 @@ class PlotSpec:
 
 
 class LivePlot(Surface):
-    """One plot panel. What is set only fills buffers; `refresh()`, called by one timer, draws what changed.
+    """One plot panel. Setters only fill buffers. A timer calls `refresh()`, which draws the changes.
 
-    `hovered` carries the place of the pointer in x units or None, `x_range_chosen` the range (low, high)
-    the user dragged or scrolled to, or None when Follow is switched on again.
+    `hovered` carries the pointer's x or None. `x_range_chosen` carries the range (low, high) that the user
+    dragged or scrolled to, or None when Follow is switched on again.
     """
 
     hovered = Signal(object)
@@ -69,7 +69,7 @@ class LivePlot(Surface):
         self.legend = self.legend_class()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")
         self._items: dict[str, CurveItems] = {}
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, DrawnCurve] = {}
         self._curves: tuple[Curve, ...] = ()
         self._by: By = "step"
         self._capacity: tuple[float, str] | None = None
@@ -193,13 +193,13 @@ class LivePlot(Surface):
             return Scale.LOG2
         return Scale.LOG10 if self.header.log.isChecked() else Scale.LINEAR
 
-    def _draw(self, shown: Shown, x_range: Range) -> None:
+    def _draw(self, shown: DrawnCurve, x_range: Range) -> None:
         curve = shown.curve
         if curve.key not in self._items:
             self._items[curve.key] = CurveItems(self.canvas.getPlotItem(), curve)
             self._items[curve.key].set_final(self._is_final)
-        elif self._items[curve.key].colour != curve.colour:
-            self._items[curve.key].colour = curve.colour
+        elif self._items[curve.key].own_color != curve.own_color:
+            self._items[curve.key].own_color = curve.own_color
             self._items[curve.key].restyle()
         rows = np.searchsorted(curve.x, x_range)
         markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
@@ -253,7 +253,7 @@ class LivePlot(Surface):
         # thousands of skips in one pixel are one tick
         palette, columns = theme().palette, int(self.canvas.area().width())
         return tuple(
-            (place, palette.look(curve.precision, curve.colour).color)
+            (place, palette.look(curve.precision, curve.own_color).color)
             for curve in self._curves
             for place in curve.skips_in(x_range, columns)
         )
@@ -272,12 +272,12 @@ class LivePlot(Surface):
                 self._text(None if row is None else float(shown.values[row]), decimals),
                 _extra(shown.curve, row, decimals),
                 is_background=curve.is_background,
-                colour=curve.colour,
+                own_color=curve.own_color,
             )
             for curve, shown, row in rows
         ]
         skipping = next((curve for curve in self._curves if len(curve.skips)), None)
-        ink = theme().palette.look(skipping.precision, skipping.colour).color if skipping else None
+        ink = theme().palette.look(skipping.precision, skipping.own_color).color if skipping else None
         latest = ("at the end" if self._is_final else "latest") if self._curves else ""
         at = place_text(place, self._by) if self._curves and place is not None else latest
         self.legend.show_values(entries, at, ink)

@@ -41,7 +41,7 @@ _MARKERS = 5
 
 
 class LineItems(PlotItems):
-    """The line itself and its sparse markers."""
+    """The line and its sparse markers."""
 
     def __init__(self, plot: pg.PlotItem, line: Line) -> None:
         self._line = line
@@ -54,7 +54,7 @@ class LineItems(PlotItems):
     def restyle(self, *, is_wide: bool) -> None:
         """Apply the colors of the theme."""
         palette, precision = theme().palette, self._line.precision
-        look = palette.look(precision, self._line.colour)
+        look = palette.look(precision, self._line.own_color)
         if self._line.is_repeat:
             self._curve.setPen(QPen(QColor(look.dim), 0))
             return
@@ -91,7 +91,7 @@ _X_TICK, _Y_TICK = 90, 36
 
 
 class OverlayPlot(Surface):
-    """Drag or scroll to look closer, double-click to see all again. The legend is the readout."""
+    """A plot of saved runs. Drag or scroll to zoom, double-click to show all. The legend is the readout."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -219,7 +219,7 @@ class OverlayPlot(Surface):
             if len(known):
                 x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
                 words = f"{x:,.1f} s" + (f", {line.note}" if line.note else "")
-                notes.append(Note(x, y, words, theme().palette.look(line.precision, line.colour).color))
+                notes.append(Note(x, y, words, theme().palette.look(line.precision, line.own_color).color))
         return tuple(notes)
 
     def _read_at(self, place: float | None) -> None:
@@ -236,7 +236,7 @@ class OverlayPlot(Surface):
                 line.note if are_many and line.note else line.name,
                 number(value, decimals),
                 fill=line.fill,
-                colour=line.colour,
+                own_color=line.own_color,
             )
             for line, value in zip(full, values, strict=True)
         ]

@@ -122,7 +122,9 @@ class RunsController(QObject):
         deletion = _Deletion(deleted, tuple(run_id for run_id in deleted if run_id in ticked))
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
         undo = partial(self._restore, deletion)
-        self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
+        self._deletions[deletion] = self._notice.notify(
+            f"Deleted {what}.", action="Undo", do=undo, asks=False
+        )
         self._table.set_can_undo(True)
 
     def delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
@@ -130,7 +132,7 @@ class RunsController(QObject):
         if self.runs.set_folders(dict.fromkeys(run_ids, "")):
             back = partial(self.runs.set_folders, dict.fromkeys(run_ids, folder))
             text = f"Deleted the folder “{folder}”. Its runs are kept."
-            self._notice.tell(text, action="Undo", do=back, asks=False)
+            self._notice.notify(text, action="Undo", do=back, asks=False)
 
     def offer(self, deleted: tuple[str, ...]) -> None:
         """Offer to restore runs that an earlier window deleted but did not purge."""
@@ -138,7 +140,7 @@ class RunsController(QObject):
             return
         last = _Deletion(deleted, ())
         what = "1 deleted run" if len(deleted) == 1 else f"{len(deleted):,} deleted runs"
-        self._deletions[last] = self._notice.tell(
+        self._deletions[last] = self._notice.notify(
             f"{what} can still be restored.",
             action="Undo",
             do=partial(self._restore, last),
@@ -161,7 +163,7 @@ class RunsController(QObject):
             self._table.set_checked((*self._table.checked(), *deletion.ticked))
 
     def _take_back(self, deletion: _Deletion) -> None:
-        self._notice.take_back(self._deletions.pop(deletion))
+        self._notice.withdraw(self._deletions.pop(deletion))
         self._table.set_can_undo(bool(self._deletions))
 
     def begin(self, offer_queue: Do) -> None:
@@ -173,7 +175,7 @@ class RunsController(QObject):
     def _look_at_store(self) -> None:
         problem = self.runs.unwritable
         if problem is None:
-            self._notice.take_back(self._stands)
+            self._notice.withdraw(self._stands)
             self._stands = None
         elif self._stands is None:
             text, why = "Saved runs can be read, but not changed.", f"{problem.message} {problem.remedy}"
@@ -193,7 +195,7 @@ class RunsController(QObject):
         if not left:
             return
         they = "it" if len(left) == 1 else "them"
-        self._notice.tell(
+        self._notice.notify(
             _left_out(left),
             f"If a newer version of Ammeter wrote {they}, that version can read {they}.",
             action="Keep",
@@ -220,7 +222,7 @@ class RunsController(QObject):
         record, offers = self.runs.record(run_id), self.retries_of([run_id])
         if record is not None and record.problem is not None and offers:
             (words, do), problem = offers[0], record.problem
-            self._notice.tell(problem.message, problem.remedy, words, do, others=offers[1:])
+            self._notice.notify(problem.message, problem.remedy, words, do, others=offers[1:])
 
     def _accept(self, retry: Retry) -> None:
         labels = [label for label, _ in retry.sides]

@@ -167,7 +167,7 @@ class LiveDetails(Surface):
             if not parts:
                 self._put(_words("–", "legend"), row, column)
                 continue
-            bar = ShareBar(run.precision, colour=run.colour)
+            bar = ShareBar(run.precision, own_color=run.colour)
             bar.set_shares(
                 [Share(size, f"{name} {size / scale:,.{decimals}f} {unit}") for name, size in parts]
             )
@@ -194,7 +194,7 @@ class LiveDetails(Surface):
 def _head(run: LiveRun) -> QWidget:
     holder = QWidget()
     holder.setAccessibleName(run.label)
-    parts = (Marker(run.precision, colour=run.colour), label(run.label, "value"), Stretch(1))
+    parts = (Marker(run.precision, own_color=run.colour), label(run.label, "value"), Stretch(1))
     in_row(*parts, parent=holder, margins=(0, 0, 0, 2), spacing=6)
     return holder
 

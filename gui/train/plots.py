@@ -173,7 +173,7 @@ class LivePlots(QWidget):
             run.label,
             x[:count],
             y[:count],
-            colour=run.colour,
+            own_color=run.colour,
             changes=run.curves.changes,
             **{**more, **cut},
         )
@@ -255,7 +255,7 @@ class LivePlots(QWidget):
             run.label,
             np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
             np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
-            colour=run.colour,
+            own_color=run.colour,
         )
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:

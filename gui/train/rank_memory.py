@@ -81,7 +81,7 @@ class RankMemoryStrip(QWidget):
         if self._marker is None:
             self._marker = Marker(run.precision)
             self._row.insertWidget(0, self._marker)
-        self._marker.set_precision(run.precision, colour=run.colour)
+        self._marker.set_precision(run.precision, own_color=run.colour)
         known = 0.0 if run.environment is None else run.environment.device_memory_mib
         self._bars.capacity_mib = max(known, *mib, 1.0)
         what = "Memory" if run.summary is None else "Peak memory"

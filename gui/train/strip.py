@@ -288,5 +288,5 @@ class LiveGauges(QWidget):
         if self._marker is None:
             self._marker = Marker(run.precision)
             self._row.insertWidget(0, self._marker)
-        self._marker.set_precision(run.precision, colour=run.colour)
+        self._marker.set_precision(run.precision, own_color=run.colour)
         self.words.set_whole_text(f"{run.label}   {words}")

@@ -15,7 +15,7 @@ from gui.theme.theme import theme
 
 
 def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track: str) -> None:
-    """A bar with round ends, filled to `fraction` (0 to 1)."""
+    """Draw a bar with round ends, filled to `fraction` (0 to 1)."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
@@ -37,19 +37,19 @@ class ProgressLine(QWidget):
         self._name = name
         self._fraction = 0.0
         self._precision: Precision | None = None
-        self._colour: str | None = None
+        self._own_color: str | None = None
         self.setFixedHeight(4)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.set_progress(0.0)
         theme().changed.connect(self.update)
 
     def set_progress(
-        self, fraction: float, precision: Precision | None = None, colour: str | None = None
+        self, fraction: float, precision: Precision | None = None, own_color: str | None = None
     ) -> None:
-        """Fill the bar to `fraction` (0 to 1), in a run's own `colour` if it has one."""
+        """Fill the bar to `fraction` (0 to 1), in a run's own `own_color` if it has one."""
         self.setAccessibleName(f"{self._name}: {fraction:.0%}")
-        if (fraction, precision, colour) != (self._fraction, self._precision, self._colour):
-            self._fraction, self._precision, self._colour = fraction, precision, colour
+        if (fraction, precision, own_color) != (self._fraction, self._precision, self._own_color):
+            self._fraction, self._precision, self._own_color = fraction, precision, own_color
             self.update()
 
     def fraction(self) -> float:
@@ -61,7 +61,7 @@ class ProgressLine(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         palette = theme().palette
         precision = self._precision
-        color = palette.text2 if precision is None else palette.look(precision, self._colour).color
+        color = palette.text2 if precision is None else palette.look(precision, self._own_color).color
         painter = QPainter(self)
         draw_bar(painter, QRectF(self.rect()), self._fraction, color, palette.bg3)
         painter.end()
@@ -73,7 +73,7 @@ _SHADES = (1.0, 0.75, 0.54, 0.38, 0.2)
 
 @dataclass(frozen=True)
 class Share:
-    """One part: `amount` decides its width, `words` stand in the legend."""
+    """A part of a whole. `amount` sets its width, `words` is its text in the legend."""
 
     amount: float
     words: str
@@ -82,9 +82,9 @@ class Share:
 class ShareBar(QWidget):
     """Shares of a whole, with a legend below that wraps where the bar is narrow."""
 
-    def __init__(self, precision: Precision, colour: str | None = None) -> None:
+    def __init__(self, precision: Precision, own_color: str | None = None) -> None:
         super().__init__()
-        self._precision, self._colour = precision, colour
+        self._precision, self._own_color = precision, own_color
         self._shares: tuple[Share, ...] = ()
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
@@ -119,7 +119,7 @@ class ShareBar(QWidget):
         for share, shade, (place, row) in zip(
             self._shares, _SHADES, self._places(self.width()), strict=False
         ):
-            ink = mixed(palette.look(self._precision, self._colour).color, palette.bg1, shade)
+            ink = mixed(palette.look(self._precision, self._own_color).color, palette.bg1, shade)
             width = share.amount / total * self.width()
             painter.fillRect(QRectF(left, _ABOVE, max(width - 1, 1), _BAR), ink)
             left += width
@@ -143,7 +143,7 @@ class ShareBar(QWidget):
 
 
 def mixed(color: str, ground: str, share: float) -> QColor:
-    """A colour with opacity `share` over an opaque ground."""
+    """Return a color with opacity `share` over an opaque ground."""
     over, under = QColor(color), QColor(ground)
     pairs = ((over.red(), under.red()), (over.green(), under.green()), (over.blue(), under.blue()))
     red, green, blue = (round(low + (high - low) * share) for high, low in pairs)

@@ -52,7 +52,7 @@ def draw_marker(
 def marker_pixmap(
     precision: Precision, size: int = 8, fill: MarkFill = "full", ratio: float = 1.0
 ) -> QPixmap:
-    """The marker on a transparent square 4 px wider than itself."""
+    """Return the marker on a transparent square 4 px wider than itself."""
     side = size + 4
     picture = QPixmap(QSize(round(side * ratio), round(side * ratio)))
     picture.setDevicePixelRatio(ratio)
@@ -64,7 +64,7 @@ def marker_pixmap(
 
 
 def precision_pen(precision: Precision, width: float = 1.0, color: str | None = None) -> QPen:
-    """The precision's cosmetic pen, with its dash pattern scaled to `width`."""
+    """Return the precision's cosmetic pen, with its dash pattern scaled to `width`."""
     look = theme().palette.look(precision)
     pen = QPen(QColor(color or look.color), width)
     pen.setCosmetic(True)
@@ -78,27 +78,27 @@ _SIZE = 8
 
 
 class Marker(QWidget):
-    """A precision's marker alone; the precision's name must stand beside it."""
+    """A precision's marker, to be placed next to the precision's name."""
 
-    def __init__(self, precision: Precision, *, colour: str | None = None) -> None:
-        """`colour` is a run's own, None for the precision's."""
+    def __init__(self, precision: Precision, *, own_color: str | None = None) -> None:
+        """`own_color` is a run's own color. None uses the precision's."""
         super().__init__()
-        self._precision, self._colour = precision, colour
+        self._precision, self._own_color = precision, own_color
         self._fill: MarkFill = "full"
         self.setFixedSize(_SIZE + 4, _SIZE + 4)
         theme().changed.connect(self.update)
 
-    def set_precision(self, precision: Precision, hollow: bool = False, colour: str | None = None) -> None:
-        """Show the precision's marker, in a run's own `colour` if it has one."""
+    def set_precision(self, precision: Precision, hollow: bool = False, own_color: str | None = None) -> None:
+        """Show the precision's marker, in a run's `own_color` if it has one."""
         fill: MarkFill = "hollow" if hollow else "full"
-        if (precision, fill, colour) != (self._precision, self._fill, self._colour):
-            self._precision, self._fill, self._colour = precision, fill, colour
+        if (precision, fill, own_color) != (self._precision, self._fill, self._own_color):
+            self._precision, self._fill, self._own_color = precision, fill, own_color
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         center = QPointF(self.width() / 2, self.height() / 2)
-        ink = theme().palette.look(self._precision, self._colour).color
+        ink = theme().palette.look(self._precision, self._own_color).color
         draw_marker(painter, center, self._precision, _SIZE, fill=self._fill, color=ink)
         painter.end()
 

@@ -41,7 +41,7 @@ class StatRow:
     absent: bool = False
     hollow: bool = False
     detail: str = ""
-    colour: str | None = None
+    own_color: str | None = None
 
 
 class _Row:
@@ -57,10 +57,10 @@ class _Row:
         grid.addLayout(values, number, 2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def show(self, row: StatRow) -> None:
-        self.marker.set_precision(row.precision, row.hollow, row.colour)
+        self.marker.set_precision(row.precision, row.hollow, row.own_color)
         self.name.set_whole_text(row.name)
         set_text(self.value, "" if row.absent else row.value)
-        set_precision(self.value, row.precision, row.colour)
+        set_precision(self.value, row.precision, row.own_color)
         self.value.setVisible(not row.absent)
         after = row.value if row.absent else row.after
         set_text(self.after, after)
@@ -69,7 +69,7 @@ class _Row:
             part.setToolTip(plain_tip(row.detail))
 
     def width_at(self, large: QFont) -> int:
-        """The width of value and `after` in pixels, the value in the `large` font."""
+        """Return the width of value and `after` in pixels, the value in the `large` font."""
         value = QFontMetrics(large).horizontalAdvance(self.value.text())
         after = self.after.sizeHint().width() if self.after.text() else 0
         return value + after + (4 if value and after else 0)
@@ -117,7 +117,7 @@ class StatCard(Surface):
         self._arrange()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
-        """Show the ratio of the second run to the first, such as "1.89×"; pale unless `is_sound`."""
+        """Show the ratio of the second run to the first, such as "1.89×". It is pale unless `is_sound`."""
         for shown in (self._ratio, self._ratio_below):
             set_text(shown, text)
             set_property(shown, "role", "ratio" if is_sound else "note")
@@ -191,7 +191,7 @@ class StatCard(Surface):
         self._below.setVisible(not has_all and bool(texts))
 
     def texts(self) -> tuple[str, ...]:
-        """The rows' text, for tests."""
+        """Return the rows' text, for tests."""
         return tuple(
             f"{row.name.whole_text()} {row.value.text()}{row.after.text()}".strip() for row in self._rows
         )
@@ -205,7 +205,7 @@ _BELOW = 3
 
 
 class VerdictLabel(QLabel):
-    """Rich text in pieces of different weight, size and colour, in the largest size whose lines fit."""
+    """Rich text in pieces of different weight, size and color, in the largest size whose lines fit."""
 
     def __init__(self, sizes: Sizes = LARGE, parent: QWidget | None = None) -> None:
         super().__init__(parent)

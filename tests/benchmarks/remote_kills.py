@@ -59,7 +59,9 @@ def read(machine: Machine, path: Path) -> None:
             file.write(json.dumps({"worker": place.worker, **value}).encode() + b"\n")
 
         if notes:
-            session = launcher.take_up(RemotePlace(machine.name, notes[-1]["worker"], *notes[-1]["at"]), _JOB)
+            session = launcher.reconnect(
+                RemotePlace(machine.name, notes[-1]["worker"], *notes[-1]["at"]), _JOB
+            )
         else:
             started = launcher.start(_JOB, keep=note)
             assert isinstance(started, ProcessSession)
@@ -161,7 +163,7 @@ def left_behind(machine: RemoteMachine) -> list[str]:
     for _ in range(2):
         with Launcher(site=RemoteSite(machine.machine)) as launcher:
             for folder in machine.folders():
-                with closing(launcher.take_up(RemotePlace("far", folder.name), _JOB)) as session:
+                with closing(launcher.reconnect(RemotePlace("far", folder.name), _JOB)) as session:
                     for _ in iterate(session):
                         pass
         # a program that was killed before it had its worker kept leaves it to its keeper's patience

@@ -43,12 +43,12 @@ def test_an_overlaid_curve_and_its_legend_have_the_colour(qtbot: QtBot) -> None:
     plot = OverlayPlot()
     qtbot.addWidget(plot)
     traces = {"loss": trace, "accuracy": trace}
-    plot.set_lines([Line("a", Precision.FP32, "FP32", traces, colour="rose")], {})
+    plot.set_lines([Line("a", Precision.FP32, "FP32", traces, own_color="rose")], {})
     assert [entry.colour for entry in plot.legend.entries] == ["rose"]
     row = LegendRow()
     qtbot.addWidget(row)
     row.resize(300, 20)
-    row.show_values([Entry(Precision.FP32, "FP32", "1.0", colour="rose")], "")
+    row.show_values([Entry(Precision.FP32, "FP32", "1.0", own_color="rose")], "")
     picture = row.grab().toImage()
     seen = {picture.pixelColor(x, 10).name().upper() for x in range(40)}
     assert theme().palette.own["rose"].color in seen
@@ -72,7 +72,7 @@ def test_a_figure_on_a_card_has_the_colour_of_its_curve(qtbot: QtBot) -> None:
     card.resize(200, 96)
     inks = theme().palette.own["lime"].color, theme().palette.look(Precision.FP32).color
     for own, ink, other in (("lime", *inks), (None, *reversed(inks))):
-        card.set_rows([StatRow(Precision.FP32, "FP32", "880", colour=own)])
+        card.set_rows([StatRow(Precision.FP32, "FP32", "880", own_color=own)])
         picture = card.grab().toImage()
         places = ((x, y) for x in range(picture.width()) for y in range(picture.height()))
         seen = {picture.pixelColor(x, y).name().upper() for x, y in places}

@@ -14,7 +14,7 @@ from engine.drawing.bar_chart import Bar, axis_end
 from engine.drawing.looks import SideLook
 from engine.experiment.experiment import Precision
 from engine.export.report.published import WARNING
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from resources.looks import MARK_FILLS
 
@@ -41,7 +41,7 @@ class TestFigures:
         workspace.show(trained("fp32", 800.0))
         assert not workspace.panel.devices.isVisible()
         ranks = tuple(
-            RankFigures(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
+            RankMetrics(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
             for rank in range(2)
         )
         workspace.show(trained("fp32", 800.0), trained("fp16", 1_600.0, ranks=ranks))
