@@ -71,7 +71,7 @@ class OtherPrograms:
 
 
 @dataclass(frozen=True)
-class Taken:
+class Usage:
     """Use of one resource by others, and the program with at least half of it, if known."""
 
     amount: float
@@ -82,12 +82,12 @@ class Taken:
 class Busyness:
     """Load by other programs: the fraction of all cores, the free bytes, and the GPU's percent and MiB."""
 
-    cpu: Taken = field(default_factory=lambda: Taken(0.0))
+    cpu: Usage = field(default_factory=lambda: Usage(0.0))
     memory_bytes: int = 0
-    memory_left: Taken = field(default_factory=lambda: Taken(0.0))
+    memory_left: Usage = field(default_factory=lambda: Usage(0.0))
     has_gpu: bool = False
-    gpu_percent: Taken | None = None
-    gpu_mib: Taken | None = None
+    gpu_percent: Usage | None = None
+    gpu_mib: Usage | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -116,11 +116,11 @@ class Busyness:
             yield f"only {left} of {whole} of memory are free{holder}"
 
 
-def _mostly(taken: Taken) -> str:
+def _mostly(taken: Usage) -> str:
     return f", mostly {taken.program}" if taken.program else ""
 
 
-class Watch:
+class LoadMonitor:
     """Checks the load of the machine in 10 to 50 ms, each time since the last check or the start."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Watch:
         """Seconds since the last check, which should cover at least a second of one core."""
         return time.monotonic() - self._since
 
-    def look(self, device: str = "auto") -> Busyness:
+    def measure(self, device: str = "auto") -> Busyness:
         """Return the load by other programs since the last check, and the memory that they use now.
 
         Includes the GPU that a run on the device would use: "cuda:1", or the first for "auto".
@@ -151,9 +151,9 @@ class Watch:
         names = {pid: process.name for (pid, _), process in others.items()}
         gpu = None if device == "cpu" else _gpu_load(int(device.partition(":")[2] or 0), own, names)
         return Busyness(
-            cpu=Taken(share, _foremost(worked)),
+            cpu=Usage(share, _foremost(worked)),
             memory_bytes=memory.total,
-            memory_left=Taken(
+            memory_left=Usage(
                 memory.available, _foremost((other.name, other.size) for other in others.values())
             ),
             has_gpu=gpu is not None,
@@ -202,7 +202,7 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
 
 def _gpu_load(
     index: int, own: frozenset[int], names: Mapping[int, str]
-) -> tuple[Taken | None, Taken | None] | None:
+) -> tuple[Usage | None, Usage | None] | None:
     # Percent and MiB. None without a GPU to query. While no run trains, all its work is by other programs.
     # Imported only when asked: it would be a twentieth of the window's start
     import pynvml
@@ -221,9 +221,9 @@ def _gpu_load(
         program = _foremost((names.get(pid, ""), size or 0) for pid, size in held.items())
         # without every process's size the others' share is unknown
         sizes = [size for size in held.values() if size is not None]
-        mib = Taken(sum(sizes) / BYTES_PER_MIB, program) if len(sizes) == len(held) else None
+        mib = Usage(sum(sizes) / BYTES_PER_MIB, program) if len(sizes) == len(held) else None
         with suppress(pynvml.NVMLError):
-            return Taken(float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu), program), mib
+            return Usage(float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu), program), mib
         return None, mib
     except pynvml.NVMLError:
         return None

@@ -9,7 +9,7 @@ from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.profile import (
     Bar,
     BusRate,
-    Exchange,
+    Communication,
     Limits,
     Peak,
     RankProfile,
@@ -123,7 +123,7 @@ def fp16_profile() -> StepProfile:
     return _profile("fp16", StepPart.MATRIX_UNITS, 12.0, 12.5)
 
 
-def exchange(*waits_ms: float, host_ms: float = 1.0) -> Exchange:
+def exchange(*waits_ms: float, host_ms: float = 1.0) -> Communication:
     """Ranks with a step of 50 ms of which they wait so long for others, and those that wait for none are
     longer between operations; 2 messages a step."""
     ranks = []
@@ -140,7 +140,7 @@ def exchange(*waits_ms: float, host_ms: float = 1.0) -> Exchange:
             RankProfile(device=f"cuda:{place}", step_ms=50, bar=bar, overlapped_ms=3, skew_ms=wait_ms)
         )
     rates = tuple(BusRate(size=size, gb_per_second=rate) for size, rate in ((2**20, 4.0), (2**26, 16.0)))
-    return Exchange(ranks=tuple(ranks), messages=(2**20, 2**20), rates=rates)
+    return Communication(ranks=tuple(ranks), messages=(2**20, 2**20), rates=rates)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from engine.busyness import Watch
+from engine.busyness import LoadMonitor
 from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked, LabeledExperiment, sides_of
@@ -155,7 +155,7 @@ class Session:
     launcher: Launcher
     runner: Runner
     interrupt: Interrupt
-    watch: Watch
+    watch: LoadMonitor
 
     @property
     def machine(self) -> str:
@@ -232,7 +232,7 @@ class Session:
             return
         # the worker imports torch at the same time, for longer than this
         time.sleep(max(0.0, _LEAST_SECONDS - self.watch.seconds))
-        if busy := self.watch.look(experiment.device).sentence:
+        if busy := self.watch.measure(experiment.device).sentence:
             output.warning(f"{busy} Results measured now may be unreliable.")
 
 
@@ -275,7 +275,7 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
                 output.aside(note)
             # it imports torch while another worker reads the catalog
             launcher.prepare()
-        runner, watch = Runner(store, launcher), Watch()
+        runner, watch = Runner(store, launcher), LoadMonitor()
         runner.on_wait = lambda words: output.aside(f"{machine}: {words}.")
         with Interrupt(runner.stop, machine=launcher.site.name) as interrupt:
             try:

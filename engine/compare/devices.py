@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.metrics import SPEED
-from engine.protocol.summary import RankFigures, Summary, slowest_rank
+from engine.protocol.summary import RankMetrics, Summary, slowest_rank
 from engine.words.names import speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
@@ -34,7 +34,7 @@ def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
     return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
 
 
-def _rows(ranks: Sequence[RankFigures], unit: str) -> Iterator[DeviceRow]:
+def _rows(ranks: Sequence[RankMetrics], unit: str) -> Iterator[DeviceRow]:
     slowest = slowest_rank(ranks)
     peaks = [rank.peak_mib for rank in ranks if rank.peak_mib is not None]
     largest = max(peaks) if len(peaks) == len(ranks) and len(set(peaks)) > 1 else None

@@ -91,12 +91,12 @@ def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check,
 
 
 _SCALES = {
-    "QT_SCALE_FACTOR": "it multiplies the desktop's scaling",
-    "QT_SCREEN_SCALE_FACTORS": "it replaces the desktop's scaling",
-    "QT_AUTO_SCREEN_SCALE_FACTOR": "it was for older versions of Qt and can switch scaling off",
-    "QT_ENABLE_HIGHDPI_SCALING": "it can switch scaling off",
-    "QT_SCALE_FACTOR_ROUNDING_POLICY": "it may round a fractional scale, such as 150%",
-    "QT_FONT_DPI": "it changes the size of all text",
+    "QT_SCALE_FACTOR": "which multiplies the desktop's scaling",
+    "QT_SCREEN_SCALE_FACTORS": "which replaces the desktop's scaling",
+    "QT_AUTO_SCREEN_SCALE_FACTOR": "which was for older versions of Qt and can switch scaling off",
+    "QT_ENABLE_HIGHDPI_SCALING": "which can switch scaling off",
+    "QT_SCALE_FACTOR_ROUNDING_POLICY": "which may round a fractional scale, such as 150%",
+    "QT_FONT_DPI": "which changes the size of all text",
 }
 """Variables that often stay set from another program or screen, and their effect."""
 
@@ -118,7 +118,7 @@ def desktop_checks(
     for name, effect in _SCALES.items():
         if value := environment.get(name):
             remedy = "Unset it if text or controls have the wrong size."
-            checks.append(Check.note("Scaling", f"{name} is set to {value}: {effect}.", remedy))
+            checks.append(Check.note("Scaling", f"{name} is set to {value}, {effect}.", remedy))
     return tuple(checks) or (Check.ok("Display", "a window can be opened"),)
 
 
@@ -294,12 +294,9 @@ def report_text(checks: Sequence[Check], private: Private | None = None) -> str:
     lines = ["| Check | | Found | What to do |", "| --- | --- | --- | --- |"]
     for check in checks:
         words = (check.name, _MARKS[check.status], check.detail, check.remedy)
-        lines.append("| " + " | ".join(_cell(_without(text, private)) for text in words) + " |")
+        hidden = (_without(text, private).replace("|", "\\|") for text in words)
+        lines.append("| " + " | ".join(" ".join(text.split()) for text in hidden) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
 
 
 _PATH = re.compile(

@@ -50,7 +50,7 @@ class _Cuda:
     last_torch: str | None = None
 
     def capabilities(self, hardware: Hardware) -> tuple[tuple[int, int], ...]:
-        """The compute capabilities of the build for that machine, ascending."""
+        """Return the compute capabilities of the build for that machine, ascending."""
         return self.on_arm if _machine(hardware) == "aarch64" else self.on_x86
 
 
@@ -87,7 +87,7 @@ _CPU_BYTES = {"linux": 205_000_000, "win32": 130_000_000, "darwin": 95_000_000}
 
 
 def builds_for(hardware: Hardware) -> tuple[Build, ...]:
-    """All builds for this system: those that fit, best first, then the CPU build, then the others."""
+    """Return all builds for this system: those that fit, best first, then the CPU build, then the others."""
     system, is_x86 = hardware.system, _machine(hardware) == "x86_64"
     gpu_builds: list[Build] = []
     if system == "linux" or (system == "win32" and is_x86):
@@ -101,7 +101,7 @@ def builds_for(hardware: Hardware) -> tuple[Build, ...]:
 
 
 def automatic_backend(hardware: Hardware, environment: Mapping[str, str] = os.environ) -> str:
-    """The backend to request from uv by default: "auto", except where that would not use the GPU.
+    """Return the backend to request from uv by default: "auto", except where that would not use the GPU.
 
     uv checks the NVIDIA driver but not the GPU, treats every Intel display as one that XPU supports, and
     finds AMD GPUs only where the ROCm tools are installed.
@@ -113,7 +113,7 @@ def automatic_backend(hardware: Hardware, environment: Mapping[str, str] = os.en
 
 
 def driver_problem(backend: str, hardware: Hardware) -> Problem | None:
-    """The problem if the NVIDIA GPU or driver is missing or too old for the build. None without CUDA."""
+    """Return the problem of an NVIDIA GPU or driver missing or too old for the build. None without CUDA."""
     cuda = _cuda_version(backend)
     if cuda is None or not (least := _LEAST_DRIVERS.get(cuda[0], {}).get(hardware.system)):
         return None
@@ -135,7 +135,7 @@ def driver_problem(backend: str, hardware: Hardware) -> Problem | None:
 
 
 def gpu_problem(backend: str, gpu: Gpu, hardware: Hardware) -> Problem | None:
-    """The problem if the build has no kernels for the GPU. None where that is unknown."""
+    """Return the problem if the build has no kernels for the GPU. None where that is unknown."""
     if gpu.vendor is Vendor.NVIDIA and (build := _CUDA.get(backend)) and gpu.capability is not None:
         return _capability_problem(build, gpu, gpu.capability, build.capabilities(hardware))
     if gpu.vendor is Vendor.AMD and backend == _ROCM and gpu.architecture not in _ROCM_ARCHITECTURES:
@@ -177,7 +177,7 @@ def _capability_problem(
 
 
 def cpu_problem(hardware: Hardware) -> Problem | None:
-    """The problem if the CPU does not support AVX2."""
+    """Return the problem if the CPU does not support AVX2."""
     if hardware.has_avx2 is not False:
         return None
     return Problem(
@@ -191,7 +191,7 @@ _LEAST_GLIBC = (2, 28)
 
 
 def libc_problem(libc: tuple[str, str]) -> Problem | None:
-    """The problem if the C library `libc` (name, version) is too old for PyTorch, or not glibc."""
+    """Return the problem if the C library `libc` (name, version) is too old for PyTorch, or not glibc."""
     name, found = libc
     numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
     if name == "glibc" and numbers >= _LEAST_GLIBC:

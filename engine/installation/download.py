@@ -176,7 +176,7 @@ class Downloads:
                 if not piece:
                     break
                 part.write(piece)
-                file.take(piece)
+                file.append(piece)
                 file.received += len(piece)
                 file.retry = None
             part.flush()
@@ -187,7 +187,7 @@ class Downloads:
         with problems.writing(self._folder), path.open("rb") as present:
             while piece := present.read(_PIECE_BYTES):
                 self._check()
-                file.take(piece)
+                file.append(piece)
         if file.done > file.wheel.size_bytes:
             file.begin()
 
@@ -215,7 +215,7 @@ class _File:
 
     etag: str | None  # the server's name for the version of the file that has been received in part
 
-    def take(self, piece: bytes) -> None:
+    def append(self, piece: bytes) -> None:
         self.done += len(piece)
         self._digest.update(piece)
 

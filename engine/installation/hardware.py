@@ -16,6 +16,8 @@ from typing import Any
 
 
 class Vendor(StrEnum):
+    """The maker of a GPU."""
+
     NVIDIA = "NVIDIA"
     AMD = "AMD"
     INTEL = "Intel"

@@ -33,14 +33,17 @@ def engines_folder() -> Path:
 
 
 def installation_folder(folder: Path, name: str) -> Path:
+    """Return the folder of the named installation."""
     return installations_folder(folder) / name
 
 
 def installations_folder(folder: Path) -> Path:
+    """Return the folder of all installations."""
     return folder / "installations"
 
 
 def downloads_folder(folder: Path) -> Path:
+    """Return the folder of downloaded wheels."""
     return folder / "downloads"
 
 
@@ -129,7 +132,7 @@ def current_name(folder: Path) -> str | None:
 
 
 def has_own_torch() -> bool:
-    """True if torch is in the environment that the program itself runs in."""
+    """Return True if torch is in the environment that the program itself runs in."""
     return find_spec("torch") is not None
 
 
@@ -145,7 +148,7 @@ def torch_version(engine: Engine | None = None) -> str | None:
 
 
 def require_engine() -> None:
-    """Raises ProblemError of kind NO_ENGINE where no worker could import torch."""
+    """Raise ProblemError of kind NO_ENGINE if no worker could import torch."""
     if TRIED_PACKAGES not in os.environ and (problem := engine_here().problem) is not None:
         raise ProblemError(problem)
 
@@ -180,7 +183,7 @@ def platform_here() -> str:
 
 
 def operating_system() -> str:
-    """The operating system's name and version, such as "Ubuntu 24.04.1 LTS" or "Windows 11"."""
+    """Return the operating system's name and version, such as "Ubuntu 24.04.1 LTS" or "Windows 11"."""
     if platform.system() == "Linux":
         with contextlib.suppress(OSError):
             return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")

@@ -10,13 +10,14 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.description import cleaned
 from engine.installation.request import InstallEvent, InstallRequest
 
-PAUSE, GO_ON = b"pause\n", b"go on\n"
+PAUSE, RESUME = b"pause\n", b"resume\n"
 LONGEST_LINE = 4 * 2**20  # in bytes: a plan of a few hundred wheels with their addresses takes a tenth of it
 _REQUEST = TypeAdapter(InstallRequest)
 _EVENT: TypeAdapter[InstallEvent | Problem] = TypeAdapter(InstallEvent | Problem)
 
 
 def request_line(wanted: InstallRequest) -> bytes:
+    """Return the request as a line of JSON."""
     return _REQUEST.dump_json(wanted) + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""Tells how to add a package that a user's file imports to PyTorch's installation."""
+"""The fix for a package that a user's file imports and PyTorch's installation lacks."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ ROOM = "Free some space, or set AMMETER_ENGINE to a folder on another disk. Down
 
 
 def download(message: str, remedy: str) -> Problem:
-    """A problem of kind DOWNLOAD."""
+    """Return a problem of kind DOWNLOAD."""
     return Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy)
 
 
 def unreachable(host: str) -> Problem:
-    """No connection to the server."""
+    """Return the problem of a server that cannot be reached."""
     return download(
         f"{host} cannot be reached.",
         f"Check the network and, behind a proxy, HTTPS_PROXY. Otherwise {OTHER_SOURCE}.",
@@ -27,7 +27,7 @@ def unreachable(host: str) -> Problem:
 
 
 def untrusted(host: str) -> Problem:
-    """The server's certificate is not from a known authority."""
+    """Return the problem of a certificate that is not from a known authority."""
     return download(
         f"The certificate of {host} is not trusted, so nothing was downloaded.",
         "If your organization inspects encrypted connections, set SSL_CERT_FILE to its certificate file.",
@@ -35,7 +35,7 @@ def untrusted(host: str) -> Problem:
 
 
 def proxy_refused() -> Problem:
-    """The proxy requires a name and a password (HTTP 407)."""
+    """Return the problem of a proxy that requires a name and a password (HTTP 407)."""
     return download(
         "The proxy requires a name and a password (HTTP 407).",
         "Set HTTPS_PROXY to http://NAME:PASSWORD@HOST:PORT and try again.",
@@ -43,7 +43,7 @@ def proxy_refused() -> Problem:
 
 
 def refused(host: str, status: int) -> Problem:
-    """The server requires a name and a password, or denies access (HTTP 401, 403)."""
+    """Return the problem of a server that requires a password or denies access (HTTP 401, 403)."""
     return download(
         f"{host} denied access (HTTP {status}).",
         f"For a mirror, check its address and, if needed, name and password. Otherwise {OTHER_SOURCE}.",
@@ -51,17 +51,17 @@ def refused(host: str, status: int) -> Problem:
 
 
 def no_address(who: str) -> Problem:
-    """A server or an index names an invalid address, or a file name that is too long."""
+    """Return the problem of an invalid address, or of a file name that is too long."""
     return download(f"{who} returned an address that cannot be used.", f"{OTHER_SOURCE.capitalize()}.")
 
 
 def answered(host: str, status: int) -> Problem:
-    """The server answered with another HTTP status."""
+    """Return the problem of another HTTP status."""
     return download(f"{host} answered with HTTP {status}.", f"Try again later, or {OTHER_SOURCE}.")
 
 
 def not_written(error: OSError, folder: Path) -> Problem:
-    """The engines' folder, or a file in it, could not be written."""
+    """Return the problem of a folder, or a file in it, that could not be written."""
     if error.errno in _FULL:
         return Problem(kind=Kind.DISK_FULL, message=f"The disk is full at {folder}.", remedy=ROOM)
     return request_problem(

@@ -82,6 +82,8 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class StageBegan:
+    """A stage of the installation has started."""
+
     stage: Stage
 
 
@@ -106,6 +108,8 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Unpacked:
+    """Progress of unpacking the wheels."""
+
     done_bytes: int
     total_bytes: int
 

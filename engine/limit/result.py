@@ -42,7 +42,7 @@ def outcome(trial: Trial) -> str:
 def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1) -> int:
     """Return the largest multiple that leaves that fraction of the memory free, or 0."""
     search = Search(granularity=side.granularity, budget_mib=side.budget_mib)
-    for trial in side.telling:
+    for trial in side.decisive_trials:
         search.learn(trial, side.budget_mib)
     return search.recommended_batch(margin_fraction) // multiple * multiple
 

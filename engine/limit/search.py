@@ -236,7 +236,7 @@ class Search:
         return min(failed, key=_size, default=None)
 
     @property
-    def is_proven(self) -> bool:
+    def is_verified(self) -> bool:
         """True if the next larger batch failed in a trial or does not exist."""
         return self._target() is None and bool(self.trials)
 
@@ -244,7 +244,7 @@ class Search:
     def bound_by(self) -> Bound:
         """Return the reason why the batch is not larger."""
         failure = self.first_failure
-        if not self.is_proven:
+        if not self.is_verified:
             return "stopped"
         if failure is None or failure.cause is None:
             return "data"

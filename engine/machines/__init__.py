@@ -1,1 +1,1 @@
-"""Other machines, on which workers train as on this one: reached by ssh, prepared by uv."""
+"""Remote machines on which workers train: reached by ssh, prepared by uv, and clusters with Slurm."""

@@ -55,7 +55,7 @@ def refuse_kept(store: Store, machine: str, remedy: str) -> None:
 
 
 def forget_machine(store: Store, machine: str) -> None:
-    """Remove a machine from the list, and what is saved of it here. Raises ProblemError."""
+    """Remove a machine from the list, with its catalog saved here. Raises ProblemError."""
     Machines().remove(machine)
     forget_catalog(machine)
     Forecasts(store.path.parent, machine).forget()

@@ -13,8 +13,8 @@ from engine.installation.description import Description
 from engine.machines.bundle import program_id
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import INSTALL_UV, not_set_up, remote_description, set_up
-from engine.machines.script import Look, look_at, run_script
+from engine.machines.program import INSTALL_UV, install_remedy, not_installed_problem, remote_description
+from engine.machines.script import RemoteFacts, inspect_machine, run_script
 from engine.machines.slurm import Slurm
 from engine.protocol.events import Check
 
@@ -27,7 +27,7 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
     """Check a machine without changing it. Return it, updated, and its checks. For a thread."""
     line, began = line or Line(machine), time.monotonic()
     try:
-        look = look_at(line, machine)
+        look = inspect_machine(line, machine)
     except ProblemError as error:
         return machine, (Check.of("Connection", error.problem),)
     seconds = time.monotonic() - began
@@ -47,13 +47,13 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
 
 
 def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
-    """Check a machine of the list, and save there what was found. Raises ProblemError."""
+    """Check a machine of the list, and save the findings in the list. Raises ProblemError."""
     machine, checks = check_machine(Machines().find(name))
     Machines().put(machine)
     return machine, checks
 
 
-def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[Check]:
+def _of_the_system(look: RemoteFacts, there: Description | Problem | None) -> Iterator[Check]:
     if look.chatter:
         said = shortened(look.chatter.partition("\n")[0], 80)
         detail = f"The login also prints text to programs, starting with: {said}"
@@ -90,10 +90,12 @@ def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[
         yield Check.note("Disk", f"Only {free} are free in {look.home}.", remedy)
 
 
-def _of_the_program(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
+def _of_the_program(
+    machine: Machine, look: RemoteFacts, there: Description | Problem | None
+) -> Iterator[Check]:
     if not look.program:
         yield _tools(look)
-        yield Check.of("Program", not_set_up(machine))
+        yield Check.of("Program", not_installed_problem(machine))
         return
     if isinstance(there, Problem):
         yield Check.of("Program", there)
@@ -107,7 +109,7 @@ def _of_the_program(machine: Machine, look: Look, there: Description | Problem |
     else:
         yield Check.ok("Program", f"same version as here ({look.program})")
     if there.problem is not None:
-        yield Check.problem("PyTorch", there.problem.message, set_up(machine))
+        yield Check.problem("PyTorch", there.problem.message, install_remedy(machine))
     else:
         build = "" if there.installation is None else f", build {there.installation.backend}"
         yield Check.ok("PyTorch", f"{there.torch or 'unknown version'}{build}")
@@ -116,12 +118,12 @@ def _of_the_program(machine: Machine, look: Look, there: Description | Problem |
     yield Check(name=_GPU, status="ok" if names else "note", detail=names or none)
 
 
-def _tools(look: Look) -> Check:
-    if not (look.takes_our_uv or look.uv):
+def _tools(look: RemoteFacts) -> Check:
+    if not (look.is_same_platform or look.uv):
         detail = "uv, which installs Ammeter, is missing there. This machine's uv does not run there."
         return Check.problem("uv", detail, INSTALL_UV)
     python = f"Python {look.pythons[0]}" if look.pythons else "no Python yet (uv downloads one)"
-    where = "copied from this machine" if look.takes_our_uv else look.uv
+    where = "copied from this machine" if look.is_same_platform else look.uv
     return Check.ok("uv", f"{where}, {python}")
 
 

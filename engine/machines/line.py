@@ -132,7 +132,7 @@ class Line:
         self.machine = machine
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The local command for these words. Raises ValueError for a word that a shell could change."""
+        """Return the local command for these words. Raises ValueError for a word unsafe in a shell."""
         if not all(_WORD.fullmatch(word) for word in words):
             raise ValueError(f"not to be passed to a shell: {words}")
         if not self.machine.host:

@@ -20,7 +20,7 @@ from engine.experiment.value import shortened
 from engine.installation.control import Stopped
 from engine.installation.description import Description, cleaned
 from engine.installation.installed import python_here
-from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, request_line
+from engine.installation.lines import LONGEST_LINE, PAUSE, RESUME, read_event, request_line
 from engine.installation.request import (
     AUTOMATIC,
     Installed,
@@ -36,7 +36,7 @@ from engine.machines.bundle import PYTHONS, program_archive, program_id
 from engine.machines.catalogs import forget_catalog
 from engine.machines.line import NOT_FOUND, Channel, Line
 from engine.machines.machine import Machine, Machines
-from engine.machines.script import Answer, Look, look_at, run_script
+from engine.machines.script import Answer, RemoteFacts, inspect_machine, run_script
 
 _PREPARE = """
 umask 077
@@ -90,7 +90,7 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
     script = shlex.join(_words(machine.home, program, *verb, "--json"))
     answer = run_script(line, script, seconds=300.0)
     if answer.status in NOT_FOUND:
-        raise ProblemError(not_set_up(machine))
+        raise ProblemError(not_installed_problem(machine))
     try:
         said = answer.text.strip().rpartition("\n")[2]
         check_size(said)
@@ -117,7 +117,7 @@ def remote_description(line: Line, machine: Machine, program: str = "current") -
 def remove_all(machine: Machine, line: Line | None = None) -> None:
     """End all of Ammeter's processes there and delete all its files. Raises ProblemError."""
     line = line or Line(machine)
-    run_script(line, _REMOVE, [look_at(line, machine).home], 300.0)
+    run_script(line, _REMOVE, [inspect_machine(line, machine).home], 300.0)
 
 
 class RemoteInstaller:
@@ -135,15 +135,15 @@ class RemoteInstaller:
 
     def pause(self) -> None:
         """Pause the download."""
-        self._tell(PAUSE)
+        self._send(PAUSE)
 
     def resume(self) -> None:
-        self._tell(GO_ON)
+        self._send(RESUME)
 
     def stop(self) -> None:
         """Stop. Downloaded files are kept there."""
         self._stopped.set()
-        self._tell(None)
+        self._send(None)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
@@ -171,7 +171,7 @@ class RemoteInstaller:
             return
 
     def plan(self, wanted: InstallRequest) -> Plan:
-        """Return what would be downloaded there. Sends the program for it. Raises ProblemError, Stopped."""
+        """Return the plan of an installation there. Sends the program first. Raises ProblemError, Stopped."""
         self.describe(wanted)
         for event in self._events("plan", wanted):
             if isinstance(event, Planned):
@@ -185,8 +185,8 @@ class RemoteInstaller:
             self._bring(look, wanted)
         return remote_description(self._line, self.machine, program_id())
 
-    def _look(self) -> Look:
-        look = look_at(self._line, self.machine)
+    def _look(self) -> RemoteFacts:
+        look = inspect_machine(self._line, self.machine)
         if not look.is_own:
             raise request_error(
                 f"The folder {look.home} on {self.machine.name} contains other files.",
@@ -198,7 +198,7 @@ class RemoteInstaller:
         self._check_stopped()
         return look
 
-    def _bring(self, look: Look, wanted: InstallRequest) -> None:
+    def _bring(self, look: RemoteFacts, wanted: InstallRequest) -> None:
         """Create `program/<id>` there, unless an earlier attempt did."""
         new, home = program_id(), look.home
         if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:
@@ -247,7 +247,7 @@ class RemoteInstaller:
             remedy = "Start it again. It continues with the files already downloaded."
             raise ProblemError(Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy))
 
-    def _tell(self, request: bytes | None) -> None:
+    def _send(self, request: bytes | None) -> None:
         if (channel := self._channel) is not None:
             channel.put(request)
 
@@ -266,10 +266,10 @@ def _words(home: str, program: str, *words: str) -> list[str]:
     return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.remote_main", home, *words]
 
 
-def _uv_for(look: Look) -> bytes:
+def _uv_for(look: RemoteFacts) -> bytes:
     """Return this machine's uv if it also runs there, else b"". Raises ProblemError if neither has one."""
     uv = b""
-    if look.takes_our_uv:
+    if look.is_same_platform:
         with suppress(ProblemError, OSError):
             uv = find_uv().read_bytes()
     # not a script that leads to it
@@ -283,17 +283,17 @@ def _uv_for(look: Look) -> bytes:
 def _useless(machine: Machine, text: str) -> Problem:
     last = shortened(text.strip().rpartition("\n")[2], 200)
     message = f"Ammeter on {machine.name} gave an unexpected answer: {last or 'nothing'}."
-    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
+    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=install_remedy(machine))
 
 
-def not_set_up(machine: Machine) -> Problem:
+def not_installed_problem(machine: Machine) -> Problem:
     """Return the problem of a machine without Ammeter."""
     message = f"Ammeter is not set up on {machine.name} yet."
-    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
+    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=install_remedy(machine))
 
 
-def set_up(machine: Machine) -> str:
-    """Return what to do if Ammeter or PyTorch is missing there."""
+def install_remedy(machine: Machine) -> str:
+    """Return how to install Ammeter or PyTorch there."""
     command = f"ammeter engine install --machine {shlex.quote(machine.name)}"
     return f"Set it up in the window's list of machines, or with `{command}`."
 

@@ -12,7 +12,7 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.machines.line import Line
 from engine.machines.machine import Machine
 from engine.machines.remote_worker import PROGRAM, Allocation, Opening, RemoteWorker
-from engine.machines.script import look_at
+from engine.machines.script import inspect_machine
 from engine.protocol import jobs
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher
@@ -46,7 +46,7 @@ class RemoteSite:
         opening = Opening(environment, self._patience, self._allocation)
         return self._reached(RemoteWorker(self._line, uuid.uuid4().hex, opening=opening))
 
-    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
+    def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
         if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
             raise request_error(f"'{place.worker}' is not a worker of {self.name}.", "Start the run again.")
         at = (place.events_at, place.errors_at)
@@ -109,7 +109,7 @@ class RemoteSite:
     @property
     def _there(self) -> str:
         """Ammeter's folder there, as an absolute path."""
-        self._home = self._home or look_at(self._line, self._line.machine).home
+        self._home = self._home or inspect_machine(self._line, self._line.machine).home
         return self._home
 
 

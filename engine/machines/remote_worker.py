@@ -23,7 +23,7 @@ from engine.machines.slurm import JobState, ending, waiting_words
 from engine.protocol import jobs
 from engine.protocol.events import Log, Phase, PhaseName
 from engine.protocol.jobs import RemotePlace
-from engine.worker.process import BadLine, Item, WorkerExited, WorkerLost, item_of, stderr_text
+from engine.worker.process import BadLine, Item, WorkerExited, WorkerLost, parse_line, stderr_text
 from engine.worker.relay import PROTOCOL
 
 PROGRAM = "program/current/bin/python"
@@ -47,7 +47,7 @@ class _Version(Bounded, frozen=True):
     protocol: int
 
 
-class Header(_Version):
+class RelayHeader(_Version):
     """The first message of a relay."""
 
     taken: Annotated[int, Field(ge=0)]
@@ -112,7 +112,7 @@ class RemoteWorker:
         # those that the keeper has not certainly taken, and how many came before them
         self._requests: list[dict[str, Any]] = []
         self._taken = 0
-        self.header: Header | None = None
+        self.header: RelayHeader | None = None
         self.delay_seconds = 0.0
         self._status = -9
         self._channel: Channel | None = None
@@ -308,15 +308,15 @@ class RemoteWorker:
             self._be_away(status, complaint or "it was closed")
         return bool(header)
 
-    def _checked(self, header: bytes) -> Header:
+    def _checked(self, header: bytes) -> RelayHeader:
         try:
             if _Version.model_validate_json(header).protocol != PROTOCOL:
                 raise self._line.outdated()
-            return Header.model_validate_json(header)
+            return RelayHeader.model_validate_json(header)
         except ValidationError:
             raise self._line.problem("its answer is not from Ammeter") from None
 
-    def _greet(self, header: Header, channel: Channel) -> None:
+    def _greet(self, header: RelayHeader, channel: Channel) -> None:
         with self._lock:
             if self.header is None:
                 # an earlier program's requests have the numbers up to here
@@ -362,28 +362,28 @@ class RemoteWorker:
             if self._is_deaf and line[:1] not in b"xgs.":
                 continue
             try:
-                self._take(line[:1], line[1:])
+                self._on_line(line[:1], line[1:])
             except ValidationError:
                 self._refuse(line)
 
-    def _take(self, kind: bytes, rest: bytes) -> None:
+    def _on_line(self, kind: bytes, rest: bytes) -> None:
         events_at, errors_at = self._at
         match kind:
             case b"o" | b"O":
                 self._at = (events_at + len(rest) - (kind == b"O"), errors_at)
-                item = item_of(rest)
+                item = parse_line(rest)
                 self.has_spoken = True
                 self._is_deaf = isinstance(item, BadLine)
                 self._put(item)
             case b"e" | b"E":
                 self._at = (events_at, errors_at + len(rest) - (kind == b"E"))
-                self._take_error(rest)
+                self._on_error(rest)
             case b".":
                 self._note_answer(rest)
             case b"s":
-                self._take_state(JobState.model_validate_json(rest))
+                self._on_job_state(JobState.model_validate_json(rest))
             case b"x":
-                self._take_end(_Ended.model_validate_json(rest))
+                self._on_end(_Ended.model_validate_json(rest))
             case b"g":
                 gone = _Gone.model_validate_json(rest)
                 why = _WHY_GONE.get(gone.why)
@@ -393,7 +393,7 @@ class RemoteWorker:
             case _:
                 self._refuse(kind + rest)
 
-    def _take_error(self, line: bytes) -> None:
+    def _on_error(self, line: bytes) -> None:
         text = stderr_text(line)
         self._stderr_lines.append(text)
         self._stderr_lines_left -= 1
@@ -401,14 +401,14 @@ class RemoteWorker:
         if text and min(self._stderr_lines_left, self._stderr_bytes_left) >= 0:
             self._put(Log(level="stderr", message=text))
 
-    def _take_state(self, job: JobState) -> None:
+    def _on_job_state(self, job: JobState) -> None:
         self.is_waiting = job.state != "KEPT"
         words = waiting_words(job) if self.is_waiting else f"on {job.node}" if job.node else ""
         if words != self._waits_for or not self.is_waiting:
             self._waits_for = words
             self._put(Phase(name=PhaseName.WAITING if self.is_waiting else PhaseName.BUILDING, detail=words))
 
-    def _take_end(self, ended: _Ended) -> None:
+    def _on_end(self, ended: _Ended) -> None:
         if not self._ended.is_set():
             self._status = ended.status
             if ended.why:

@@ -52,7 +52,7 @@ def _unanswered(name: str, text: str) -> Problem:
 
 
 @dataclass(frozen=True)
-class Look:
+class RemoteFacts:
     """Facts about a machine: `home`, Ammeter's folder as an absolute path, the id of its `program` or "", the
     path of `uv` or "", the `pythons` as "3.12.1", and `free_bytes` of the disk. `unread` counts the runs that
     are still training or were not read to the end.
@@ -74,7 +74,7 @@ class Look:
     chatter: str
 
     @property
-    def takes_our_uv(self) -> bool:
+    def is_same_platform(self) -> bool:
         """True if the machine is of the same kind as this one."""
         return f"{self.system.lower()}-{self.processor.lower()}" == platform_here()
 
@@ -112,8 +112,8 @@ true
 """
 
 
-def look_at(line: Line, machine: Machine) -> Look:
-    """Look at a machine without writing there. Raises ProblemError."""
+def inspect_machine(line: Line, machine: Machine) -> RemoteFacts:
+    """Return the facts about a machine, without writing there. Raises ProblemError."""
     answer = run_script(line, _LOOK, [machine.folder])
     found: dict[str, list[str]] = {}
     for key, value in re.findall(r"^ammeter:(\w+) (.*)$", answer.text, re.MULTILINE):
@@ -132,7 +132,7 @@ def look_at(line: Line, machine: Machine) -> Look:
         )
     free, unread = first("free"), first("unread")
     pythons = (re.fullmatch(r"Python (\d+\.\d+\.\d+)\S*", each.strip()) for each in found.get("python", []))
-    return Look(
+    return RemoteFacts(
         home=home,
         system=first("system"),
         processor=first("processor"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.profile.names import side_names
-from engine.protocol.profile import Exchange, RankProfile, StepPart, StepProfile
+from engine.protocol.profile import Communication, RankProfile, StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import NONE, counted, memory_text, number, share_text
 
@@ -24,12 +24,12 @@ HOW_MEASURED = (
 )
 
 
-def exchanges(profiles: Profiles) -> tuple[tuple[str, Exchange], ...]:
+def exchanges(profiles: Profiles) -> tuple[tuple[str, Communication], ...]:
     """Return the sides that multiple devices trained, by name. A single side has an empty name."""
     return tuple((name, exchange) for name, _, exchange in _exchanges(profiles))
 
 
-def _exchanges(profiles: Profiles) -> tuple[tuple[str, StepProfile, Exchange], ...]:
+def _exchanges(profiles: Profiles) -> tuple[tuple[str, StepProfile, Communication], ...]:
     return tuple(
         (name if len(profiles.sides) > 1 else "", side.profile, side.profile.exchange)
         for name, side in zip(side_names(profiles), profiles.sides, strict=True)
@@ -49,7 +49,7 @@ def exchange_sentences(profiles: Profiles) -> tuple[str, ...]:
 _DISTURBED = "The times of the devices are not reliable: the steps were disturbed."
 
 
-def _sentences(exchange: Exchange) -> Iterator[str]:
+def _sentences(exchange: Communication) -> Iterator[str]:
     first, sizes = exchange.ranks[0], exchange.messages
     share = first.exposed_ms / first.step_ms if first.step_ms else 0.0
     yield (

@@ -13,14 +13,14 @@ _MAY_SET = ("precision", "batch_size", "epochs", "steps")
 _TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data", "ranks")
 
 
-def of_advice(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+def advisable_changes(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Return the changes that advice may make: to the training, never to the model or the data."""
     return tuple(
         (key, text) for key, text in changes if key in _MAY_SET or key.partition(".")[0] in _TABLES_IT_MAY_SET
     )
 
 
-Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterValidator(of_advice)]
+Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterValidator(advisable_changes)]
 """Settings that try a fix, by their dotted keys with values as text. Empty if no setting would."""
 
 

@@ -18,21 +18,21 @@ class EarlyEnd:
         self._first_nan_step: int | None = None
         self._last: dict[str, float] = {}
 
-    def take(self, event: Event) -> None:
-        """Add the next event. Samples may also come by `take_samples`."""
+    def add_event(self, event: Event) -> None:
+        """Add the next event. Samples may also be added by `add_samples`."""
         match event:
             case Started():
                 self._started = event
             case Samples():
                 values = event.columns().items()
-                self.take_samples({name: np.asarray(column, dtype=np.float64) for name, column in values})
+                self.add_samples({name: np.asarray(column, dtype=np.float64) for name, column in values})
             case Epoch():
                 self._epochs.append(event)
                 self._loss_sum, self._losses = 0.0, 0
             case Skipped(steps=steps):
                 self._skipped += len(steps)
 
-    def take_samples(self, columns: Columns) -> None:
+    def add_samples(self, columns: Columns) -> None:
         """Add the samples of the next steps."""
         if not len(columns.get("step", ())):
             return

@@ -157,6 +157,8 @@ class Pictures(Message):
 
 
 class PhaseName(StrEnum):
+    """The phases of a job."""
+
     WAITING = "waiting"
     DOWNLOADING = "downloading"
     CHECKING = "checking"
@@ -228,7 +230,7 @@ class Samples(Message):
         return self
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """The columns that are not None, by name."""
+        """Return the columns that are not None, by name."""
         named = {name: getattr(self, name) for name in SAMPLE_COLUMNS}
         return {name: column for name, column in named.items() if column is not None}
 
@@ -349,6 +351,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 
 def is_last(event: Event) -> bool:
+    """Return True if the event ends its job."""
     return isinstance(event, Finished | Failed | CatalogRead | Examined | ForecastMade | Checked | Tried)
 
 

@@ -52,10 +52,14 @@ class Train(Message):
 
 
 class ReadCatalog(Message):
+    """Read the catalog of devices, models and datasets."""
+
     job: Literal["catalog"] = "catalog"
 
 
 class Examine(Message):
+    """Run the doctor's checks that need torch."""
+
     job: Literal["doctor"] = "doctor"
 
 

@@ -39,6 +39,8 @@ class StepPart(StrEnum):
 
 
 class PartTime(Message):
+    """The time of one part of a step, in milliseconds."""
+
     part: StepPart
     ms: Ms
 
@@ -188,7 +190,7 @@ class BusRate(Message):
 _LEAST_SKEW = 0.1  # a device is called slow if the others wait for this share of a step
 
 
-class Exchange(Message):
+class Communication(Message):
     """The communication between the devices of a profiled step.
 
     `ranks` are in order. `messages` are the sizes in bytes of the messages that the first rank sent in a
@@ -229,8 +231,8 @@ class StepProfile(Message):
     recorded step. `validation` is the bar of one validation batch. `format` is the format of the precision's
     matmuls, and `matrix_units` names the device's units for them ("Tensor Cores", "AMX"). `flops` are the
     model's per step, without those of recomputed activations. `modules` is empty if compilation hides them.
-    `trace` is the name of the trace file in the store. `disturbance` is a clause on why the times are not
-    reliable. `cores` are the CPU cores that the program may use, or a rank's share of them. With an
+    `trace` is the name of the trace file in the store. `disturbance` is a clause on why the times are
+    unreliable. `cores` are the CPU cores that the program may use, or a rank's share of them. With an
     `exchange`, `samples` count those of all devices, and the rest describes the first. `limits` withhold a
     peak that the step itself exceeds.
     """
@@ -256,7 +258,7 @@ class StepProfile(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     trace: Line | None = None
     disturbance: Line | None = None
-    exchange: Exchange | None = None
+    exchange: Communication | None = None
 
     @field_validator("limits")
     @classmethod

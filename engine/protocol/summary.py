@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntFlag
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field
 
 from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Seconds, StepNumber, Whole
 
@@ -89,7 +89,7 @@ class Environment(Message):
     node: Line | None = None
 
 
-class RankFigures(Message):
+class RankMetrics(Message):
     """The metrics of one of the devices that trained a run together. The peak is as in `Summary`.
 
     `communication_ms` is the time per step to synchronize gradients, including the wait for slower devices.
@@ -116,7 +116,7 @@ class RankMemory(Message):
 _LEAST_WAIT = 0.1  # of a step: a rank is called slow if the others wait longer for it
 
 
-def slowest_rank(ranks: Sequence[RankFigures]) -> tuple[int, float] | None:
+def slowest_rank(ranks: Sequence[RankMetrics]) -> tuple[int, float] | None:
     """Return the rank that the others wait for, and their wait per step in milliseconds.
 
     The others' gradients are there when it starts to send, so its own communication is the transfer alone.
@@ -194,12 +194,4 @@ class Summary(Message):
     energy: Energy | None = None
     paused_seconds: float | None = None
     seconds: Seconds = 0.0
-    ranks: Annotated[tuple[RankFigures, ...], Field(max_length=100)] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_removed(cls, values: Any, info: ValidationInfo) -> Any:
-        # saved runs may have a metric that no longer exists
-        if info.mode == "json" and isinstance(values, dict):
-            values.pop("sampling_seconds", None)
-        return values
+    ranks: Annotated[tuple[RankMetrics, ...], Field(max_length=100)] = ()

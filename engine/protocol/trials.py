@@ -185,10 +185,10 @@ class LimitSide(Message):
     @property
     def largest_batch(self) -> int:
         """The largest batch that passed so far, 0 if none did."""
-        return max((trial.batch_size for trial in self.telling if trial.fits), default=0)
+        return max((trial.batch_size for trial in self.decisive_trials if trial.fits), default=0)
 
     @property
-    def telling(self) -> tuple[Trial, ...]:
+    def decisive_trials(self) -> tuple[Trial, ...]:
         """The trials that decide the answer: those with all optimizations, if there are any."""
         return tuple(trial for trial in self.trials if not trial.is_quick) or self.trials
 
@@ -197,7 +197,7 @@ class LimitSide(Message):
         return self.result is not None or self.problem is not None
 
     @property
-    def is_proven(self) -> bool:
+    def is_verified(self) -> bool:
         """True if the largest batch is verified, and not just reached by a stopped search."""
         return self.result is not None and self.result.verified
 
@@ -209,18 +209,18 @@ class LimitSide(Message):
     @property
     def passed(self) -> tuple[tuple[int, float], ...]:
         """The passed trials with a known peak, as (batch, GiB), the smallest first."""
-        peaks = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
+        peaks = ((trial.batch_size, trial.peak_mib) for trial in self.decisive_trials if trial.fits)
         return tuple(sorted((batch, mib / MIB_PER_GIB) for batch, mib in peaks if mib is not None))
 
     @property
     def failed(self) -> tuple[int, ...]:
         """The batches that did not fit."""
-        return tuple(trial.batch_size for trial in self.telling if not trial.fits)
+        return tuple(trial.batch_size for trial in self.decisive_trials if not trial.fits)
 
     @property
     def answer(self) -> int | None:
         """The largest batch, once it is verified."""
-        return self.largest_batch if self.is_proven else None
+        return self.largest_batch if self.is_verified else None
 
     @property
     def lines(self) -> tuple[MemoryLine, ...]:
@@ -236,7 +236,7 @@ class LimitSide(Message):
     @property
     def at_least(self) -> str:
         """ "at least " unless the next larger batch is verified to be too large."""
-        return "" if self.result and self.is_proven and self.result.bound_by != "data" else "at least "
+        return "" if self.result and self.is_verified and self.result.bound_by != "data" else "at least "
 
     @property
     def words(self) -> str:
@@ -325,5 +325,5 @@ class Limit(Answer):
 
 def times_the_batch(base: LimitSide, other: LimitSide) -> float | None:
     """Return the other's batch over the base's. None unless both are verified and limited by memory."""
-    bounds = {side.result.bound_by if side.result and side.is_proven else None for side in (base, other)}
+    bounds = {side.result.bound_by if side.result and side.is_verified else None for side in (base, other)}
     return other.largest_batch / base.largest_batch if bounds == {"memory"} else None

@@ -29,9 +29,9 @@ class TuningPlan(Message):
     """Changes that a tuning may make, and limits that it must keep.
 
     Without `changes_batch`, a batch may only be split differently by gradient accumulation. Without
-    `coarse_formats`, neither FP8 nor pure BF16 is tried. The guard "alike" requires the winner's losses to
-    stay within the band of FP32's own repeats. The verification trains each side `repeats` times. The search
-    takes about half of `time_limit_seconds`. Nothing starts after it.
+    `coarse_formats`, neither FP8 nor pure BF16 is tried. The guard "alike" requires the losses of the
+    fastest settings to stay within the band of FP32's own repeats. The verification trains each side
+    `repeats` times. The search takes about half of `time_limit_seconds`. Nothing starts after it.
     """
 
     kinds: Annotated[tuple[ChangeKind, ...], Field(max_length=len(CHANGE_KINDS))] = CHANGE_KINDS
@@ -78,10 +78,10 @@ class Gain(Message):
 
 
 class Proof(Message):
-    """The winner next to the plain FP32 loop: the alternating runs of `comparison` and their result.
+    """The alternating runs of the fastest settings and the plain FP32 loop, and their result.
 
-    `is_loss_alike`: the winner's losses stay within the band of FP32's own repeats, None if that is unknown.
-    `is_broken`: a run of the winner failed. Disturbed runs give no speedup.
+    `is_loss_alike`: the losses stay within the band of FP32's own repeats. None if that is unknown.
+    `is_broken`: a run of the fastest settings failed. Disturbed runs give no speedup.
     """
 
     changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
@@ -96,7 +96,7 @@ class Proof(Message):
 
 
 class Tuning(Answer):
-    """The answer of a tuning: its experiment and plan, its trials in order, and its outcome.
+    """The answer of a tuning: its experiment and plan, its trials in order, and its result.
 
     `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of values
     that make sense here. Once the tuning is over, `leaders` has the changes of the last ones, the fastest

@@ -1,1 +1,1 @@
-"""Two recorded runs, replayed on one clock."""
+"""Replays: two recorded runs on one clock, with their words, cards, and the pair of the demo."""

@@ -1,4 +1,4 @@
-"""A race's card: lanes, ratio and memory, and on its own also the measurement and its time."""
+"""The card of a replay: lanes, ratio and memory, and on its own also the measurement and its date."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def race_card(scene: Scene, facts: Sequence[str] = (), sizes: Sizes = CARD) -> C
 
 
 def page_card(scene: Scene, sizes: Sizes) -> Card:
-    """The card within a page that says the rest itself."""
+    """Return the card for a page that has the title and the doubts itself."""
     gap = 1.1 * sizes.caption
     full, full_blocks = _lane(scene, 0, sizes, 0)
     number = ratio(scene, sizes, full_blocks.bottom + gap, 0)

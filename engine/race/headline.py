@@ -17,7 +17,7 @@ from engine.words.numbers import pace_text
 
 
 def lane_name(race: Race, which: Which) -> str:
-    """The name above a lane: "Full precision", "Mixed precision", or its side's title if both are alike."""
+    """Return a lane's name: "Full precision", "Mixed precision", or its side's title if both are alike."""
     if not is_one_of_each(race):
         return race.lane(which).side.title
     return f"{_amp(race, which)} precision"
@@ -28,9 +28,9 @@ def _amp(race: Race, which: Which) -> str:
 
 
 def short_name(race: Race, which: Which) -> tuple[str, ...]:
-    """The shortest name that distinguishes the lane, in pieces that a comma joins.
+    """Return the shortest name that distinguishes the lane, in pieces to join by commas.
 
-    "Mixed"; "fast" for "FP16 AMP, fast" against plain.
+    For example "Mixed", or "fast" for "FP16 AMP, fast" against plain.
     """
     if is_one_of_each(race):
         return (_amp(race, which),)
@@ -39,7 +39,7 @@ def short_name(race: Race, which: Which) -> tuple[str, ...]:
     return (side.note,) if side.note and same_label else tuple(filter(None, (side.label, side.note)))
 
 
-def called(race: Race, which: Which) -> str:
+def prose_name(race: Race, which: Which) -> str:
     """Return the lane's name for use in a sentence."""
     name = lane_name(race, which)
     if is_one_of_each(race):
@@ -48,18 +48,13 @@ def called(race: Race, which: Which) -> str:
 
 
 def is_mixed(lane: Lane) -> bool:
-    """True for a lane whose run trained under autocast."""
+    """Return True for a lane whose run trained under autocast."""
     return lane.side.precision.is_autocast
 
 
 def is_one_of_each(race: Race) -> bool:
-    """True if one lane trained in full and the other in mixed precision."""
+    """Return True if one lane trained in full and the other in mixed precision."""
     return is_mixed(race.full) is not is_mixed(race.mixed)
-
-
-def is_usual(race: Race) -> bool:
-    """True if mixed precision is measured against full precision, and not the other way round."""
-    return is_mixed(race.mixed) and not is_mixed(race.full)
 
 
 NUMBERS = {
@@ -75,12 +70,12 @@ NUMBERS = {
 """The numbers that a training computes with, in words with the term behind them."""
 
 
-def place(race: Race) -> str:
+def device_kind(race: Race) -> str:
     """Return the kind of device that the training ran on: "CPU" or "GPU"."""
     return "CPU" if race.is_cpu else "GPU"
 
 
-def opened(words: str) -> str:
+def capitalized(words: str) -> str:
     """Return the words with a capital, for the start of a sentence."""
     return words[:1].upper() + words[1:]
 
@@ -104,7 +99,7 @@ Unlike = Literal["training", "machine", "settings"]
 def title(race: Race) -> str:
     """Return the headline: the two trainings, or the disturbance of a disturbed measurement."""
     if race.report.disqualifiers:
-        return DISTURBED[race.report.disqualifiers[0].kind][0].format(place=place(race))
+        return DISTURBED[race.report.disqualifiers[0].kind][0].format(place=device_kind(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
     unlike = _unlike(race)
     if unlike == "training":
@@ -112,12 +107,12 @@ def title(race: Race) -> str:
     same = "Nearly the same" if _differs_in_settings(race) else "The same"
     if unlike == "machine":
         on_cpu = {lane.run.experiment.device == "cpu" for lane in (race.full, race.mixed)}
-        places = "machines" if len(on_cpu) > 1 else f"{place(race)}s"
+        places = "machines" if len(on_cpu) > 1 else f"{device_kind(race)}s"
         return f"{same} training on two {places}, side by side"
     if mine.batch_size != theirs.batch_size:
         sizes = f"{mine.batch_size:,} and with {theirs.batch_size:,}"
         return f"{same} training with {sizes} {race.unit} at once, side by side"
-    return f"{same} training on the same {place(race)}, side by side"
+    return f"{same} training on the same {device_kind(race)}, side by side"
 
 
 DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
@@ -154,21 +149,23 @@ def _differs_in_settings(race: Race) -> bool:
 def sentence(race: Race) -> str:
     """Return the result and its reason in plain words: one to three short sentences."""
     if race.report.disqualifiers:
-        return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=place(race))
+        return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=device_kind(race))
     if race.ratio is None:
         reason = why_no_ratio(race)
         return f"{reason}, so there is no speedup to report. The replay shows both runs."
     # which lane did not get to the end, and why
     stopped = (which for which in LANES if race.lane(which).stopped)
-    ends = [f"{opened(called(race, which))} {race.lane(which).stopped} on the way." for which in stopped]
+    ends = [
+        f"{capitalized(prose_name(race, which))} {race.lane(which).stopped} on the way." for which in stopped
+    ]
     return " ".join([_result(race, race.ratio), *ends[:1]])
 
 
 def _result(race: Race, ratio: float) -> str:
     unlike = _unlike(race)
-    if unlike is not None or not is_usual(race):
-        result = f"{'was' if ratio >= 1 else 'took'} {pace_text(ratio)} as {called(race, 'full')}"
-        measured = f"{opened(called(race, 'mixed'))} {result}."
+    if unlike is not None or is_mixed(race.full) or not is_mixed(race.mixed):
+        result = f"{'was' if ratio >= 1 else 'took'} {pace_text(ratio)} as {prose_name(race, 'full')}"
+        measured = f"{capitalized(prose_name(race, 'mixed'))} {result}."
         return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
     return " ".join(filter(None, (_against_full(race, ratio), _beside_precision(race))))
 
@@ -188,7 +185,7 @@ def why_no_ratio(race: Race) -> str:
         return f"The two train on {kinds}"
     for kind, words in _NO_SPEED.items():
         for which in LANES:
-            lane, name = race.lane(which), opened(called(race, which))
+            lane, name = race.lane(which), capitalized(prose_name(race, which))
             if any(doubt.kind == kind and doubt.side_id == lane.side.id for doubt in race.doubts):
                 return f"{name} {lane.stopped} on the way" if lane.stopped else f"{name} {words}"
     return "The speed of one of the two is unknown"
@@ -202,7 +199,7 @@ _NO_SPEED = {
 
 
 def _against_full(race: Race, ratio: float) -> str:
-    """The result of mixed precision against full precision, in the same training on one machine."""
+    """Return the result of mixed precision against full precision, in the same training on one machine."""
     because, causes = f", likely because {race.reason}" if race.reason else "", _causes(race)
     energy, memory = race.report.verdict.energy_ratio, race.memory_ratio
     less = ["less memory"] if memory is not None and memory < _HARDLY else []
@@ -217,7 +214,7 @@ def _against_full(race: Race, ratio: float) -> str:
         together = f"With {causes}, mixed precision took longer than full precision here"
         return f"{together}{because}.{needs}"
     if ratio < 1:
-        choice = f"For this training, full precision is the better choice on this {place(race)}."
+        choice = f"For this training, full precision is the better choice on this {device_kind(race)}."
         return f"{choice} Mixed precision took longer{because}.{'' if race.reason else _IT_HAPPENS}{needs}"
     if ratio < LITTLE_GAIN:
         return f"Mixed precision is only a little faster here{because}.{needs}"
@@ -227,7 +224,7 @@ def _against_full(race: Race, ratio: float) -> str:
         return f"This gain comes from {causes}. Mixed precision by itself {did} ({pace_text(own)})."
     saving = " and to store" if memory is not None and memory < 1 else ""
     bits = "8-bit" if race.mixed.side.precision is Precision.FP8 else "16-bit"
-    arithmetic = f"the {place(race)} does most of its arithmetic with {bits} numbers"
+    arithmetic = f"the {device_kind(race)} does most of its arithmetic with {bits} numbers"
     return f"With mixed precision, {arithmetic}: less data to move{saving}."
 
 

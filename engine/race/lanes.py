@@ -26,7 +26,7 @@ class Lane:
 
     The clock counts only training after warm-up: no validation and no pause. An epoch's last batch, which may
     be smaller, counts as a whole one that took longer in proportion. A lane may begin later in its run, even
-    within a step (`part_of`). `stopped` is why it ends before the race does ("ran out of memory"), or "".
+    within a step (`part_of`). `stopped` is why it ends early ("ran out of memory"), or "".
     """
 
     side: Side
@@ -64,9 +64,9 @@ class Lane:
 
 
 def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
-    """The lane of a run from its samples by column; None if no step after warm-up has a speed.
+    """Return the lane of a run from its samples by column. None if no step after warm-up has a speed.
 
-    A step without a usable speed gets the lane's median. Steps that were merged in bins are as one.
+    A step without a usable speed gets the lane's median. Steps merged into a bin count as one.
     """
     speeds = columns.get("samples_per_second")
     if speeds is None:
@@ -83,7 +83,7 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
 
 
 def part_of(lane: Lane, samples: float, within: float) -> Lane:
-    """The lane from where it first trains `samples` in the next `within` seconds, or nearest to it."""
+    """Return the lane from where it first trains `samples` within the next `within` seconds, or nearly so."""
     latest = float(lane.seconds[-1]) - within
     if not latest > 0:
         return lane
@@ -146,7 +146,7 @@ _FAILURES = {
 def pair_of(
     comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None
 ) -> tuple[Lane, Lane]:
-    """The lanes of the baseline and of a side, by the repeats whose ratio is nearest to the comparison's.
+    """Return a lane of the baseline and one of a side: the repeats with the ratio nearest the comparison's.
 
     Raises ProblemError if there is no such side, or one of the two has nothing to replay.
     """
@@ -238,9 +238,9 @@ class Stretch:
 
 
 def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
-    """The stretch that both lanes measured, as far as `LONGEST_SECONDS` take the faster; then shorter ones.
+    """Yield the stretch that both lanes measured, within `LONGEST_SECONDS` of the faster, then shorter ones.
 
-    If one of the lanes was cut short, what the other measured counts, and the short lane stops where it did.
+    If a lane was cut short, the other's steps count, and the short lane stops early.
     """
     faster = max((full, mixed), key=lambda lane: lane.speed)
     is_long = faster.seconds[-1] > LONGEST_SECONDS * _LITTLE_LONGER

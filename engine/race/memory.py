@@ -60,7 +60,7 @@ class GaugePair:
     """Two gauges on one scale within `room`, with names below. The part that one leaves free is hatched.
 
     `fill` is the shown part of the amounts, 0 to 1. Their difference is written once they are final.
-    `absent` stands in place of an amount. `whole` fills a gauge where amounts are shares of it, and not
+    `absent` replaces an unknown amount. `whole` is the amount of a full gauge, for shares that are not
     compared.
     """
 
@@ -76,11 +76,11 @@ class GaugePair:
     snap: Callable[[float], float] = round
 
     def length(self, design: float) -> float:
-        """A length in pixels, given at scale 1."""
+        """Return a length in pixels, given at scale 1."""
         return design * self.scale
 
     def text_px(self, design: int) -> int:
-        """The size of type, which shrinks less than all else."""
+        """Return a font size, which shrinks less than lengths do."""
         return max(round(design * self.scale), min(design, _SMALLEST_TEXT))
 
     @cached_property
@@ -103,7 +103,7 @@ class GaugePair:
         return 0 if full < mixed else 1
 
     def level(self, which: int) -> float:
-        """The y of the surface."""
+        """Return the y of the surface."""
         rect, reached = self.rects[which], (self.pair[which].known or 0.0) * self.fill
         if not reached:
             return rect.bottom
@@ -123,7 +123,7 @@ class GaugePair:
     def _label_height(self) -> float:
         return 1.55 * self.text_px(18)
 
-    def spared_rect(self) -> Rect | None:
+    def saved_rect(self) -> Rect | None:
         """Return the part of the larger amount that the smaller leaves free."""
         if self.lower is None:
             return None
@@ -131,19 +131,15 @@ class GaugePair:
         return Rect(rect.left, self.level(1 - self.lower), rect.right, self.level(self.lower))
 
     @property
-    def spared_text(self) -> str:
+    def saved_text(self) -> str:
         """Return the difference of the peaks, or "" if there is none or it is unknown."""
         full, mixed = (gauge.known for gauge in self.pair)
         return "" if full is None or mixed is None else memory_apart_text(full, mixed)
 
     def note_rect(self) -> Rect | None:
-        """Return the place of the spared amount. None before the end, or without room."""
-        spared = self.spared_rect()
-        if (
-            spared is None
-            or self.lower is None
-            or not (self.is_final and self.fill >= 1 and self.spared_text)
-        ):
+        """Return the rectangle of the saved amount. None before the end, or without room."""
+        spared = self.saved_rect()
+        if spared is None or self.lower is None or not (self.is_final and self.fill >= 1 and self.saved_text):
             return None
         height, aside = 3.25 * self.text_px(16), self.length(10)
         top, bottom = spared.top, self.label_rect(self.lower).top
@@ -159,7 +155,7 @@ class GaugePair:
         return Rect(rect.left, top, rect.right, max(self.room.bottom, top + 1))
 
     def names(self) -> tuple[Shape, ...]:
-        """The names with their marks, which are the same at every moment."""
+        """Return the names with their marks, which are the same at every moment."""
         return tuple(shape for which in (0, 1) for shape in self._name(which))
 
     def shapes(self) -> tuple[Shape, ...]:
@@ -222,7 +218,7 @@ class GaugePair:
             return []
         shapes, x = [self._plate(rect)], rect.middle[0]
         for text, design, weight, ink, down in (
-            (self.spared_text, 16, 600, "text", 0.325),
+            (self.saved_text, 16, 600, "text", 0.325),
             ("left free", 12, 400, "text2", 0.685),
         ):
             size = self._fitted(text, self.text_px(design), weight, rect.width - 4)

@@ -1,6 +1,6 @@
-"""The parts of a race's card: lane headings, the large ratio with its caption, and all sizes.
+"""The parts of a replay's card: lane headings, the large ratio with its caption, and all sizes.
 
-A card has its own sizes when it stands alone, within a page, on a narrow page, and in the window.
+A card has different sizes on its own, within a page, on a narrow page, and in the window.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ SIGN = "\N{MULTIPLICATION SIGN}"
 _DESIGN = 208  # the size of type for which the lengths below were measured
 _SPACING = -7 / _DESIGN
 _LEAST_GAP, _MOST_GAP, _LAST_GAP = 0.038, 0.09, 0.066
-"""Between the outlines of two figures; the most after a 1 that leads, which is narrow in its place; and what
-stands after the last figure whichever it is."""
+"""Between the outlines of two digits; the most after a 1 that leads, which is narrow in its place; and what
+stands after the last digit whichever it is."""
 
 _SIGN_SIZE, _SIGN_GAP = 168 / _DESIGN, 9 / _DESIGN
-_SIGN_RISE = 21 / _DESIGN  # how far the sign stands above the figures' baseline, so that their middles meet
-FIGURE_WEIGHT, _SIGN_WEIGHT = 700, 600
+_SIGN_RISE = 21 / _DESIGN  # how far the sign stands above the digits' baseline, so that their middles meet
+DIGIT_WEIGHT, _SIGN_WEIGHT = 700, 600
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """How a medium measures text: its width, and the left and right edge of a figure in sizes of type."""
+    """Text metrics of a medium: the width of a text, and the left and right edge of a digit in font sizes."""
 
     width_of: Measure
     edges: Callable[[str], tuple[float, float]]
 
     def advance(self, letter: str, weight: int) -> float:
-        """A letter's width in sizes of type."""
+        """Return a letter's width in font sizes."""
         return self.width_of(letter, MEASURED_AT, weight) / MEASURED_AT
 
 
@@ -53,7 +53,7 @@ class Metrics:
 class Number:
     """A number laid out for drawing, in font sizes: offsets of characters and sign, and the width."""
 
-    figures: tuple[tuple[str, float], ...]
+    digits: tuple[tuple[str, float], ...]
     sign: float
     width: float
 
@@ -61,15 +61,15 @@ class Number:
         raised = baseline - _SIGN_RISE * size
         return (
             *(
-                Words(x + place * size, baseline, text, "text", size, FIGURE_WEIGHT)
-                for text, place in self.figures
+                Words(x + place * size, baseline, text, "text", size, DIGIT_WEIGHT)
+                for text, place in self.digits
             ),
             Words(x + self.sign * size, raised, SIGN, "text", _SIGN_SIZE * size, _SIGN_WEIGHT),
         )
 
 
-def _drawn_edges(figure: str) -> tuple[float, float]:
-    mask, (begin, _) = font_at(font_file(FIGURE_WEIGHT), MEASURED_AT).getmask2(figure, anchor="ls")
+def _drawn_edges(digit: str) -> tuple[float, float]:
+    mask, (begin, _) = font_at(font_file(DIGIT_WEIGHT), MEASURED_AT).getmask2(digit, anchor="ls")
     # the mask is as wide as the advance
     left, _, right, _ = mask.getbbox()
     return (begin + left) / MEASURED_AT, (begin + right) / MEASURED_AT
@@ -82,28 +82,25 @@ DRAWN = Metrics(text_width, _drawn_edges)  # of the fonts of drawings
 
 @lru_cache(maxsize=64)
 def laid_out(text: str, room_for: str, metrics: Metrics = DRAWN) -> Number:
-    """The number while it counts up to `room_for`.
+    """Lay out a number that counts up to `room_for`.
 
-    Its figures stand in the places of that number, so that neither the point nor the sign moves, except by a
-    whole place where it gains a figure.
+    Its digits have the positions of that number, so the point and the sign do not move, except by a full
+    position when the number gains a digit.
     """
     # what is still shorter than what it comes to begins at the same edge
-    like = _widened(room_for if len(room_for) == len(text) else text)
+    like = room_for if len(room_for) == len(text) else text
+    # whichever digit counts through a place has room; a leading 1 never changes
+    like = like[:1] + like[1:].replace("1", "0")
     places = _places(like, metrics)
-    figures: list[tuple[str, float]] = []
-    for figure, (begin, advance) in zip(text, places, strict=True):
-        x = begin + (advance - metrics.advance(figure, FIGURE_WEIGHT)) / 2
-        # a figure wider than the first one it comes to is not cut off
-        figures.append((figure, x if figures else max(x, -metrics.edges(figure)[0])))
+    digits: list[tuple[str, float]] = []
+    for digit, (begin, advance) in zip(text, places, strict=True):
+        x = begin + (advance - metrics.advance(digit, DIGIT_WEIGHT)) / 2
+        # a digit wider than the first one it comes to is not cut off
+        digits.append((digit, x if digits else max(x, -metrics.edges(digit)[0])))
     sign = 0.0
     if text:
         sign = places[-1][0] + metrics.edges(like[-1])[1] + _LAST_GAP + _SPACING + _SIGN_GAP
-    return Number(tuple(figures), sign, sign + _SIGN_SIZE * metrics.advance(SIGN, _SIGN_WEIGHT))
-
-
-def _widened(text: str) -> str:
-    # whichever figure counts through a place has room; a leading 1 never changes
-    return text[:1] + text[1:].replace("1", "0")
+    return Number(tuple(digits), sign, sign + _SIGN_SIZE * metrics.advance(SIGN, _SIGN_WEIGHT))
 
 
 def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
@@ -116,17 +113,17 @@ def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
             place = max(sum(places[-1]) + _SPACING, outline_end + _LEAST_GAP - left)
             if number == 1 and text[0] == "1":
                 place = min(place, outline_end + _MOST_GAP - left)
-        places.append((place, metrics.advance(character, FIGURE_WEIGHT)))
+        places.append((place, metrics.advance(character, DIGIT_WEIGHT)))
     return places
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lengths and sizes of type in pixels.
+    """Lengths and font sizes in pixels.
 
-    `height` is 0 for as much as it needs. `panel` is the width of the gauges' panel beside the lanes, and 0
-    where the memory stands below them. `lane` is the largest height of a lane's blocks, and `number` the size
-    of the ratio. A card that `is_live` leaves room for the window's buttons. `snap` moves an edge onto a
+    With `height` 0 the card is as high as needed. `panel` is the width of the memory panel next to the lanes,
+    or 0 if the memory is below them. `lane` is the largest height of a lane's blocks, and `number` the font
+    size of the ratio. A card that `is_live` leaves room for the window's buttons. `snap` moves an edge onto a
     pixel.
     """
 
@@ -163,7 +160,7 @@ class Sizes:
         return self.metrics.width_of(text, size, weight)
 
     def cut(self, text: str, room: float, size: float, weight: int = 400) -> str:
-        """The text, shortened to the room."""
+        """Return the text, shortened to the room."""
         return shortened(text, room, size, weight, width_of=self.metrics.width_of)
 
     def lines(self, text: str, room: float, size: float, weight: int = 400) -> tuple[str, ...]:
@@ -214,9 +211,9 @@ _CLEAR = 26.0  # above and below the number
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Shapes that stay, and shapes of an instant, all within `area`. The moving ones are within `moves`.
+    """Fixed and moving shapes, all within `area`. The moving ones are within `moves`.
 
-    `words` are all its text; `places` are those of the window's buttons.
+    `words` are all its text. `places` are the rectangles of the window's buttons.
     """
 
     area: Rect

@@ -1,4 +1,4 @@
-"""A race of two recorded runs: the stretch that is replayed, and its result from the comparison."""
+"""A replay of two recorded runs: the replayed stretch, and its result from the comparison."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock. `number` is the ratio of the lanes' counts, or None."""
+    """The replay at `seconds` of its clock. `number` is the ratio of the lanes' counts, or None."""
 
     seconds: float
     full: LaneMoment
@@ -60,10 +60,10 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Two lanes. The race ends when one has trained `samples`, or stops.
+    """A replay of two lanes. It ends when one of them has trained `samples`, or stops.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is when the race
-    ends, on the runs' own clock, and `playback_rate` how many of these pass per second on screen. Ratios,
+    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is its length
+    on the runs' own clock, and `playback_rate` the number of these seconds per second on screen. Ratios,
     interval and peaks are the comparison's, or None. `pictured` are the runs with images, in this
     order, by id.
     """
@@ -95,7 +95,7 @@ class Race:
 
     @cached_property
     def looks(self) -> dict[str, SideLook]:
-        """The looks of the two sides by their ids, in the precisions' colours: these are its subject."""
+        """The looks of the two sides by their ids, in the precisions' colors."""
         sides = (self.full.side, self.mixed.side)
         fills = side_fills(sides)
         return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
@@ -125,18 +125,18 @@ class Race:
         return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
     @property
-    def figure(self) -> float | None:
+    def final_number(self) -> float | None:
         """Return the final number: the comparison's ratio, or its inverse if mixed precision is slower."""
         return None if self.claim is None else max(self.claim, 1.0 / self.claim)
 
     def at(self, seconds: float) -> Moment:
-        """The race at that second of its clock, limited to 0 to `seconds`."""
+        """Return the replay at that second of its clock, limited to 0 to `seconds`."""
         now = min(max(0.0, seconds), self.seconds) if seconds == seconds else 0.0
         full, mixed = self._lane_at(self.full, now), self._lane_at(self.mixed, now)
         return Moment(now, full, mixed, self._number_of(full, mixed, now), now >= self.seconds)
 
     def passed(self, seconds: float) -> float:
-        """The fraction of the race that has passed, 0 to 1, to which its memory is shown."""
+        """Return the fraction of the replay that has passed, 0 to 1, up to which its memory is shown."""
         return min(max(seconds / self.seconds, 0.0), 1.0) if self.seconds > 0 else 1.0
 
     def _lane_at(self, lane: Lane, seconds: float) -> LaneMoment:
@@ -153,7 +153,7 @@ class Race:
         if self.claim is None or self.passed(seconds) < _ENOUGH:
             return None
         if seconds >= self.seconds:
-            return self.figure
+            return self.final_number
         if not min(full.samples, mixed.samples):
             return None
         by = mixed.samples / full.samples
@@ -166,7 +166,7 @@ _HAIR = 1e-9
 
 
 def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """True if the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
+    """Return True if the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)
@@ -180,7 +180,7 @@ def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -
 def claim_of(
     full: Lane, mixed: Lane, ratio: float | None, interval: Interval | None, report: SideReport
 ) -> float | None:
-    """The ratio, if it may be claimed but for the replay; see `Race.claim`."""
+    """Return the ratio, if it may be claimed apart from the replay. See `Race.claim`."""
     is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
     return None if is_open or report.disqualifiers or _is_unlike(full, mixed) else ratio
 
@@ -198,7 +198,7 @@ _UNITS: dict[Task, Unit] = {
 
 
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:
-    """Return the race of a side against the comparison's baseline. `curves` are by the id of the run.
+    """Return the replay of a side next to the comparison's baseline. `curves` are by the id of the run.
 
     `side_id` is the id of any run of the side. By default it is the best side under autocast that can be
     replayed, else the best other one. Raises ProblemError if there is no such side, or nothing to replay.

@@ -1,4 +1,4 @@
-"""The words, counts and amounts on the card of a race, or of two runs that are still being measured."""
+"""The words, counts and amounts on the card of a replay, or of two runs that are being measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class LaneHead:
-    """The text above a lane, its look, and its short name in pieces, which stands below its gauge."""
+    """The text above a lane, its look, and the pieces of its short name, shown below its gauge."""
 
     name: str
     detail: str
@@ -53,10 +53,10 @@ class Instant:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The still parts of a card, and with `at` the moving ones at each second from 0 to `seconds`.
+    """The fixed parts of a card, and by `at` the moving ones at each second from 0 to `seconds`.
 
-    `tiles` are gray images (count, side, side). `peaks` says that the card has gauges for the memory, and
-    `memory` is said below them. `absent` stands in place of an unknown peak; peaks may grow until `is_final`.
+    `tiles` are gray images (count, side, side). With `peaks` the card has memory gauges, with
+    the text `memory` below. `absent` replaces an unknown peak. Peaks may grow until `is_final`.
     """
 
     title: str

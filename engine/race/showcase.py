@@ -65,8 +65,8 @@ class Showcase:
             return None
         return self._with({"image_size": None, **_WORKLOADS[place + 1]})
 
-    def holds(self, experiments: Iterable[Experiment]) -> bool:
-        """True if `experiments` are this showcase's pair, of any length and workload."""
+    def matches(self, experiments: Iterable[Experiment]) -> bool:
+        """Return True if `experiments` are this showcase's pair, of any length and workload."""
         own = {experiment.model_copy(update=_IGNORED) for _, experiment in self.sides}
         return {experiment.model_copy(update=_IGNORED) for experiment in experiments} == own
 
@@ -97,7 +97,7 @@ def adapted(
 
     A run too short to watch gets more steps, a run too long gets fewer. If even the fewest take too long, it
     gets a smaller workload. A Problem means that this machine is too busy for the smallest. The pace is None
-    where it was too slow to measure. The other run, at `other_pace`, must last long enough for a race.
+    where it was too slow to measure. The other run, at `other_pace`, must last long enough for a replay.
     """
     experiment = case.sides[0][1]
     left = (experiment.steps or 0) - done
@@ -117,7 +117,7 @@ def adapted(
 
 
 def lengthened(case: Showcase, paces: tuple[float, float]) -> Showcase | None:
-    """Return the pair to measure again if its race at these steps per second was too short, else None."""
+    """Return the pair to measure again if its replay at these steps per second is too short, else None."""
     experiment, fastest, slowest = case.sides[0][1], max(paces), min(paces)
     counted = (experiment.steps or 0) - experiment.measure.warmup_steps
     if counted / fastest >= LEAST_RACE_SECONDS:
@@ -139,7 +139,7 @@ TOO_SHORT = request_problem(
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
-    """True if a run is given up at that pace: it has too few steps for a speed and will not end soon."""
+    """Return True if a run should be stopped: it has too few steps for a speed and will not end soon."""
     if done >= min(experiment.steps or 0, experiment.least_steps):
         return False
     left = (experiment.steps or 0) - done
@@ -180,17 +180,12 @@ def _better_fitted(
     expected, left = steps / steps_per_second, (steps - done) / steps_per_second
     if span.shortest <= expected <= span.longest:
         return None
-    better = refitted(experiment, steps_per_second, max(span.wanted, fewest / steps_per_second))
+    wanted = round(steps_per_second * max(span.wanted, fewest / steps_per_second))
+    better = experiment.model_copy(update={"steps": max(experiment.least_steps, wanted), "epochs": None})
     would_take = _RESTART_SECONDS + (better.steps or 0) / steps_per_second
     if expected > span.longest and would_take >= left:
         return None
     return better if better.steps != experiment.steps else None
-
-
-def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
-    """Return the experiment with steps for `seconds` at that pace, but at least enough for a speed."""
-    steps = max(experiment.least_steps, round(steps_per_second * seconds))
-    return experiment.model_copy(update={"steps": steps, "epochs": None})
 
 
 def _seconds(experiment: Experiment, speeds: np.ndarray[Any, np.dtype[np.float64]]) -> Any:

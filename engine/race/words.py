@@ -1,4 +1,4 @@
-"""A race in plain words for people who do not code: captions, memory, certainty and doubts."""
+"""A replay in plain words for people who do not code: captions, memory, certainty and doubts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from engine.experiment.settings import PLAIN
 from engine.experiment.value import in_sentence
 from engine.race.headline import (
     NUMBERS,
-    called,
+    device_kind,
     is_one_of_each,
     lane_name,
-    place,
+    prose_name,
     sentence,
     short_name,
     title,
@@ -75,7 +75,7 @@ def certainty(race: Race) -> str:
         times = f"{_TIMES.get(mine, f'{mine} times')} each"
     if race.report.disqualifiers:
         ratio = number_text(race.ratio)
-        return f"Measured {times}. The ratio of {ratio}× is not reliable: the machine was disturbed."
+        return f"Measured {times}. The ratio of {ratio}× is unreliable: the machine was disturbed."
     if race.ratio_interval is None:
         if mine == theirs == 1:
             return f"Measured {times}. Repeats would show how certain the ratio is."
@@ -111,10 +111,10 @@ _UNSTEADY = "The speed was not steady"
 def _doubt_sentence(race: Race, doubt: Doubt) -> str:
     if doubt.kind in _OF_ONE_RUN:
         whose = [which for which in LANES if race.lane(which).side.id == doubt.side_id]
-        of = f" {'in' if is_one_of_each(race) else 'of'} {called(race, whose[0])}" if whose else ""
+        of = f" {'in' if is_one_of_each(race) else 'of'} {prose_name(race, whose[0])}" if whose else ""
         return f"A run{of} {_OF_ONE_RUN[doubt.kind]}"
     if doubt.kind == "throttled":
-        return f"The {place(race)} ran below its full speed for a while."
+        return f"The {device_kind(race)} ran below its full speed for a while."
     otherwise = f"The two differ in {doubt.difference}" if doubt.difference else doubt.sentence
     return _OF_BOTH.get(doubt.kind, otherwise)
 
@@ -158,9 +158,9 @@ def counted_text(race: Race, moment: Moment) -> str | None:
         return None
     if moment.number is None:
         return ""
-    if moment.is_over or race.figure is None:
+    if moment.is_over or race.final_number is None:
         return number_text(moment.number)
-    digits = len(number_text(race.figure).partition(".")[2])
+    digits = len(number_text(race.final_number).partition(".")[2])
     return f"{moment.number:,.{digits}f}"
 
 
@@ -179,7 +179,7 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
     if moment.number is None:
         return "Just started", ""
     if race.ahead == "full":
-        return "as long", f"with {called(race, 'mixed')}{'' if moment.is_over else ' so far'}"
+        return "as long", f"with {prose_name(race, 'mixed')}{'' if moment.is_over else ' so far'}"
     return f"as many {race.unit}", f"in the same {seconds_text(race.seconds)}" if moment.is_over else "so far"
 
 
@@ -197,7 +197,7 @@ def caution(race: Race) -> str:
     return "Caution" if doubt_words(race) else ""
 
 
-_SPOILED = "Not reliable"
+_SPOILED = "Unreliable"
 
 
 def sure_words(race: Race) -> str:
@@ -228,6 +228,7 @@ def playback_rate_words(race: Race) -> str:
 
 
 def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
+    """Return the scene of a replay, with gray `tiles` of shape (count, side, side) in its blocks."""
     memory = memory_words(race)
     full, mixed = (
         LaneHead(

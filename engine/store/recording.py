@@ -29,9 +29,9 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
     """Return the metrics of a run that ended early, from its events and samples, without throughput."""
     so_far = EarlyEnd()
     for event in events:
-        so_far.take(event)
+        so_far.add_event(event)
     for part in parts:
-        so_far.take_samples(part)
+        so_far.add_samples(part)
     return so_far.summary(_INTERRUPTED_NOTE)
 
 

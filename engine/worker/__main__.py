@@ -80,7 +80,7 @@ class EventWriter:
                 return
 
 
-def take_private_streams() -> tuple[int, int]:
+def claim_private_streams() -> tuple[int, int]:
     """Duplicates of stdin and stdout for the protocol. The originals read nothing and write to stderr."""
     private_input, private_output = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -91,7 +91,8 @@ def take_private_streams() -> tuple[int, int]:
 
 
 def main() -> int:
-    input_descriptor, output_descriptor = take_private_streams()
+    """Run jobs from stdin until it closes, or a job ends the worker. Return the exit status."""
+    input_descriptor, output_descriptor = claim_private_streams()
     # a native crash dumps its frames to stderr, and the supervisor's signal those of all threads
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):

@@ -82,7 +82,8 @@ def last_words(stderr: str, code: Code) -> LastWords:
     return LastWords(tuple(next(filter(None, threads), [])), "\n".join(rest).strip("\n"))
 
 
-def broken_protocol(sent: str) -> Problem:
+def protocol_problem(sent: str) -> Problem:
+    """Return the problem of a worker that `sent` something other than an event."""
     return Problem(
         kind=Kind.PROTOCOL,
         message=f"The training process sent {sent}.",
@@ -90,12 +91,12 @@ def broken_protocol(sent: str) -> Problem:
     )
 
 
-def spilled() -> Problem:
+def spill_problem() -> Problem:
     """Return the problem of a trial that was ended because it spilled to system memory."""
     return Problem(kind=Kind.SPILLED, message=SPILLED, remedy="Try a smaller batch.")
 
 
-def death(status: int) -> Problem:
+def death_problem(status: int) -> Problem:
     """Return the problem of a worker that ended with this exit status."""
     remedy = "The details below show its last output."
     if status >= 0:
@@ -109,13 +110,13 @@ def death(status: int) -> Problem:
     return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
 
 
-def lost(why: str, kind: Kind = Kind.WORKER_DIED) -> Problem:
+def lost_problem(why: str, kind: Kind = Kind.WORKER_DIED) -> Problem:
     """Return the problem of a worker that a remote machine has lost."""
     remedy = "Its results until then are saved. Train the run again, or resume it from a checkpoint."
     return Problem(kind=kind, message=why, remedy=remedy)
 
 
-def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:
+def with_frame(problem: Problem, code: Code, words: LastWords) -> Problem:
     """Return the problem with the line of the user's code that was running, or at least the file."""
     if words.frame is not None and problem.kind in _CORRECT:
         message = f"{words.frame.place}: {problem.message}"

@@ -62,6 +62,7 @@ def _marked(mark: str) -> Iterator[int]:
 
 
 def main() -> None:
+    """Wait until the guarded process has ended, then kill its processes."""
     (mark,) = sys.argv[1:]
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)

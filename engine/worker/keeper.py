@@ -6,7 +6,7 @@ It communicates through files in a private folder, so the connection may be lost
 (`relay.py`) reads and writes them for the program at the other end:
 
     opened.json  written first, by the relay: the worker's environment, and the keeper's patience
-    keeper.json  who keeps it
+    keeper.json  process ids of the keeper and its worker
     lock         held (flock) while the keeper lives
     events       the worker's stdout, which it writes itself
     errors       its stderr, limited in size
@@ -124,7 +124,7 @@ class Keeper:
         """Run until the worker has ended and `ended` is written."""
         disk_looked = time.monotonic()
         while (status := self._worker.poll()) is None:
-            self._take_requests()
+            self._read_requests()
             self._send()
             now = time.monotonic()
             if not self._is_kept and now - self._last_seen(now) > self._patience:
@@ -164,7 +164,7 @@ class Keeper:
                 self._seen, self._seen_at = seen, now
         return self._seen_at
 
-    def _take_requests(self) -> None:
+    def _read_requests(self) -> None:
         path = self._folder / "requests"
         try:
             if path.stat().st_size <= self._requests_at:
@@ -253,6 +253,7 @@ def _appended(path: Path) -> int:
 
 
 def main() -> int:
+    """Keep the worker of the folder in `sys.argv[1]`, and return the exit status."""
     folder = Path(sys.argv[1])
     os.umask(0o077)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)

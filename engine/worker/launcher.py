@@ -124,16 +124,16 @@ class Launcher:
 
             return ThreadSession(job)
         with self._lock:
-            worker = self._take_fresh() if jobs.is_measured(job) else self._take_light()
+            worker = self._fresh() if jobs.is_measured(job) else self._light_worker()
         if keep is not None and worker.place is not None:
             keep(worker.place)
             worker.keep()
         return ProcessSession(worker, job, self.limits)
 
-    def take_up(self, place: RemotePlace, job: jobs.Job) -> ProcessSession:
+    def reconnect(self, place: RemotePlace, job: jobs.Job) -> ProcessSession:
         """Resume a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
         self._check(job)
-        return ProcessSession(self.site.take_up(place, job), job, self.limits, resumes=True)
+        return ProcessSession(self.site.reconnect(place, job), job, self.limits, resumes=True)
 
     def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
         """Start the job in a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
@@ -144,7 +144,7 @@ class Launcher:
         """Return a worker to use and close. Ends the one for light jobs. Raises ProblemError."""
         with self._lock:
             if not environment:
-                return self._take_fresh()
+                return self._fresh()
             self._end("light")
             return self._new_worker(environment)
 
@@ -172,7 +172,7 @@ class Launcher:
             self.site.require_engine()
         return self.site.worker(self._command, environment)
 
-    def _take_fresh(self) -> Worker:
+    def _fresh(self) -> Worker:
         self._end_outdated()
         self._end("light")
         spare = self._idle.get("spare")
@@ -181,7 +181,7 @@ class Launcher:
         self._end("spare")
         return self._new_worker()
 
-    def _take_light(self) -> Worker:
+    def _light_worker(self) -> Worker:
         self._end_outdated()
         light = self._idle.get("light")
         if light is None or not light.is_alive:

@@ -78,7 +78,7 @@ class Merger:
         where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"
         return f"Rank {rank} of {self._count}{where}: {message}"
 
-    def take(self, rank: int, event: Event) -> Iterator[Event]:
+    def add(self, rank: int, event: Event) -> Iterator[Event]:
         """Yield the run's events that this event completes."""
         match event:
             case Samples(step=(*_, step)):

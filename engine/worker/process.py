@@ -61,7 +61,7 @@ class BadLine:
     why: str
 
 
-def item_of(line: bytes) -> Event | BadLine:
+def parse_line(line: bytes) -> Event | BadLine:
     """Return the event on a line of the worker's stdout. An overlong line may be cut."""
     try:
         if len(line) >= _LONGEST_LINE_BYTES:
@@ -222,7 +222,7 @@ class WorkerProcess:
         # end, and closing it from elsewhere would wait for that process.
         with stream:
             while line := stream.readline(_LONGEST_LINE_BYTES):
-                item = item_of(line)
+                item = parse_line(line)
                 self._inbox.put(item)
                 if isinstance(item, BadLine):
                     break

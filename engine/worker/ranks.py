@@ -27,10 +27,10 @@ from engine.training.ranks.rank import process_group
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan, fetch_data
 from engine.training.runs.trial import try_batch
-from engine.worker.endings import broken_protocol, death, spilled
+from engine.worker.endings import death_problem, protocol_problem, spill_problem
 from engine.worker.merging import Merger
 from engine.worker.process import BadLine, WorkerExited, WorkerProcess
-from engine.worker.supervision import Limits, Watch
+from engine.worker.supervision import Limits, Watchdog
 
 _FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in which the ranks meet
 _LOOK_SECONDS = 0.02
@@ -133,7 +133,7 @@ class _Together:
     ) -> None:
         self._workers, self._merger, self._control = workers, merger, control
         self._is_kept = is_kept
-        self._watches = [Watch(LIMITS) for _ in workers]
+        self._watches = [Watchdog(LIMITS) for _ in workers]
         self._over: set[int] = set()
         self._told: jobs.Command = jobs.Continue()
         self._wanted: jobs.Command | None = None
@@ -151,11 +151,11 @@ class _Together:
             self._command()
             is_idle = True
             for rank, worker in enumerate(self._workers):
-                self._watches[rank].note_look()
+                self._watches[rank].note_supervised()
                 while rank not in self._over and (item := worker.next_item(0.0)) is not None:
                     is_idle = False
                     if isinstance(item, Heartbeat) and item.has_spilled:
-                        item = Failed(problem=spilled())
+                        item = Failed(problem=spill_problem())
                     if isinstance(item, Failed | WorkerExited | BadLine):
                         yield self._failure(rank, item)
                         return
@@ -168,7 +168,7 @@ class _Together:
                         continue
                     if is_last(item):
                         self._over.add(rank)
-                    yield from self._merger.take(rank, item)
+                    yield from self._merger.add(rank, item)
                 if rank not in self._over and (problem := self._watches[rank].overdue()) is not None:
                     yield self._hang(rank, problem)
                     return
@@ -184,7 +184,7 @@ class _Together:
         elif control.pause_requested.is_set():
             self._ask(jobs.Pause())
         elif isinstance(self._told, jobs.Pause) and self._wanted is None:
-            self._tell(jobs.Continue())
+            self._send_command(jobs.Continue())
 
     def _ask(self, wanted: jobs.Command) -> None:
         if isinstance(self._told, jobs.Stop) or self._told == wanted or self._over:
@@ -210,9 +210,9 @@ class _Together:
             self._hold()
             return
         wanted, self._wanted = self._wanted, None
-        self._tell(wanted)
+        self._send_command(wanted)
 
-    def _tell(self, command: jobs.Command) -> None:
+    def _send_command(self, command: jobs.Command) -> None:
         self._told = command
         self._send(command)
 
@@ -275,13 +275,13 @@ class _Together:
             return item
         if isinstance(item, BadLine):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
-            return Failed(problem=broken_protocol(sent), detail=f"{item.why}\n{worker.stderr_tail}")
+            return Failed(problem=protocol_problem(sent), detail=f"{item.why}\n{worker.stderr_tail}")
         worker.kill()
         status, words = worker.close(), worker.stderr_tail
         # where it was in the user's code is read from there
         sys.stderr.write(f"{words}\n")
         sys.stderr.flush()
-        return Failed(problem=death(status), detail=words)
+        return Failed(problem=death_problem(status), detail=words)
 
 
 def hung_rank(tails: Sequence[str], begun: Sequence[int | None], *, is_synchronous: bool) -> int | None:

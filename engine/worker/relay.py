@@ -119,7 +119,7 @@ class Relay:
                 raise OSError(f"the keeper did not start: {log_lines[-1] if log_lines else 'unknown reason'}")
             time.sleep(_SLEEP_SECONDS)
 
-    def tell_header(self, nonce: str) -> None:
+    def send_header(self, nonce: str) -> None:
         requests = self._requests()
         header = {
             "protocol": PROTOCOL,
@@ -136,7 +136,7 @@ class Relay:
         """Copy until the worker is forgotten or unknown, or the other side is gone."""
         self._job = job_of(self._home, self._folder)
         if self._job is None and not (self._folder / "keeper.json").exists():
-            return _tell("g", {"why": "unknown"})
+            return _send("g", {"why": "unknown"})
         self._is_short = any(tail.is_beyond for tail in self._tails)
         threading.Thread(target=self._read_requests, daemon=True).start()
         ended, looked, was_told = self._folder / "ended", 0.0, False
@@ -162,13 +162,13 @@ class Relay:
                 if self._job is not None:
                     self._job.allocation.withdraw(self._folder.name)
                 _remove(self._folder)
-                return _tell("g", {"why": "forgotten"})
+                return _send("g", {"why": "forgotten"})
             if is_over or is_lost:
                 # it stays for the request to forget
                 if not was_told and is_over:
-                    _tell("x", json.loads(ended.read_text()))
+                    _send("x", json.loads(ended.read_text()))
                 elif not was_told:
-                    _tell("g", self._why_lost())
+                    _send("g", self._why_lost())
                 was_told = True
             time.sleep(_SLEEP_SECONDS)
         return None
@@ -176,7 +176,7 @@ class Relay:
     def _follow(self, job: JobWatch) -> None:
         """Report Slurm's state of a waiting worker, and let it be ended before it starts."""
         if (news := job.news()) is not None:
-            _tell("s", news)
+            _send("s", news)
         if self._ends:
             self._ends = False
             if job.allocation.withdraw(self._folder.name):
@@ -223,7 +223,7 @@ class Relay:
             os._exit(0)
 
 
-def _tell(kind: str, value: dict[str, Any]) -> None:
+def _send(kind: str, value: dict[str, Any]) -> None:
     _write(f"{kind}{json.dumps(value)}\n".encode())
 
 
@@ -268,6 +268,7 @@ def _is_unread(folder: Path) -> bool:
 
 
 def main() -> int:
+    """Relay between the worker named in `sys.argv` and the standard streams. Return the exit status."""
     home, worker, events_at, errors_at, nonce = sys.argv[1:]
     if not re.fullmatch(r"[0-9a-f]{32}", worker) or not re.fullmatch(r"[0-9a-f]+", nonce):
         raise ValueError("neither a worker nor a nonce looks like this")
@@ -278,7 +279,7 @@ def main() -> int:
         if "open" in first:
             relay.open(first["open"])
             _clean(Path(home).resolve())
-        relay.tell_header(nonce)
+        relay.send_header(nonce)
         relay.relay()
     except BrokenPipeError:
         return 0

@@ -64,8 +64,8 @@ class Site(Protocol):
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """Return a new worker. Raises ProblemError if none can be started."""
 
-    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
-        """A kept worker, read from its place on. It gets the job unless it has it. Raises ProblemError."""
+    def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
+        """Reconnect to a kept worker at its place. It gets the job unless it has it. Raises ProblemError."""
 
     @property
     def engine(self) -> object:
@@ -104,7 +104,7 @@ class ThisMachine:
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         return WorkerProcess(command, environment)
 
-    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
+    def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
         raise AssertionError(f"a worker on this machine ends with its program: {place}")
 
     @property

@@ -257,6 +257,7 @@ def _seconds_until(moment: str) -> float | None:
 
 
 def main() -> int:
+    """Run the command in `sys.argv[1]`, `serve` or `give-back`, and return the exit status."""
     verb, home, name = sys.argv[1:]
     os.umask(0o077)
     allocation = Allocation(Path(home).resolve(), name)

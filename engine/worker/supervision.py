@@ -30,7 +30,15 @@ from engine.protocol.events import (
     is_last,
 )
 from engine.protocol.jobs import RemotePlace
-from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, lost, spilled
+from engine.worker.endings import (
+    LastWords,
+    death_problem,
+    last_words,
+    lost_problem,
+    protocol_problem,
+    spill_problem,
+    with_frame,
+)
 from engine.worker.process import BadLine, Item, WorkerExited, WorkerLost
 from engine.worker.site import Worker
 
@@ -44,7 +52,7 @@ class Progress:
     def note_event(self, event: Event) -> bool:
         """Add the event. Return whether a step was completed since the last one."""
         before = self.step
-        self.so_far.take(event)
+        self.so_far.add_event(event)
         match event:
             case Heartbeat(step=step) | Samples(step=(*_, step)):
                 self.step = max(self.step, int(step))
@@ -88,7 +96,7 @@ class ProcessSession:
         self._worker = worker
         self._job = job
         self._limits = limits
-        self._watch = Watch(limits)
+        self._watch = Watchdog(limits)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = resumes
@@ -129,7 +137,7 @@ class ProcessSession:
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self.is_over:
             return None
-        self._watch.note_look()
+        self._watch.note_supervised()
         ending = self._overdue()
         if ending is None:
             # at least five looks a second, so that a stop or a limit is seen soon
@@ -207,7 +215,7 @@ class ProcessSession:
         if words is None or self._code is None:
             return Failed(problem=problem, detail="\n".join(part for part in (why, tail) if part))
         if not isinstance(self._job, jobs.CheckModel):
-            problem = at_line(problem, self._code, words)
+            problem = with_frame(problem, self._code, words)
         return Failed(
             problem=problem,
             detail="\n".join(part for part in (why, words.trace) if part),
@@ -237,27 +245,27 @@ class ProcessSession:
     def _ending_of(self, item: Item) -> Event | None:
         if isinstance(item, BadLine):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
-            return self._failed(broken_protocol(sent), item.why)
+            return self._failed(protocol_problem(sent), item.why)
         if isinstance(item, WorkerLost):
             self.is_lost = not item.has_failed
-            return self._failed(lost(item.why, item.kind))
+            return self._failed(lost_problem(item.why, item.kind))
         if isinstance(item, WorkerExited):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
                 return self._stopped(f"The worker ended {how} without a report of its progress.{self._where}")
             self._worker.kill()
-            return self._failed(death(self._worker.close()))
+            return self._failed(death_problem(self._worker.close()))
         if isinstance(item, Failed) and item.problem.kind in (Kind.WORKER_DIED, Kind.HANG):
             # it speaks of a loader process or a rank, which said where it was
             return self._failed(item.problem) if self._where else None
         if isinstance(item, Heartbeat) and item.has_spilled:
-            return self._failed(spilled())
+            return self._failed(spill_problem())
         if is_last(item) and not isinstance(item, (*_ENDINGS, *_ANSWERS.get(type(self._job), ()))):
-            return self._failed(broken_protocol(f"'{item.event}', which does not answer its job"))
+            return self._failed(protocol_problem(f"'{item.event}', which does not answer its job"))
         return None
 
 
-class Watch:
+class Watchdog:
     """The times of the worker's last message and progress. Only supervised time counts."""
 
     def __init__(self, limits: Limits) -> None:
@@ -268,7 +276,7 @@ class Watch:
         self._is_ready = False
         self.phase = PhaseName.BUILDING
 
-    def note_look(self) -> None:
+    def note_supervised(self) -> None:
         """Note that the worker is supervised now. A program that was suspended must not call it silent."""
         now = time.monotonic()
         unwatched = now - self._looked

@@ -1,4 +1,4 @@
-"""The drawing area of a plot: pyqtgraph draws the curves, the frame about them is ours."""
+"""The drawing area of a plot: pyqtgraph draws the curves, and Ammeter the frame around them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LEFT_AXIS, RIGHT_MARGIN, BOTTOM_AXIS, TOP_MARGIN = 62, 11, 24, 4
 class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
     """Curves in a frame, with a crosshair.
 
-    `hovered` carries the place under the pointer in the view's x, or None when it leaves; `x_range_chosen`
-    a range (low, high) that the user dragged or scrolled to; `whole_asked` that a double click wants the
-    whole run back.
+    `hovered` carries the pointer's x in view coordinates, or None when it leaves. `x_range_chosen` carries
+    the range (low, high) that the user dragged or scrolled to. `whole_asked` follows a double click, which
+    asks for the full run.
     """
 
     hovered = Signal(object)
@@ -47,7 +47,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         self._view.setMouseEnabled(x=True, y=False)
         self._view.disableAutoRange()
         self._view.setDefaultPadding(0.0)
-        self._view.sigRangeChangedManually.connect(self._tell_range)
+        self._view.sigRangeChangedManually.connect(self._emit_range)
         self.setAccessibleName(name)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setMinimumSize(160, 52)
@@ -61,7 +61,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
     def show_frame(self, frame: Frame, traces: Sequence[Trace] = ()) -> None:
         """Show a frame with its ranges, ticks and marks. The view's range is set only if it changed.
 
-        The words of the frame keep off `traces`.
+        Texts of the frame do not cover `traces`.
         """
         self._traces = tuple(traces)
         x_range, y_range = map(tuple, self._view.viewRange())
@@ -81,7 +81,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
             self.viewport().update()
 
     def area(self) -> QRectF:
-        """The rectangle of the curves, in pixels."""
+        """Return the rectangle of the curves, in pixels."""
         return QRectF(self._view.sceneBoundingRect())
 
     def drawBackground(self, painter: QPainter, rect: QRectF) -> None:
@@ -139,7 +139,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         low, high = self.frame.x_range
         return float(low + (position.x() - area.left()) / area.width() * (high - low))
 
-    def _tell_range(self) -> None:
+    def _emit_range(self) -> None:
         (low, high), _ = self._view.viewRange()
         self.x_range_chosen.emit((float(low), float(high)))
 

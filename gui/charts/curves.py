@@ -63,7 +63,7 @@ class Curve:
             return np.reciprocal(values)
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
-        """The `skips` in view, at most one in each of `columns` pixels."""
+        """Return the `skips` in view, at most one in each of `columns` pixels."""
         low, high = x_range
         first, last = np.searchsorted(self.skips, x_range)
         seen = self.skips[first : last + 1]
@@ -74,7 +74,7 @@ class Curve:
 
 
 def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.intp]:
-    """The rows that carry a marker: about five in view, at least 40 rows apart, staggered by precision."""
+    """Return the rows with a marker: about five in view, at least 40 rows apart, staggered by precision."""
     spacing = max(_LEAST_MARKER_STEPS, int(nice_step(max(visible, 1.0), 5)))
     # none right before the last point, which has a marker of its own
     end = count - spacing // 6
@@ -97,7 +97,7 @@ def _live_line() -> pg.PlotDataItem:
 
 
 class PlotItems:
-    """pyqtgraph's items of one curve in one plot, the undermost first and at height `lowest`."""
+    """pyqtgraph's items of one curve in one plot, from back to front, the first at z value `lowest`."""
 
     def __init__(self, plot: pg.PlotItem, items: tuple[pg.GraphicsObject, ...], lowest: int) -> None:
         self._plot, self._items = plot, items
@@ -112,7 +112,7 @@ class PlotItems:
 
 
 class CurveItems(PlotItems):
-    """Dim trace, line, sparse markers, last point."""
+    """The items of a live curve: dim trace, line, sparse markers, last point."""
 
     def __init__(self, plot: pg.PlotItem, curve: Curve) -> None:
         self._precision, self._is_background = curve.precision, curve.is_background
@@ -168,8 +168,8 @@ _ENOUGH_FOR_PERCENTILES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """The values of the readout, and the drawn `line` and `dim`, with NaN for values without a place."""
+class DrawnCurve:
+    """A curve as drawn: the values of the readout, `line` and `dim`, with NaN where nothing can be drawn."""
 
     curve: Curve
     scale: Scale
@@ -179,7 +179,7 @@ class Shown:
     dim: Values | None
 
     def visible(self, x_range: tuple[float, float]) -> list[Values]:
-        """The values that decide the y range while `x_range` is in view."""
+        """Return the values that decide the y range while `x_range` is in view."""
         low, high = np.searchsorted(self.curve.x, x_range)
         window = slice(max(0, int(low) - 1), int(high) + 1)
         if self.dim is None:
@@ -193,11 +193,11 @@ class Shown:
 
 
 def prepared(
-    curve: Curve, scale: Scale, smooth: int, before: Shown | None, *, has_trace: bool = True
-) -> Shown:
-    """The curve smoothed over `smooth` steps (0 for not at all); `before` itself where nothing was added.
+    curve: Curve, scale: Scale, smooth: int, before: DrawnCurve | None, *, has_trace: bool = True
+) -> DrawnCurve:
+    """Return the curve smoothed over `smooth` steps, 0 for none. Return `before` if no row was added.
 
-    With `has_trace` the single steps are drawn, dim, under what is smoothed.
+    With `has_trace` single steps are drawn dim below the smoothed line.
     """
     same = before is not None and (
         (before.scale, before.smooth, before.curve.changes) == (scale, smooth, curve.changes)
@@ -213,6 +213,6 @@ def prepared(
         values = curve.averaged(local_line(noisy, smooth))
     raw = curve.y if smooth and has_trace else None
     dim = curve.shadow if curve.shadow is not None else raw
-    return Shown(
+    return DrawnCurve(
         curve, scale, smooth, values, scale.to_view(values), scale.to_view(dim) if dim is not None else None
     )

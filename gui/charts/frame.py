@@ -23,7 +23,7 @@ _BETWEEN_TEXTS = 6.0
 
 @dataclass(frozen=True)
 class Capacity:
-    """A limit: at `position` in the view's coordinates, or pinned to the top edge where that is None."""
+    """A limit line at `position` in view coordinates. None pins it to the top edge."""
 
     text: str
     position: float | None = None
@@ -52,8 +52,8 @@ class Mark:
 class Frame:
     """Ranges and ticks in the view's coordinates, and the marks that are not curves.
 
-    `shade_until` is the end of the warm-up; `skips` are pairs of place and colour; `hint` stands in the
-    middle of a plot that has nothing to show.
+    `shade_until` is the end of the warm-up. `skips` are pairs of x and color. `hint` is shown in the middle
+    of an empty plot.
     """
 
     x_range: tuple[float, float] = (0.0, 1.0)
@@ -70,7 +70,7 @@ class Frame:
 
 
 def dashed(color: str, pattern: tuple[float, ...]) -> QPen:
-    """A one-pixel opaque pen with a dash in pixels."""
+    """Return a one-pixel opaque pen with a dash in pixels."""
     pen = QPen(QColor(color), 1)
     pen.setDashPattern(list(pattern))
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
@@ -103,7 +103,7 @@ class FramePainter:
         return self._area.bottom() - (position - low) / (high - low) * self._area.height()
 
     def paint_behind(self) -> None:
-        """Warm-up shade, grid, axis line and tick texts: all that lies under the curves."""
+        """Paint everything below the curves: warm-up shade, grid, axis line and tick texts."""
         self._paint_shade()
         painter, area, frame = self._painter, self._area, self._frame
         painter.setPen(QPen(QColor(self._palette.grid), 1))
@@ -126,7 +126,7 @@ class FramePainter:
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, frame.hint)
 
     def paint_before(self, crosshair: float | None) -> None:
-        """Skipped steps, the capacity, marks and the crosshair: all that lies over the curves."""
+        """Paint everything above the curves: skipped steps, the capacity, marks and the crosshair."""
         area = self._area
         for position, color in self._frame.skips:
             place = self.x(position)
@@ -255,9 +255,9 @@ class FramePainter:
 def x_texts(
     ticks: Sequence[Tick], place: Callable[[float], float], right: float, metrics: QFontMetricsF
 ) -> list[tuple[str, float]]:
-    """The texts under an x axis that ends at `right`, each with its left edge in pixels.
+    """Return the texts below an x axis that ends at `right`, each with its left edge in pixels.
 
-    The last tick, which carries the unit, is always among them; a tick that it would cover is omitted.
+    The last tick, with the unit, is always included. Ticks that it would cover are omitted.
     """
     texts: list[tuple[str, float]] = []
     free = math.inf

@@ -173,7 +173,7 @@ _FOLLOW = (
 
 
 class PlotHeader(QWidget):
-    """44 px high. `changed` is emitted when Log is switched, `follow_switched` for Follow.
+    """The header of a live plot. `changed` follows a switch of Log, `follow_switched` one of Follow.
 
     Where its title is a menu of plots, `other_chosen` carries the place of another one.
     """

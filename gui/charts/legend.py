@@ -26,7 +26,7 @@ _WHOLE = 10_000.0
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it.
+    """One curve in the legend: `value` at the crosshair, then `extra` in small gray text.
 
     One that `is_background` is of a finished run beneath the others.
     """
@@ -40,7 +40,7 @@ class Entry:
 
 
 class _Fit(NamedTuple):
-    """The detail at which entries are shown, with `name` pixels for a name; values are the last to go."""
+    """The detail of the entries, with `name` pixels for a name. Values are omitted last."""
 
     sample: int
     gap: int
@@ -71,7 +71,7 @@ class LegendRow(QWidget):
     def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
         """Show the entries, and at the right the place of their values ("step 96").
 
-        `skip_color` adds the sample of a skipped step in that colour.
+        `skip_color` adds the sample of a skipped step in that color.
         """
         shown = (tuple(entries), place, skip_color)
         if shown != (self.entries, self.place, self._skip_color):

@@ -39,7 +39,7 @@ def place_text(place: float, by: By) -> str:
 
 
 def nearest_row(x: Values, place: float | None) -> int | None:
-    """The row of rising `x` nearest to `place`, or the last for None; None where the curve does not reach."""
+    """Return the row of rising `x` nearest to `place`, or the last for None. None beyond the curve."""
     last = len(x) - 1
     if place is None or last < 0:
         return last if last >= 0 else None
@@ -64,12 +64,14 @@ def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
 
 
 class Scale(StrEnum):
+    """The scale of a y axis."""
+
     LINEAR = "linear"
     LOG10 = "log10"
     LOG2 = "log2"
 
     def to_view(self, values: Values) -> Values:
-        """Values in the view's coordinates; NaN where there is no place for them (infinity, log of 0)."""
+        """Return values in view coordinates, with NaN for those that cannot be drawn (infinity, log of 0)."""
         if self is Scale.LINEAR:
             return np.where(np.isfinite(values), values, np.nan)
         usable = np.isfinite(values) & (values > 0)
@@ -79,7 +81,7 @@ class Scale(StrEnum):
         return result
 
     def range_of(self, low: float, high: float) -> Range:
-        """The range of the view that shows values from `low` to `high` (in view coordinates) with room."""
+        """Return the view range for values from `low` to `high` (in view coordinates), with a margin."""
         if self is Scale.LINEAR:
             bottom = low * 1.08 if low < 0 else 0.0
             return bottom, high * 1.08 if high > 0 else max(0.0, bottom) + 1.0
@@ -95,7 +97,7 @@ class Scale(StrEnum):
 
 
 def extent(pieces: Iterable[Values]) -> Range | None:
-    """The least and the largest finite value of all pieces, or None where there is none."""
+    """Return the least and the largest finite value of all pieces, or None where there is none."""
     bounds: list[float] = []
     for piece in pieces:
         finite = piece[np.isfinite(piece)]
@@ -111,7 +113,7 @@ _SMOOTHING_POINTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The curve at one resolution: `x` by step, time and samples; `y` is NaN where there is no value."""
+    """The curve at one resolution: `x` by step, time and samples. `y` is NaN without a value."""
 
     x: Mapping[By, Values]
     y: Values
@@ -146,19 +148,19 @@ class Trace:
         return float(self._x[by][-1]) if len(self) else 0.0
 
     def rows_within(self, by: By, x_range: Range) -> int:
-        """The number of rows in a part of x."""
+        """Return the number of rows in a part of x."""
         first, last = np.searchsorted(self._x[by], x_range)
         return int(last - first)
 
     def blocks(self, rows: int) -> Level:
-        """The means of blocks of `rows`."""
+        """Return the means of blocks of `rows`."""
         if rows not in self._levels:
             places, means = block_means(tuple(self._x.values()), self._values, rows)
             self._levels[rows] = Level(dict(zip(self._x, places, strict=True)), means)
         return self._levels[rows]
 
     def level(self, rows: int, smooth: int) -> Level:
-        """The curve in blocks of `rows`; if noisy, smoothed over `smooth` steps, 0 for not at all."""
+        """Return the curve in blocks of `rows`. A noisy one is smoothed over `smooth` steps, 0 for none."""
         if not smooth or not self._smooths:
             return self.blocks(rows)
         # only what was chosen last is kept: a slider goes through many
@@ -178,7 +180,7 @@ class Trace:
 
 
 def rows_a_point(most_rows: int) -> int:
-    """The number of rows in a point where the longest curve has so many rows in view."""
+    """Return the rows per point if the longest curve has that many rows in view."""
     return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
 
 
@@ -194,7 +196,7 @@ Quantity = Literal["loss", "accuracy"]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One run. A further repeat of a side `is_repeat`: it is drawn dim, without markers or legend.
+    """One run. A further repeat of a side (`is_repeat`) is drawn dim, without markers or legend.
 
     `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
     in their `fill`.
@@ -214,9 +216,9 @@ _FAR_OFF = 2.0
 
 
 def y_range(pieces: Iterable[Values]) -> Range | None:
-    """The range that shows these, from zero where that is near; None where there is nothing.
+    """Return the y range for these values, from zero if that is near. None without values.
 
-    A curve that shot up out of all proportion leaves through the top, or it would flatten all the rest.
+    A curve that diverges far above the others is cut off at the top, so it does not flatten them.
     """
     finite = [known for piece in pieces if len(known := piece[np.isfinite(piece)])]
     if not finite:

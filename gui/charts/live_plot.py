@@ -14,7 +14,7 @@ from engine.drawing.curve_chart import Values
 from engine.drawing.looks import By
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
-from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared
+from gui.charts.curves import Curve, CurveItems, DrawnCurve, marker_rows, prepared
 from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
 from gui.charts.legend import Entry, LegendRow, LegendRows
@@ -35,8 +35,8 @@ _COMPACT_BELOW = 170
 class PlotSpec:
     """The content and look of a plot.
 
-    `smooths` says that it is noisy and follows the chosen smoothing; `powers_of_two` makes the axis log2
-    and the curve a staircase; `shows_warmup` shades the warm-up.
+    A noisy quantity `smooths`: it follows the chosen smoothing. `powers_of_two` makes the axis log2 and the
+    curve a staircase. `shows_warmup` shades the warm-up.
     """
 
     title: str
@@ -49,10 +49,10 @@ class PlotSpec:
 
 
 class LivePlot(Surface):
-    """One plot panel. What is set only fills buffers; `refresh()`, called by one timer, draws what changed.
+    """One plot panel. Setters only fill buffers. A timer calls `refresh()`, which draws the changes.
 
-    `hovered` carries the place of the pointer in x units or None, `x_range_chosen` the range (low, high)
-    the user dragged or scrolled to, or None when Follow is switched on again.
+    `hovered` carries the pointer's x or None. `x_range_chosen` carries the range (low, high) that the user
+    dragged or scrolled to, or None when Follow is switched on again.
     """
 
     hovered = Signal(object)
@@ -69,7 +69,7 @@ class LivePlot(Surface):
         self.legend = self.legend_class()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")
         self._items: dict[str, CurveItems] = {}
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, DrawnCurve] = {}
         self._curves: tuple[Curve, ...] = ()
         self._by: By = "step"
         self._capacity: tuple[float, str] | None = None
@@ -193,7 +193,7 @@ class LivePlot(Surface):
             return Scale.LOG2
         return Scale.LOG10 if self.header.log.isChecked() else Scale.LINEAR
 
-    def _draw(self, shown: Shown, x_range: Range) -> None:
+    def _draw(self, shown: DrawnCurve, x_range: Range) -> None:
         curve = shown.curve
         if curve.key not in self._items:
             self._items[curve.key] = CurveItems(self.canvas.getPlotItem(), curve)

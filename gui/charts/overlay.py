@@ -41,7 +41,7 @@ _MARKERS = 5
 
 
 class LineItems(PlotItems):
-    """The line itself and its sparse markers."""
+    """The line and its sparse markers."""
 
     def __init__(self, plot: pg.PlotItem, line: Line) -> None:
         self._line = line
@@ -91,7 +91,7 @@ _X_TICK, _Y_TICK = 90, 36
 
 
 class OverlayPlot(Surface):
-    """Drag or scroll to look closer, double-click to see all again. The legend is the readout."""
+    """A plot of saved runs. Drag or scroll to zoom, double-click to show all. The legend is the readout."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)

@@ -45,7 +45,7 @@ _PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
 def words_width(text: str, size: float, weight: int = 400) -> float:
-    """The width of a text in the window, in pixels."""
+    """Return the width of a text in the window, in pixels."""
     return QFontMetricsF(_face(size, weight)).horizontalAdvance(text)
 
 
@@ -115,7 +115,7 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
             painter.drawPolygon(QPolygonF([QPointF(x, y) for x, y in shape.points]))
 
 
-class Painted(QWidget):
+class DrawingView(QWidget):
     """A drawing that a subclass makes for the widget's size."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -133,7 +133,7 @@ class Painted(QWidget):
         painter.end()
 
 
-class BarChart(Painted):
+class BarChart(DrawingView):
     """The engine's chart of bars, as high as the widget. Where no bar has a length it says so."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -176,12 +176,12 @@ class Spot(Protocol):
 S = TypeVar("S", bound=Spot)
 
 
-class Picture(QWidget, Generic[S]):
-    """A drawing, as wide as the widget, whose parts can be hovered, walked through by keys, and clicked.
+class InteractiveDrawing(QWidget, Generic[S]):
+    """A drawing as wide as the widget, with parts (spots) to hover, visit by keys, and click.
 
-    A subclass draws it, and tells what its spots are. `chosen` carries the spot that is clicked, or on which
-    Enter is pressed. One that `fills_height` is as high as the widget, and is drawn where it is seen; else
-    the widget is as high as it.
+    A subclass draws it and returns its spots. `chosen` carries the spot that is clicked, or on which Enter is
+    pressed. With `fills_height` the drawing is as high as the widget. Otherwise the widget is as high as the
+    drawing.
     """
 
     chosen = Signal(object)
@@ -208,11 +208,11 @@ class Picture(QWidget, Generic[S]):
         raise NotImplementedError
 
     def tip(self, spot: S) -> str:
-        """The tooltip of a spot."""
+        """Return the tooltip of a spot."""
         raise NotImplementedError
 
     def outline(self, spot: S) -> QRectF:
-        """The frame around a spot."""
+        """Return the frame around a spot."""
         raise NotImplementedError
 
     def draw_frame(self, painter: QPainter, spot: S) -> None:
@@ -220,7 +220,7 @@ class Picture(QWidget, Generic[S]):
         painter.drawRect(self.outline(spot))
 
     def stops(self) -> Sequence[S]:
-        """The spots that arrow keys go to, in their order."""
+        """Return the spots that arrow keys go to, in their order."""
         return self.spots()
 
     def spots(self) -> Sequence[S]:

@@ -29,7 +29,7 @@ class Smoothing(QObject):
 
 
 def smoothing() -> Smoothing:
-    """The application's smoothing. Raises RuntimeError without a QApplication."""
+    """Return the application's smoothing. Raises RuntimeError without a QApplication."""
     application = QApplication.instance()
     if application is None:
         raise RuntimeError("Smoothing needs a QApplication.")

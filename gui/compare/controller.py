@@ -171,7 +171,7 @@ class CompareController(QObject):
             return ()
         is_single = len(added) == 1
         labels = " and ".join(label for label, _ in sides)
-        self._notice.tell(
+        self._notice.notify(
             f"{len(added)} {'run' if is_single else 'runs'} queued: {labels}.",
             f"{'It' if is_single else 'They'} {singular if is_single else plural} once trained.",
         )

@@ -1,1 +1,1 @@
-"""The place Demo."""
+"""The place Demo: two runs replayed side by side, measured on demand."""

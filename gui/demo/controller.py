@@ -1,4 +1,4 @@
-"""Connect the place Demo to the window: which race it replays, measuring one, and full screen."""
+"""Connect the place Demo to the window: the choice of the replay, the measurement, and full screen."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class DemoController(QObject):
         self._comparisons, self._notice = comparisons, notice
         self._background = Background(self)
         self.reader = RaceReader(store_path, experiments.runs, panel, self._background, self)
-        self.show_me = GuidedMeasurement(experiments, panel, self._background, self)
+        self.measurement = GuidedMeasurement(experiments, panel, self._background, self)
         self.presenting = FullScreen(window, parts, self)
         self.state, self.restore = self.reader.state, self.reader.restore
-        self.refresh, self.set_frame_ms = self.show_me.refresh, panel.set_frame_ms
-        self.tells_of = self.show_me.pair.owns
+        self.refresh, self.set_frame_ms = self.measurement.refresh, panel.set_frame_ms
+        self.tells_of = self.measurement.pair.owns
         """Whether the page reports how this run ends, so nothing else has to."""
         self._is_in_sight = False
         self._connect()
@@ -64,7 +64,7 @@ class DemoController(QObject):
     def offer(self, runs: RunsPanel, head: ItemHead) -> None:
         """Connect the requests of the runs table and of the head of Results."""
         for source in (self._panel, runs.welcome):
-            source.show_me_wanted.connect(self.begin)
+            source.demo_wanted.connect(self.start)
             source.experiment_wanted.connect(self.experiment_wanted)
             source.limit_wanted.connect(lambda: self.page_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)
@@ -77,20 +77,20 @@ class DemoController(QObject):
         self.page_wanted.emit(KEY)
         self.reader.welcome()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the demo, or open the page that installs PyTorch."""
         if not self._experiments.engine.is_usable:
             self.engine_wanted.emit()
             return
         self.page_wanted.emit(KEY)
-        self.show_me.begin()
+        self.measurement.start()
 
     def show_runs(
         self, run_ids: Sequence[str], baseline: str | None = None, side_id: str | None = None
     ) -> None:
         """Replay saved runs side by side. A single run stands for its whole comparison."""
-        if self.show_me.is_at_work:
-            self._notice.tell(*_LATER)
+        if self.measurement.is_at_work:
+            self._notice.notify(*_LATER)
         else:
             self.reader.show_comparison(self._mates(run_ids), baseline, side_id)
         self.page_wanted.emit(KEY)
@@ -100,10 +100,10 @@ class DemoController(QObject):
         self._is_in_sight = is_in_sight
         if not is_in_sight:
             self.presenting.leave()
-        self.show_me.show()
+        self.measurement.show()
         self.reader.set_in_sight(is_in_sight)
         if is_in_sight:
-            self._take_keys()
+            self._update_keys()
 
     def present(self) -> None:
         """Enter or leave full screen with the page."""
@@ -114,12 +114,12 @@ class DemoController(QObject):
     @property
     def is_measuring(self) -> bool:
         """True if the run in progress belongs to the demo."""
-        return self.show_me.is_measuring
+        return self.measurement.is_measuring
 
     def stop(self) -> None:
         """Wait for readings in progress, before the window closes."""
         self.presenting.leave()
-        self.show_me.close()
+        self.measurement.close()
         self._background.stop()
 
     def _mates(self, run_ids: Sequence[str]) -> Sequence[str]:
@@ -131,39 +131,39 @@ class DemoController(QObject):
         return [mate.id for mate in reversed(mates) if mate.status.is_over]
 
     def _connect(self) -> None:
-        panel, show_me = self._panel, self.show_me
+        panel, measurement = self._panel, self.measurement
         panel.present_toggled.connect(self.present)
-        panel.stop_wanted.connect(show_me.stop)
+        panel.stop_wanted.connect(measurement.stop)
         panel.compare_wanted.connect(self._compare)
         panel.again_wanted.connect(self._measure_again)
         panel.save_wanted.connect(self._save)
         self.presenting.changed.connect(panel.set_presenting)
-        show_me.at_work.connect(self._hold)
-        show_me.busy.connect(self._ask)
-        self.reader.shown.connect(self._take_keys)
-        show_me.given_up.connect(self.reader.open)
-        show_me.refused.connect(self.reader.refuse)
-        show_me.measured.connect(lambda ids: self.reader.show_comparison(ids, ids[0], ids[-1]))
+        measurement.at_work.connect(self._hold)
+        measurement.busy.connect(self._ask)
+        self.reader.shown.connect(self._update_keys)
+        measurement.stopped.connect(self.reader.open)
+        measurement.refused.connect(self.reader.refuse)
+        measurement.measured.connect(lambda ids: self.reader.show_comparison(ids, ids[0], ids[-1]))
 
-    def _take_keys(self) -> None:
+    def _update_keys(self) -> None:
         # Space must play the race, and not press the button that Qt would focus
         if self._is_in_sight:
             self._panel.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _hold(self, is_at_work: bool) -> None:
-        self.reader.hold(is_at_work)
+        self.reader.set_measuring(is_at_work)
         self.reader.raced = None
-        self._take_keys()
+        self._update_keys()
 
     def _ask(self, what_runs: str) -> None:
         # full screen would hide the question
         self.presenting.leave()
-        self._notice.tell(
+        self._notice.notify(
             what_runs,
             _ITSELF,
             "Start next",
-            self.show_me.begin_next,
-            others=[("Stop it and start", self.show_me.stop_and_begin)],
+            self.measurement.start_next,
+            others=[("Stop it and start", self.measurement.stop_and_start)],
         )
 
     def _compare(self) -> None:
@@ -174,14 +174,14 @@ class DemoController(QObject):
             self._comparisons.compare(raced.choice.run_ids)
 
     def _measure_again(self) -> None:
-        raced, case = self.reader.raced, self.show_me.case
+        raced, case = self.reader.raced, self.measurement.case
         if raced is None:
             return
         sides = raced.race.full.side, raced.race.mixed.side
-        if case is not None and case.holds(side.runs[0].experiment for side in sides):
-            self.begin()
+        if case is not None and case.matches(side.runs[0].experiment for side in sides):
+            self.start()
         else:
-            # the user's own runs may take hours: they are queued, and Results shows the outcome
+            # the user's own runs may take hours: they are queued, and Results shows them
             self._compare()
             self._comparisons.measure_again(sides)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class GuidedRuns:
-    """At most two runs, full precision first; `running` is the id of the one in progress."""
+    """The two runs of the demo, full precision first. `running` is the id of the run in progress."""
 
     def __init__(self, experiments: Experiments) -> None:
         self._experiments, self._runs = experiments, experiments.runs
@@ -59,7 +59,7 @@ class GuidedRuns:
         return run_ids
 
     def owns(self, run_id: str | None) -> bool:
-        """True if it has ever queued that run."""
+        """Return True if the demo has queued that run."""
         return run_id in self._submitted
 
     def live(self, place: int) -> LiveRun | None:
@@ -100,7 +100,7 @@ class GuidedRuns:
             return None
         return pace_of(live.experiment, live.column("samples_per_second"), 0.0)
 
-    def take_out_waiting(self) -> None:
+    def remove_waiting(self) -> None:
         """Remove the runs that have not started from the queue."""
         waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]
         self.ids = tuple(run_id for run_id in self.ids if run_id not in waiting)
@@ -122,14 +122,14 @@ _Ending = Literal["", "again", "given up"]
 class GuidedMeasurement(QObject):
     """Measure through the ordinary queue, so its runs are like any others.
 
-    `at_work` (bool) when it starts and ends. `measured` carries the ids of both runs, full precision first.
-    `given_up` when it was stopped. `refused` (Problem) if a run failed, or the machine cannot be examined or
-    is too slow. `busy` carries a sentence on the running work, which the user must decide about first.
+    `at_work` carries whether the measurement is in progress, `measured` the ids of both runs, full precision
+    first. `stopped` follows a stop. `refused` carries the Problem if a run failed, or if the machine cannot
+    be examined or is too slow. `busy` carries a sentence on the running job: the user decides what to do.
     """
 
     at_work = Signal(bool)
     measured = Signal(object)
-    given_up = Signal()
+    stopped = Signal()
     refused = Signal(object)
     busy = Signal(str)
 
@@ -153,10 +153,10 @@ class GuidedMeasurement(QObject):
         self._tiles: NDArray[np.uint8] | None = None
         self._patience = QTimer(self, interval=round(PATIENCE_SECONDS * 1e3))
         self._patience.timeout.connect(self._lose_patience)
-        experiments.catalog_known.connect(lambda _catalog: self._take_catalog())
+        experiments.catalog_known.connect(lambda _catalog: self._on_catalog())
         experiments.began.connect(self._begin)
         experiments.event_taken.connect(self._on_event)
-        experiments.problem.connect(self._take_problem)
+        experiments.problem.connect(self._on_problem)
         experiments.ended.connect(self._end)
         experiments.runs.list_changed.connect(self._look_for_deleted)
 
@@ -171,7 +171,7 @@ class GuidedMeasurement(QObject):
         """True if the run in progress belongs to the demo."""
         return self.is_at_work and self.pair.running is not None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Measure, or emit `busy` if something else is running. Do nothing if at work already."""
         experiments, limits = self._experiments, self._experiments.limits
         if self.is_at_work:
@@ -183,9 +183,9 @@ class GuidedMeasurement(QObject):
         elif experiments.waiting or limits.waiting:
             self.busy.emit("Runs are queued.")
         else:
-            self.begin_next()
+            self.start_next()
 
-    def begin_next(self) -> None:
+    def start_next(self) -> None:
         """Measure once the current work has ended, before the rest of the queue."""
         if self.is_at_work:
             return
@@ -197,23 +197,23 @@ class GuidedMeasurement(QObject):
         if self._experiments.catalog_problem is not None:
             self._refuse(self._experiments.catalog_problem)
         else:
-            self._take_catalog()
+            self._on_catalog()
 
-    def stop_and_begin(self) -> None:
+    def stop_and_start(self) -> None:
         """Stop the current work, which keeps its results so far, and measure."""
         if self.is_at_work:
             return
-        # asked before `begin_next`: if the work has ended by itself, only its own first run could be stopped
+        # asked before `start_next`: if the work has ended by itself, only its own first run could be stopped
         is_busy = self._experiments.running is not None or self._experiments.limits.running is not None
-        self.begin_next()
+        self.start_next()
         if is_busy:
             self._experiments.stop()
 
     def stop(self) -> None:
-        """Give up, and delete an unfinished run."""
+        """Stop the measurement, and delete an unfinished run."""
         if not self.is_at_work:
             return
-        self.pair.take_out_waiting()
+        self.pair.remove_waiting()
         if self.pair.running is not None:
             self._end_run("given up")
         elif self.pair.is_coming:
@@ -223,11 +223,11 @@ class GuidedMeasurement(QObject):
             self._give_up()
 
     def close(self) -> None:
-        """Give up because the window closes, which stops the run in progress."""
+        """Stop the run in progress because the window closes."""
         self._patience.stop()
         if self.is_at_work:
             self.is_at_work = False
-            self.pair.take_out_waiting()
+            self.pair.remove_waiting()
 
     def show(self) -> None:
         """Show the progress in the panel, if at work."""
@@ -248,7 +248,7 @@ class GuidedMeasurement(QObject):
         if self._panel.isVisible():
             self.show()
 
-    def _take_catalog(self) -> None:
+    def _on_catalog(self) -> None:
         if self.is_at_work and self._case is None and self._experiments.catalog is not None:
             self._submit(showcase(self._experiments.catalog))
 
@@ -271,7 +271,7 @@ class GuidedMeasurement(QObject):
         if not self.is_at_work or run_id != self.pair.running:
             return
         if isinstance(event, Pictures):
-            self._background.do(lambda: _tiles_of(event), self._take_tiles, lambda _problem: None)
+            self._background.do(lambda: _tiles_of(event), self._on_tiles, lambda _problem: None)
         elif isinstance(event, Started):
             self._patience.start()
         elif isinstance(event, Phase):
@@ -281,7 +281,7 @@ class GuidedMeasurement(QObject):
             if pace is not None:
                 self._adapt(pace, done)
 
-    def _take_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
+    def _on_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
         self._tiles = tiles
 
     def _hold(self, is_held: bool) -> None:
@@ -314,7 +314,7 @@ class GuidedMeasurement(QObject):
             self._refuse(better)
         elif better is not None and self._attempts < MOST_ATTEMPTS:
             self._case, self._span = better, SHORTENED if is_second else FIRST
-            pair.take_out_waiting()
+            pair.remove_waiting()
             self._end_run("again")
         return bool(self._ending)
 
@@ -366,7 +366,7 @@ class GuidedMeasurement(QObject):
         if self.is_at_work and any(self._experiments.runs.record(run_id) is None for run_id in others):
             self.stop()
 
-    def _take_problem(self, problem: Problem) -> None:
+    def _on_problem(self, problem: Problem) -> None:
         self._problem = problem
         if self.is_at_work and self._experiments.catalog_problem is not None:
             self._refuse(problem)
@@ -381,7 +381,7 @@ class GuidedMeasurement(QObject):
         for run_id in run_ids:
             self.pair.discard(run_id)
         if refusal is None:
-            self.given_up.emit()
+            self.stopped.emit()
         else:
             self.refused.emit(refusal)
 

@@ -1,4 +1,4 @@
-"""The pages of Demo other than the race: a pair of runs being measured, and why there is no race."""
+"""The pages of Demo besides the replay: two runs being measured, and the reason for a missing replay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Measuring:
-    """A pair of runs being measured, as a scene at an instant; `subject` is what is trained.
+    """A pair of runs being measured, as a scene at an instant. `subject` names the model and the batch.
 
     A changed `scene_key` needs a new layout. A changed `state` is announced to screen readers.
     """
@@ -43,30 +43,30 @@ class Measuring:
 
 
 _WIDTH = 760
-_SHOW_ME, _TRY_AGAIN = " Run demo", " Try again"
+_RUN_DEMO, _TRY_AGAIN = " Run demo", " Try again"
 
 
 class RefusedPage(QWidget):
-    """Why there is no race, with the ways to one."""
+    """The page that gives the reason for a missing replay, with buttons to get one."""
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__()
         self._sentence, self._remedy = label("", "showTitle"), label("", "showText")
         for text in (self._sentence, self._remedy):
             text.setWordWrap(True)
-        self.show_me = DemoButton(
-            _SHOW_ME, "showPrimary", "Measure both precisions now and replay them", "play"
+        self.run_demo = DemoButton(
+            _RUN_DEMO, "showPrimary", "Measure both precisions now and replay them", "play"
         )
         self.compare = DemoButton("Select runs in Results", "show", "Select the runs to replay side by side")
-        self.show_me.clicked.connect(panel.show_me_wanted)
+        self.run_demo.clicked.connect(panel.demo_wanted)
         self.compare.clicked.connect(panel.compare_wanted)
-        self._buttons = in_row(self.show_me, self.compare, Stretch(1))
+        self._buttons = in_row(self.run_demo, self.compare, Stretch(1))
         self._inner = QWidget()
         self._column = in_column(self._sentence, self._remedy, self._buttons, parent=self._inner)
         center(self, self._inner)
 
     def set_scale(self, scale: Scale) -> None:
-        for part in (self.show_me, self.compare):
+        for part in (self.run_demo, self.compare):
             part.set_scale(scale)
         self._inner.setFixedWidth(scale.px(_WIDTH))
         self._column.setSpacing(scale.px(14))
@@ -74,8 +74,8 @@ class RefusedPage(QWidget):
         self._buttons.setSpacing(scale.px(12))
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
-        """Show why there is no race, and what to do. A race that `was_measured` can be tried again."""
-        self.show_me.set_words(_TRY_AGAIN if was_measured else _SHOW_ME)
+        """Show the reason and the remedy. If it `was_measured`, the measurement can be repeated."""
+        self.run_demo.set_words(_TRY_AGAIN if was_measured else _RUN_DEMO)
         self._sentence.setText(sentence)
         self._remedy.setText(remedy)
         self._remedy.setVisible(bool(remedy))
@@ -83,7 +83,7 @@ class RefusedPage(QWidget):
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
-        """The whole text."""
+        """Return the whole text."""
         return f"{self._sentence.text()} {self._remedy.text()}".strip()
 
 
@@ -263,10 +263,10 @@ class MeasuringPage(QWidget):
         if measuring.state != self._state:
             # not at each count: a screen reader would never finish
             self._state = measuring.state
-            self.view.tell()
+            self.view.announce()
             self.setAccessibleName("Measuring")
             self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
-        """The whole text."""
+        """Return the whole text."""
         return self.view.words()

@@ -1,4 +1,4 @@
-"""The place Demo: the speed-up, for people who do not code."""
+"""The panel of Demo: the speedup by mixed precision, for people who do not code."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
 
 
 class DemoPanel(Surface):
-    """One of the pages: the welcome, a pair of runs being measured, their race, or why there is none.
+    """The pages of Demo: the welcome, two runs being measured, their replay, or why there is none.
 
     Each page is made when it is first shown, to keep the window's start fast. `save_wanted` carries
     "animation" or "card". `present_toggled` asks to enter or leave full screen, reported by `set_presenting`.
     """
 
-    show_me_wanted = Signal()
+    demo_wanted = Signal()
     experiment_wanted = Signal()
     limit_wanted = Signal()
     present_toggled = Signal()
@@ -68,7 +68,7 @@ class DemoPanel(Surface):
         from gui.widgets.welcome import Welcome
 
         page = Welcome(is_large=True)
-        page.show_me_wanted.connect(self.show_me_wanted)
+        page.demo_wanted.connect(self.demo_wanted)
         page.experiment_wanted.connect(self.experiment_wanted)
         page.limit_wanted.connect(self.limit_wanted)
         return self._added(page)
@@ -95,22 +95,22 @@ class DemoPanel(Surface):
         return self._scaled_with(RefusedPage(self))
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Show the start of a race. `tiles` are gray images of shape (count, side, side), or None."""
+        """Show the start of a replay. `tiles` are gray images of shape (count, side, side), or None."""
         self.race.show_race(race, tiles)
         self._turn_to("race", self.race)
 
     def play(self) -> None:
-        """Play the race from the start, and give it the keys if it is visible."""
-        self.race.clock.begin()
-        self._take_keys()
+        """Play from the start. If the page is visible, it gets the keyboard focus."""
+        self.race.clock.start()
+        self._focus_page()
 
     def show_measuring(self, measuring: Measuring) -> None:
-        """Show the progress of measuring a race."""
+        """Show the progress of the measurement."""
         self.measuring.show_measuring(measuring)
         self._turn_to("measuring", self.measuring)
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
-        """Show why there is no race, and what to do. A race that `was_measured` can be tried again."""
+        """Show why there is no replay. If it `was_measured`, the measurement can be repeated."""
         self.refused.show_refusal(sentence, remedy, was_measured=was_measured)
         self._turn_to("refused", self.refused)
 
@@ -122,10 +122,10 @@ class DemoPanel(Surface):
         self._is_presenting = is_on
         if self._has_race:
             self.race.transport.set_presenting(is_on)
-            self._take_keys()
+            self._focus_page()
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
-        """Set how often a race is painted. None uses the screen's own rate."""
+        """Set the milliseconds between frames. None uses the usual rate."""
         self._frame_ms = frame_ms
         if self._has_race:
             self.race.clock.set_frame_ms(frame_ms)
@@ -156,7 +156,7 @@ class DemoPanel(Surface):
         # the focus belongs to the page, which tells screen readers its state
         self.setFocusProxy(page)
 
-    def _take_keys(self) -> None:
+    def _focus_page(self) -> None:
         focused = QApplication.focusWidget()
         if self.race.isVisible() and (focused is None or not self.isAncestorOf(focused)):
             self.race.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -1,4 +1,4 @@
-"""The race: two recorded runs replayed side by side at their own pace, and how certain their ratio is."""
+"""The replay of two recorded runs side by side at their own pace, with the certainty of their ratio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARGIN = 8
 
 
 class CertaintyPopover(QFrame):
-    """How certain the ratio is. Escape, Space, Return and a click elsewhere close it."""
+    """A popover on the certainty of the ratio. Escape, Space, Return and a click elsewhere close it."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
@@ -75,7 +75,7 @@ class CertaintyPopover(QFrame):
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
-        """The whole text."""
+        """Return the whole text."""
         return "\n".join([self._sure.text(), *(f"•  {doubt}" for doubt in self._points)])
 
     def open_at(self, corner: QPoint) -> None:
@@ -107,7 +107,7 @@ _GAP = 6
 
 
 class RacePage(QWidget):
-    """The stage and controls of a race. `panel` receives requests that exceed it."""
+    """The card and the controls of a replay. `panel` receives requests for other pages."""
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class RacePage(QWidget):
             part.set_scale(scale)
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Show the start of a race, with patterns if there are no images."""
+        """Show the start of a replay, with patterns if there are no images."""
         self.race = race
         self.popover.hide()
         scene = scene_of(race, tiles if tiles is not None and len(tiles) else patterns(race.blocks))
@@ -140,7 +140,7 @@ class RacePage(QWidget):
         self._show_state()
 
     def leave(self) -> None:
-        """Pause the race, before another page is shown."""
+        """Pause the replay, before another page is shown."""
         self.clock.pause()
         self.popover.hide()
 
@@ -157,7 +157,7 @@ class RacePage(QWidget):
             self.clock.seek(self.clock.total)
 
     def words(self) -> str:
-        """The whole text, without the transport bar's."""
+        """Return the whole text, without the transport bar's."""
         return self.view.words()
 
     def _connect(self, panel: DemoPanel) -> None:
@@ -189,7 +189,7 @@ class RacePage(QWidget):
         self.transport.still.setChecked(reduces_motion())
         state = "playing" if clock.is_playing else "at the end" if clock.is_at_end else "paused"
         self.setAccessibleDescription(f"{self.words()} The replay is {state}.")
-        self.view.tell()
+        self.view.announce()
 
     def _hold(self, is_held: bool) -> None:
         if is_held:

@@ -1,4 +1,4 @@
-"""The card of a race, painted by Qt as large as the widget, and its buttons."""
+"""The card of a replay, painted by Qt as large as the widget, and its buttons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.drawing.blocks import Blocks
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing, Shape, Words, ink_color
 from engine.race.card import Card, race_card
-from engine.race.parts import FIGURE_WEIGHT, MEASURED_AT, Metrics, Part
+from engine.race.parts import DIGIT_WEIGHT, MEASURED_AT, Metrics, Part
 from engine.race.scene import Instant, Scene
 from gui.charts.painter import paint, words_width
 from gui.demo.scale import DemoButton, Scale, explained, stage_sizes
@@ -44,7 +44,7 @@ _AROUND = 4
 @lru_cache(maxsize=32)
 def _edges(figure: str) -> tuple[float, float]:
     path = QPainterPath()
-    path.addText(QPointF(0.0, 0.0), font(MEASURED_AT, FIGURE_WEIGHT, display=True), figure)
+    path.addText(QPointF(0.0, 0.0), font(MEASURED_AT, DIGIT_WEIGHT, display=True), figure)
     outline = path.boundingRect()
     return outline.left() / MEASURED_AT, outline.right() / MEASURED_AT
 
@@ -56,8 +56,8 @@ METRICS = Metrics(lru_cache(maxsize=4096)(words_width), _edges)
 class RaceView(QWidget):
     """A scene at an instant. Only changed parts are painted.
 
-    The page of the race connects the buttons: `number` and the `certainty` below it ask how certain it
-    is, `more` for all doubts, `again` to repeat a disturbed measurement.
+    Its page connects the buttons: `number` and `certainty` open the certainty of the ratio, `more` all
+    doubts, and `again` repeats a disturbed measurement.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class RaceView(QWidget):
         others = len(scene.doubts) - 1
         self.more.set_words(f"and {others} more" if others > 0 else "More", _DOUBTS)
         self._lay_out()
-        self.tell()
+        self.announce()
 
     def show_instant(self, instant: Instant) -> None:
         """Show another instant of the scene."""
@@ -110,7 +110,7 @@ class RaceView(QWidget):
                 self.update(rect)
         self._show_number()
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Update the text for screen readers. At each instant it would never be read to its end."""
         if self.card is None or self.instant is None:
             return
@@ -121,7 +121,7 @@ class RaceView(QWidget):
         self.number.setAccessibleName(self.instant.spoken)
 
     def words(self) -> str:
-        """All text on the card."""
+        """Return all text on the card."""
         return "" if self.card is None or self.instant is None else self.card.words(self.instant)
 
     def event(self, event: QEvent) -> bool:
@@ -217,7 +217,7 @@ class RaceView(QWidget):
 
 
 class _NumberButton(DemoButton):
-    """A place on the card that can be pressed; it paints no more than its focus."""
+    """The clickable area of the number on the card. Only its focus ring is painted."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -259,7 +259,7 @@ class PaintedLane:
         painter.drawPixmap(QRectF(corner, whole.size() / self.ratio), self._unlit, whole)
 
     def paint_lit(self, painter: QPainter, count: int, exposed: QRectF) -> None:
-        """Paint the first `count` blocks, lit, as far as they are in what is exposed of the widget."""
+        """Paint the first `count` blocks lit, within the exposed part of the widget."""
         within = QRectF(exposed.topLeft() * self.ratio, exposed.size() * self.ratio).toAlignedRect()
         for rect in self.covered(0, count):
             part = rect.intersected(within)
@@ -268,12 +268,12 @@ class PaintedLane:
                 painter.drawPixmap(self._on_widget(part), self._lit, source)
 
     def changed(self, before: int, now: int) -> Iterator[QRect]:
-        """Where the widget differs once `now` blocks are lit instead of `before`."""
+        """Return the rectangles that change when `now` blocks are lit instead of `before`."""
         for rect in self.covered(*sorted((before, now))):
             yield self._on_widget(rect).toAlignedRect()
 
     def covered(self, first: int, end: int) -> Iterator[QRect]:
-        """The blocks from `first` to before `end` as at most three rectangles that hold no others."""
+        """Return at most three rectangles that contain exactly the blocks from `first` to before `end`."""
         rows = self.blocks.grid.rows
         while first < end:
             row = first % rows

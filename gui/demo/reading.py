@@ -1,4 +1,4 @@
-"""The choice of the race for Demo, which is remembered and read from the store in a thread."""
+"""The choice of the runs to replay, which is remembered and read from the store in a thread."""
 
 from __future__ import annotations
 
@@ -133,9 +133,9 @@ class RaceReader(QObject):
             self._reading += 1
             self._panel.show_welcome()
 
-    def hold(self, is_held: bool) -> None:
-        """Leave the panel to a measurement, or take it back."""
-        self._is_held, self._refusal = is_held, None
+    def set_measuring(self, is_measuring: bool) -> None:
+        """Set whether a measurement uses the panel. Nothing is replayed meanwhile."""
+        self._is_held, self._refusal = is_measuring, None
         self._reading += 1
 
     def open(self) -> None:
@@ -165,7 +165,7 @@ class RaceReader(QObject):
         self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
 
     def state(self) -> dict[str, Any]:
-        """The remembered state: the race shown last."""
+        """Return the state to remember: the runs shown last."""
         choice = self._choice
         if choice is None:
             return {}
@@ -189,10 +189,12 @@ class RaceReader(QObject):
         self._reading += 1
         number, path = self._reading, self._store_path
         self._background.do(
-            lambda: read_race(path, choices), partial(self._take, number), partial(self._fail, number, fail)
+            lambda: read_race(path, choices),
+            partial(self._on_read, number),
+            partial(self._fail, number, fail),
         )
 
-    def _take(self, number: int, raced: RaceToShow) -> None:
+    def _on_read(self, number: int, raced: RaceToShow) -> None:
         if number != self._reading:
             # something else was asked for meanwhile
             return

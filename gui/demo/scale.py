@@ -39,14 +39,14 @@ class Scale:
         return max(round(design * self.factor), 1 if design > 0 else 0)
 
     def text(self, design: int) -> int:
-        """A text size in pixels, which stays legible."""
+        """Return a text size in pixels, which stays legible."""
         return max(round(design * self.factor), min(design, SMALLEST_TEXT))
 
 
 def scale_for(size: QSize) -> Scale:
-    """The scale at which everything fits into a panel of this size.
+    """Return the scale at which everything fits into a panel of this size.
 
-    In steps: dragging the window's edge must not restyle every widget at each pixel.
+    The scale changes in steps, because restyling all widgets at each pixel of a resize would be slow.
     """
     factor = min(size.width() / DESIGN.width(), size.height() / DESIGN.height())
     stepped = math.floor(factor * _STEPS) / _STEPS
@@ -75,12 +75,12 @@ _LEAST_PANEL = 192
 
 
 def memory_width(scale: Scale) -> int:
-    """The width of the memory panel, in pixels."""
+    """Return the width of the memory panel, in pixels."""
     return max(scale.px(_STAGE.panel), _LEAST_PANEL)
 
 
 def stage_sizes(size: QSize, scale: Scale) -> Sizes:
-    """The sizes of a card that fills a widget of this size."""
+    """Return the sizes of a card that fills a widget of this size."""
     lengths = ("margin", "top", "bottom", "gap", "lane", "number")
     texts = ("title", "sentence", "name", "detail", "caption", "small")
     scaled: dict[str, Any] = {name: scale.px(getattr(_STAGE, name)) for name in lengths}
@@ -89,7 +89,7 @@ def stage_sizes(size: QSize, scale: Scale) -> Sizes:
 
 
 def sizes(scale: Scale) -> str:
-    """The style sheet for the sizes of Demo's buttons, slider and popover; colors are the window's."""
+    """Return a style sheet with the sizes of Demo's buttons, slider and popover, without colors."""
     values = {f"px{size}": scale.px(size) for size in (4, 5, 6, 8, 12, 14, 16, 28, 30, 32)}
     values |= {f"text{size}": scale.text(size) for size in (13, 14, 15, 17, 30)}
     values["button"] = max(scale.px(30), 26)
@@ -101,7 +101,7 @@ def sizes(scale: Scale) -> str:
 
 
 def handle_px(scale: Scale) -> int:
-    """The size of the slider's handle in pixels, which centres it on its groove."""
+    """Return the size of the slider's handle in pixels, which centers it on its groove."""
     handle = max(scale.px(14), 11)
     return handle + (handle - _groove_px(scale)) % 2
 

@@ -1,4 +1,4 @@
-"""The transport bar of the race (play, speed, position, export, subject), and the replay's clock."""
+"""The transport bar of the replay (play, speed, position, export, subject), and its clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MS = 1_000
 
 
 class Scrubber(QSlider):
-    """The slider of the race. `sought` carries the seconds chosen, `held` whether it is being dragged.
+    """The slider of the replay. `sought` carries the seconds chosen, `held` whether it is being dragged.
 
     A click moves it at once. The panel handles the keys, independent of the focus.
     """
@@ -94,7 +94,7 @@ _MOST_SUBJECT = 1.5
 
 
 class DemoTransport(Surface):
-    """The controls of the race. Its page connects playback, `panel` all other requests."""
+    """The controls of the replay. Its page connects playback, `panel` all other requests."""
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__("foot")
@@ -136,7 +136,7 @@ class DemoTransport(Surface):
         self._fit_time()
 
     def show_race(self, subject: str, total: float) -> None:
-        """Show what was trained, and the race's length in seconds."""
+        """Show the model and batch, and the replay's length in seconds."""
         self._total = total
         self._subject.set_whole_text(subject)
         self._fit_subject()
@@ -187,7 +187,7 @@ class DemoTransport(Surface):
         menu.addSeparator()
         menu.addAction("All metrics in Results").triggered.connect(lambda: panel.compare_wanted.emit())
         again = menu.addAction("Run demo: measure this machine again")
-        again.triggered.connect(lambda: panel.show_me_wanted.emit())
+        again.triggered.connect(lambda: panel.demo_wanted.emit())
         self.still = menu.addAction("Reduce motion")
         self.still.setCheckable(True)
         self.still.triggered.connect(set_reduced_motion)
@@ -247,7 +247,7 @@ class RaceClock(QObject):
         self.total, self._playback_rate = max(total, 0.0), playback_rate if playback_rate > 0 else 1.0
         self._stand_at(0.0)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Play a new race, or show its end where motion is reduced."""
         if self._reduced():
             self.seek(self.total)

@@ -43,7 +43,7 @@ def show_about(parent: QWidget) -> AboutDialog:
 
 
 class AboutDialog(QDialog):
-    """The About dialog; not modal, and deleted when it is closed."""
+    """The About dialog. It is not modal, and deleted when closed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

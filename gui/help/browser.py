@@ -1,6 +1,6 @@
 """The open page of the guide: text with images, tables and links.
 
-Markdown leaves sizes and distances to the viewer; they are set here.
+Sizes and distances are set here, because Markdown has none.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ FIRST_PAGE = "README"
 
 @dataclass(frozen=True)
 class GuidePage:
-    """A page; links refer to its `name`, and `text` is Markdown with the title in its first line."""
+    """A page. Links refer to its `name`. `text` is Markdown with the title in its first line."""
 
     name: str
     section: str
     title: str
     text: str
 
-    def has(self, words: str) -> bool:
+    def contains(self, words: str) -> bool:
         """Return True if the page contains each of the words, ignoring case, also within other words."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
@@ -95,13 +95,13 @@ class GuidePage:
 
 @cache
 def contents() -> Mapping[str, Any]:
-    """The guide's title and introduction, and its parts with the names of their pages."""
+    """Return the guide's title and introduction, and its parts with the names of their pages."""
     return tomllib.loads(_file("contents.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def guide_pages() -> tuple[GuidePage, ...]:
-    """The guide's pages, in the order of the list."""
+    """Return the guide's pages, in the order of the list."""
     parts = ((part["title"], part["pages"]) for part in contents()["part"])
     return tuple(_read(name, section) for section, names in (("", [FIRST_PAGE]), *parts) for name in names)
 
@@ -116,19 +116,20 @@ def _read(name: str, section: str) -> GuidePage:
 
 
 def picture_bytes(name: str) -> bytes | None:
-    """Return the SVG with that file name in light-theme colors; None if there is none."""
+    """Return the SVG with that file name in light-theme colors. None if there is none."""
     entry = _file("pictures") / name
     return entry.read_bytes() if name.endswith(".svg") and "/" not in name and entry.is_file() else None
 
 
-def matching(pages: Sequence[GuidePage], words: str) -> tuple[GuidePage, ...]:
-    return tuple(page for page in pages if page.has(words))
+def matching_pages(pages: Sequence[GuidePage], words: str) -> tuple[GuidePage, ...]:
+    """Return the pages that contain each of the words."""
+    return tuple(page for page in pages if page.contains(words))
 
 
-def best_of(pages: Sequence[GuidePage], words: str, current: str | None) -> str | None:
-    """The name of the page to open after a search: the first with the words in its title, else the open one.
+def best_match(pages: Sequence[GuidePage], words: str, current: str | None) -> str | None:
+    """Return the name of the page to open after a search, or None without pages.
 
-    Otherwise the first page, or None if there is none.
+    It is the first page with the words in its title, else the open page if it was found, else the first.
     """
     titled = (
         page.name for page in pages if words.strip() and words.strip().casefold() in page.title.casefold()
@@ -279,7 +280,7 @@ _LEAST_MARGIN = 24
 
 
 class GuideBrowser(QTextBrowser):
-    """Shows a page. For a link, `page_wanted` carries the page's name, or `web_wanted` the address."""
+    """A view of a page. A link emits `page_wanted` with the page's name, or `web_wanted` with the address."""
 
     page_wanted = Signal(str)
     web_wanted = Signal(str)
@@ -301,7 +302,7 @@ class GuideBrowser(QTextBrowser):
         self._scroll_to_mark()
 
     def mark(self, words: str) -> None:
-        """Mark the words in the page and scroll to the first; an empty text clears the marks."""
+        """Mark the words in the page and scroll to the first. An empty text clears the marks."""
         self._words = words
         self._mark()
         self._scroll_to_mark()

@@ -23,7 +23,7 @@ from engine.experiment.paths import (
     trust_path,
 )
 from engine.installation.installed import engines_folder
-from gui.help.browser import GuideBrowser, GuidePage, best_of, guide_pages, matching
+from gui.help.browser import GuideBrowser, GuidePage, best_match, guide_pages, matching_pages
 from gui.theme.fonts import font
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.labels import label
@@ -69,7 +69,7 @@ def make_help(parent: QWidget | None = None) -> GuideDialog:
 
 
 def shortcuts_text() -> str:
-    """The page of all shortcuts, as Markdown."""
+    """Return the page of all shortcuts, as Markdown."""
     everywhere = [(keys_of(shortcut.name), shortcut.about) for shortcut in SHORTCUTS]
     tables = (("window", everywhere), ("table of runs", _IN_THE_TABLE))
     parts = [_table(("Key", f"In the {where}"), keys) for where, keys in tables]
@@ -106,7 +106,7 @@ def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """The text with Markdown's characters escaped: a folder may have any name."""
+    """Return the text with Markdown's characters escaped: a folder may have any name."""
     return _PUNCTUATION.sub(r"\\\g<0>", text)
 
 
@@ -116,7 +116,7 @@ _LIST_WIDTH = 232
 
 
 class GuideDialog(QDialog):
-    """The guide; not modal, and deleted when it or its window is closed."""
+    """The guide. It is not modal, and deleted when it or its window is closed."""
 
     def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -173,7 +173,7 @@ class GuideDialog(QDialog):
         self.list.field.selectAll()
 
     def reject(self) -> None:
-        """Close; Escape in a search clears the search first."""
+        """Close. In a search, Escape first clears the search."""
         if self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         else:
@@ -218,11 +218,11 @@ class GuideList(QWidget):
         self._fill(self._pages)
 
     def _names(self) -> list[str | None]:
-        """The names of the listed pages, from the top; None for the head of a section."""
+        """Return the names of the listed pages, from the top. None for the head of a section."""
         return [self.list.item(row).data(_NAME) for row in range(self.list.count())]
 
     def names(self) -> tuple[str, ...]:
-        """The names of the listed pages, from the top."""
+        """Return the names of the listed pages, from the top."""
         return tuple(filter(None, self._names()))
 
     def set_current(self, name: str) -> None:
@@ -234,11 +234,11 @@ class GuideList(QWidget):
     def _search(self, words: str) -> None:
         current = self.list.currentItem()
         open_page = current.data(_NAME) if current is not None else None
-        matches = matching(self._pages, words)
+        matches = matching_pages(self._pages, words)
         self._fill(matches)
         self._nothing.setVisible(not matches)
         self.searched.emit(words)
-        best = best_of(matches, words, open_page)
+        best = best_match(matches, words, open_page)
         self.set_current(best or "")
         if best is not None and best != open_page:
             self.chosen.emit(best)

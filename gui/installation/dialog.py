@@ -154,7 +154,7 @@ class EngineDialog(QDialog):
         self.adjustSize()
 
     def answer(self) -> str:
-        """Return the outcome of a check or a removal, or ""."""
+        """Return the result of a check or a removal, or ""."""
         return "" if self._answer.isHidden() else self._answer.text()
 
 

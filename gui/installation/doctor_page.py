@@ -39,7 +39,10 @@ def show_doctor(window: QWidget, is_measuring: Callable[[], bool], machine: str 
     dialog = next((each for each in window.findChildren(DoctorDialog) if each.windowTitle() == title), None)
     if dialog is None:
         looks: tuple[tuple[str, Look], ...]
-        looks = (("Checking this machine…", _own), ("Training a step…", partial(_worker, is_measuring)))
+        looks = (
+            ("Checking this machine…", lambda _: own_checks()),
+            ("Training a step…", partial(_worker, is_measuring)),
+        )
         if machine:
             looks = ((f"Checking {machine}…", partial(_remote, machine)),)
         dialog = DoctorDialog(looks, window)
@@ -49,10 +52,6 @@ def show_doctor(window: QWidget, is_measuring: Callable[[], bool], machine: str 
     if not dialog.is_looking:
         dialog.look()
     return dialog
-
-
-def _own(_is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
-    return own_checks()
 
 
 def _remote(machine: str, _is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
@@ -110,7 +109,7 @@ class DoctorDialog(QDialog):
         return bool(self._left) or self._background.is_busy
 
     def words(self) -> str:
-        """Return the progress or the outcome as text."""
+        """Return the progress or the result as text."""
         return self._words.text()
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""The page *Install PyTorch*: the form, the progress of the installation, and its outcome."""
+"""The page *Install PyTorch*: the form, the progress of the installation, and its result."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ EXTRAS = {
 
 
 def size_text(size_bytes: float) -> str:
-    """A size on disk, or of a download: "2.6 GiB"."""
+    """Return a size on disk, or of a download: "2.6 GiB"."""
     return memory_text(size_bytes / BYTES_PER_MIB)
 
 
 def gpu_title(hardware: Hardware) -> str:
-    """The GPUs: "NVIDIA GeForce RTX 4090", "2 × NVIDIA H200"."""
+    """Return the GPUs: "NVIDIA GeForce RTX 4090", "2 × NVIDIA H200"."""
     names = [gpu.name for gpu in hardware.gpus]
     if not names:
         return "No GPU found"
@@ -37,12 +37,12 @@ def gpu_title(hardware: Hardware) -> str:
 
 
 def gpu_facts(hardware: Hardware) -> str:
-    """The facts that determine the build: "compute capability 8.9 · driver 580.65"."""
+    """Return the facts that determine the build: "compute capability 8.9 · driver 580.65"."""
     facts = []
     if hardware.gpus:
         gpu = hardware.gpus[0]
         if gpu.capability is not None:
-            facts.append(f"compute capability {_dotted(gpu.capability)}")
+            facts.append(f"compute capability {'.'.join(map(str, gpu.capability))}")
         if gpu.architecture is not None:
             facts.append(f"architecture {gpu.architecture}")
     if hardware.nvidia_driver is not None:
@@ -51,17 +51,18 @@ def gpu_facts(hardware: Hardware) -> str:
 
 
 def download_text(plan: Plan) -> str:
-    """The exact download: "2.6 GiB in 34 files, 1.1 GiB already downloaded"."""
+    """Return the exact download: "2.6 GiB in 34 files, 1.1 GiB already downloaded"."""
     here = f", {size_text(plan.fetched_bytes)} already downloaded" if plan.fetched_bytes else ""
     return f"{size_text(plan.download_bytes)} in {counted(len(plan.wheels), 'file')}{here}"
 
 
 def room_text(plan: Plan) -> str:
-    """The disk space: "8.0 GiB needed, 120 GiB free"."""
+    """Return the disk space: "8.0 GiB needed, 120 GiB free"."""
     return f"{size_text(_still_needed(plan))} needed, {size_text(plan.free_bytes)} free"
 
 
 def has_room(plan: Plan) -> bool:
+    """Return True if the disk has room for the plan."""
     return plan.free_bytes >= _still_needed(plan)
 
 
@@ -70,7 +71,7 @@ def _still_needed(plan: Plan) -> int:
 
 
 def network_text(environment: Mapping[str, str]) -> str:
-    """The proxy and the certificates from the environment, without passwords. "" for neither."""
+    """Return the proxy and the certificates from the environment, without passwords. "" for neither."""
     parts = []
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if address := environment.get(name):
@@ -83,13 +84,9 @@ def network_text(environment: Mapping[str, str]) -> str:
 
 
 def without_password(address: str) -> str:
-    """The address without the name and the password that it may hold."""
+    """Return the address without a name and a password."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().removeprefix("//")
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"
 
 
 class Purpose(StrEnum):
@@ -113,6 +110,7 @@ class Words:
 
 
 def purpose_of(engine: Engine) -> Purpose:
+    """Return the purpose of the page for this state of PyTorch."""
     return Purpose.REPAIR if engine.state is State.BROKEN else Purpose.FIRST
 
 
@@ -154,10 +152,10 @@ _FIRST = (
 
 
 def _version_without_build(version: str) -> str:
-    """The version without the build: "2.15.0" of "2.15.0+cu130"."""
+    """Return the version without the build: "2.15.0" of "2.15.0+cu130"."""
     return version.partition("+")[0]
 
 
 def title_of(installation: Installation) -> str:
-    """The installed build: "PyTorch 2.15.0 for CUDA 13.0"."""
+    """Return the installed build: "PyTorch 2.15.0 for CUDA 13.0"."""
     return f"PyTorch {_version_without_build(installation.torch)} for {build_title(installation.backend)}"

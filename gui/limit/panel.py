@@ -17,7 +17,7 @@ from engine.export.formats import LIMIT
 from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.protocol.trials import Limit
 from engine.words.numbers import times
-from gui.charts.painter import Painted
+from gui.charts.painter import DrawingView
 from gui.limit.cards import CardChooser
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable, capacity, progress
@@ -219,7 +219,7 @@ class LimitPanel(Surface):
         return panel
 
 
-class MemoryChart(Painted):
+class MemoryChart(DrawingView):
     """The chart of peak memory, as large as the widget."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

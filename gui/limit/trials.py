@@ -31,11 +31,11 @@ class TrialRow(NamedTuple):
     def is_answer(self) -> bool:
         """True if this is the largest batch that is verified to fit."""
         trial = self.trial
-        is_largest = self.side.is_proven and trial.batch_size == self.side.largest_batch
+        is_largest = self.side.is_verified and trial.batch_size == self.side.largest_batch
         return is_largest and trial.fits and not trial.is_quick
 
     def result(self) -> str:
-        return outcome(self.trial, self.side.largest_batch if self.side.is_proven else 0)
+        return outcome(self.trial, self.side.largest_batch if self.side.is_verified else 0)
 
     def short_result(self) -> str:
         return self.result() if self.is_answer else short_outcome(self.trial)

@@ -18,7 +18,7 @@ from engine.protocol.numerics.nonfinite import (
 )
 from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
-from gui.charts.painter import Painted, words_width
+from gui.charts.painter import DrawingView, words_width
 from gui.widgets import Button, label
 from gui.widgets.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part, in_row, wide
@@ -120,7 +120,7 @@ _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
 """The smallest magnitude that the line shows, and its pixels."""
 
 
-class MagnitudeLine(Painted):
+class MagnitudeLine(DrawingView):
     """A logarithmic line: an operation's result, or its inputs, vs. the largest number of a dtype."""
 
     def __init__(self, inputs: float, result: float | None, form: NumberFormat) -> None:

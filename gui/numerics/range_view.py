@@ -14,7 +14,7 @@ from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, Num
 from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, LayerCast, ModuleRange, Quantity, Ranges
 from engine.words.numbers import share_text
-from gui.charts.painter import Painted
+from gui.charts.painter import DrawingView
 from gui.numerics.range_table import (
     LossScale,
     RangeRow,
@@ -230,7 +230,7 @@ class RangeDetail(QScrollArea):
         self._notes.setVisible(bool(notes))
 
 
-class Histogram(Painted):
+class Histogram(DrawingView):
     """A histogram as large as the widget. `hovered` carries an exponent, or None."""
 
     hovered = Signal(object)

@@ -13,7 +13,7 @@ from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
 from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
-from gui.charts.painter import Picture
+from gui.charts.painter import InteractiveDrawing
 from gui.widgets import label
 from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.messages import OfferedView
@@ -22,7 +22,7 @@ from gui.widgets.shortcuts import tab_after
 _LARGEST = 3
 
 
-class Bars(Picture[PartPlace]):
+class Bars(InteractiveDrawing[PartPlace]):
     """The chart of profiles, with the parts of a step as its spots."""
 
     def __init__(self, profiles: Profiles) -> None:
@@ -97,7 +97,7 @@ _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
 """The height of the chart: a part of its width, within limits."""
 
 
-class Roofline(Picture[Mark]):
+class Roofline(InteractiveDrawing[Mark]):
     """The roofline chart of profiles, with the kernels as its spots."""
 
     def __init__(self, profiles: Profiles) -> None:

@@ -79,7 +79,7 @@ class RowsView(OfferedView):
         self._show_part(profiles.measured()[0])
         noun = NOUNS[table].lower()
         notes = dict.fromkeys(note for side in profiles.measured() for note in side.notes)
-        self._page.tell(" ".join([f"The profile has no {noun}s.", *notes]), noun)
+        self._page.show_count(" ".join([f"The profile has no {noun}s.", *notes]), noun)
 
     def _show_part(self, profile: StepProfile) -> None:
         part = self.shown_part

@@ -122,7 +122,7 @@ class ResultsController(QObject):
         failure.check_wanted.connect(self._check_failed)
         failure.again_wanted.connect(self._try_again)
         self.maker.made.connect(self._connect_study)
-        self.maker.reported.connect(self._notice.tell)
+        self.maker.reported.connect(self._notice.notify)
         for work in self._experiments.jobs.values():
             for signal in (work.began, work.ended, work.deleted):
                 signal.connect(lambda _key: self._read_studies())
@@ -130,8 +130,8 @@ class ResultsController(QObject):
         self._experiments.runs.run_changed.connect(lambda _run_id: self._follow_runs())
 
     def _connect_study(self, panel: StudyPanel, controller: StudyController[Any]) -> None:
-        controller.reported.connect(self._notice.tell)
-        controller.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        controller.reported.connect(self._notice.notify)
+        controller.written.connect(lambda path: self._notice.notify_written(f"Wrote {path.name}.", path))
         if not isinstance(panel, LimitPanel):
             panel.guide_wanted.connect(self.guide_wanted)
         if isinstance(controller, SweepController | TuneController):
@@ -256,7 +256,7 @@ class ResultsController(QObject):
         except ProblemError as error:
             self.problem.emit(error.problem)
             return
-        self._notice.tell(f"{counted(len(added), 'run')} queued: {', '.join(sides)}.")
+        self._notice.notify(f"{counted(len(added), 'run')} queued: {', '.join(sides)}.")
 
     def _mark(self, run_ids: Iterable[str]) -> None:
         ids = set(run_ids)
@@ -294,7 +294,7 @@ class ResultsController(QObject):
         work.delete(row.id)
         if work.view(row.id) is None:
             undo = partial(work.restore, view.study)
-            self._notice.tell(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
+            self._notice.notify(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
 
 
 def _read_again(experiment: Experiment) -> Experiment:

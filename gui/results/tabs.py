@@ -89,7 +89,7 @@ class StudyTab(QWidget):
             return
         against = self._offer.against(pair)
         hint, button = (self._offer.hint, self._offer.button(pair)) if against is None else (against, "")
-        self.empty.tell(self._offer.question, hint, button, self._offer.tip)
+        self.empty.show_text(self._offer.question, hint, button, self._offer.tip)
         self._pages.setCurrentWidget(self.empty)
 
     def _open(self, key: str) -> None:

@@ -51,7 +51,7 @@ class NoRuns(QStackedWidget):
         if has_any:
             nothing = "No results of this kind yet."
             words = f"Nothing matches “{shortened(looked_for)}”." if looked_for else nothing
-            self._not_found.tell(words, *_NOT_FOUND)
+            self._not_found.show_text(words, *_NOT_FOUND)
         self.setCurrentWidget(self._not_found if has_any else self._deleted if can_undo else self.welcome)
 
     def minimumSizeHint(self) -> QSize:

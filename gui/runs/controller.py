@@ -123,7 +123,9 @@ class RunsController(QObject):
         deletion = _Deletion(deleted, tuple(run_id for run_id in deleted if run_id in ticked))
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
         undo = partial(self._restore, deletion)
-        self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
+        self._deletions[deletion] = self._notice.notify(
+            f"Deleted {what}.", action="Undo", do=undo, asks=False
+        )
         self._table.set_can_undo(True)
 
     def offer(self, deleted: tuple[str, ...]) -> None:
@@ -132,7 +134,7 @@ class RunsController(QObject):
             return
         last = _Deletion(deleted, ())
         what = "1 deleted run" if len(deleted) == 1 else f"{len(deleted):,} deleted runs"
-        self._deletions[last] = self._notice.tell(
+        self._deletions[last] = self._notice.notify(
             f"{what} can still be restored.",
             action="Undo",
             do=partial(self._restore, last),
@@ -155,7 +157,7 @@ class RunsController(QObject):
             self._table.set_checked((*self._table.checked(), *deletion.ticked))
 
     def _take_back(self, deletion: _Deletion) -> None:
-        self._notice.take_back(self._deletions.pop(deletion))
+        self._notice.withdraw(self._deletions.pop(deletion))
         self._table.set_can_undo(bool(self._deletions))
 
     def begin(self, offer_queue: Do) -> None:
@@ -168,10 +170,10 @@ class RunsController(QObject):
         moved, self._moved = self._moved, self.runs.moved
         if self._moved not in ("", moved):
             folder = self.runs.store_path.parent
-            self._notice.tell(self._moved, action="Show in folder", do=partial(open_path, folder))
+            self._notice.notify(self._moved, action="Show in folder", do=partial(open_path, folder))
         problem = self.runs.unwritable
         if problem is None:
-            self._notice.take_back(self._stands)
+            self._notice.withdraw(self._stands)
             self._stands = None
         elif self._stands is None:
             text, why = "Saved runs can be read, but not changed.", f"{problem.message} {problem.remedy}"
@@ -191,7 +193,7 @@ class RunsController(QObject):
         if not left:
             return
         they = "it" if len(left) == 1 else "them"
-        self._notice.tell(
+        self._notice.notify(
             _left_out(left),
             f"If a newer version of Ammeter wrote {they}, that version can read {they}.",
             action="Keep",
@@ -218,7 +220,7 @@ class RunsController(QObject):
         record, offers = self.runs.record(run_id), self.retries_of([run_id])
         if record is not None and record.problem is not None and offers:
             (words, do), problem = offers[0], record.problem
-            self._notice.tell(problem.message, problem.remedy, words, do, others=offers[1:])
+            self._notice.notify(problem.message, problem.remedy, words, do, others=offers[1:])
 
     def _accept(self, retry: Retry) -> None:
         labels = [label for label, _ in retry.sides]

@@ -142,7 +142,7 @@ class Exporting(QObject):
     def ask(self, form: str, request: ExportRequest) -> None:
         """Ask for a path, and export in the format `form` ("any" for a format chosen in the dialog)."""
         if not request.run_ids:
-            self._notice.tell("There are no runs to export.", "Select one or more runs first.")
+            self._notice.notify("There are no runs to export.", "Select one or more runs first.")
         elif form in _TABLES:
             self.copy(request, form)
         elif form == "mlflow":
@@ -171,7 +171,7 @@ class Exporting(QObject):
 
         An existing file is replaced only with `force`. A race is in the colors of the window.
         """
-        self._notice.tell(f"Writing {path.name}…")
+        self._notice.notify(f"Writing {path.name}…")
         again = partial(self.write, request, path, force=True, form=form)
         theme_name: ThemeName = "dark" if theme().palette.is_dark else "light"
         work = partial(write, self._store_path, request, path, force=force, form=form, theme=theme_name)
@@ -182,15 +182,15 @@ class Exporting(QObject):
 
         def keep(text: str) -> None:
             QGuiApplication.clipboard().setText(text)
-            self._notice.tell(f"Copied the table to the clipboard as {_TABLES[form]}.")
+            self._notice.notify(f"Copied the table to the clipboard as {_TABLES[form]}.")
 
         self._background.do(partial(table, self._store_path, request, form), keep, self._fail)
 
     def send_to_mlflow(self, request: ExportRequest, destination: str) -> None:
         """Send runs to an MLflow folder or a tracking server."""
-        self._notice.tell(f"Sending {request.words} to MLflow…")
+        self._notice.notify(f"Sending {request.words} to MLflow…")
         work = partial(send_to_mlflow, self._store_path, request, destination)
-        self._background.do(work, lambda said: self._notice.tell(said[0], " ".join(said[1:])), self._fail)
+        self._background.do(work, lambda said: self._notice.notify(said[0], " ".join(said[1:])), self._fail)
 
     def drag_report(self, request: ExportRequest, source: QWidget) -> None:
         """Write the report to a temporary folder, then drag it if the mouse button is still pressed."""
@@ -219,14 +219,14 @@ class Exporting(QObject):
         path = written.path
         if written.is_taken:
             text = f"{path.name} or one of its companion files already exists."
-            self._notice.tell(text, "Nothing was written.", "Replace", again)
+            self._notice.notify(text, "Nothing was written.", "Replace", again)
             return
         remedy = f"To view them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
         beside = companions_clause(written.beside)
-        self._notice.tell_written(f"Wrote {request.words} to {path.name}{beside}.", path, remedy)
+        self._notice.notify_written(f"Wrote {request.words} to {path.name}{beside}.", path, remedy)
 
     def _fail(self, problem: Problem) -> None:
-        self._notice.tell(problem.message, problem.remedy)
+        self._notice.notify(problem.message, problem.remedy)
 
 
 def _drag(source: QWidget, written: ExportedFile) -> None:

@@ -114,7 +114,7 @@ class Importing(QObject):
 
     def import_archive(self, path: Path) -> None:
         """Import an archive: all of its runs, or none if anything is wrong with it."""
-        self._notice.tell(f"Importing {path.name}…")
+        self._notice.notify(f"Importing {path.name}…")
         store_path = self._store_path
 
         def work() -> Imported:
@@ -124,7 +124,7 @@ class Importing(QObject):
             with Store(store_path) as store:
                 return import_archive(store, path)
 
-        self._background.do(work, self._report, lambda why: self._notice.tell(why.message, why.remedy))
+        self._background.do(work, self._report, lambda why: self._notice.notify(why.message, why.remedy))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         archives = archives_in(event.mimeData()) if isinstance(event, QDropEvent) else ()
@@ -140,7 +140,7 @@ class Importing(QObject):
             self.imported.emit()
         run_ids = tuple(run.id for run in (*imported.added, *imported.already_here))
         compare = partial(self.compare_wanted.emit, run_ids) if len(run_ids) > 1 else None
-        self._notice.tell(import_words(imported), "", "Compare them" if compare else "", compare)
+        self._notice.notify(import_words(imported), "", "Compare them" if compare else "", compare)
 
 
 def archives_in(data: QMimeData) -> tuple[Path, ...]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QStackedWidget, QWidget
 
-from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
 from engine.store.edits import cleaned_note, cleaned_tags
 from engine.store.record import RunRecord, Status

@@ -75,7 +75,7 @@ class QueuePanel(QWidget):
         self.resume.setVisible(schedule.is_paused)
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
         resting = "Press Resume to start."
-        self.empty.tell(*((_left_words(left), resting, "Resume") if left else _EMPTY))
+        self.empty.show_text(*((_left_words(left), resting, "Resume") if left else _EMPTY))
 
     def highlighted(self) -> tuple[QueueItem, ...]:
         """Return the items of the highlighted rows, top to bottom."""
@@ -151,7 +151,7 @@ class QueueController(QObject):
         waiting = current.waiting
         if is_paused and waiting > self._waiting and len(items) == waiting:
             text = "The queue is paused. Press Resume to continue."
-            self._notice.tell(text, action="Resume", do=self._queue.resume, asks=False)
+            self._notice.notify(text, action="Resume", do=self._queue.resume, asks=False)
         self._waiting, self._is_busy = waiting, len(items) > waiting
         self.scheduled.emit(current)
 
@@ -168,11 +168,11 @@ class QueueController(QObject):
                 ("Remove", lambda: queue.discard(left)),
             )
             words = _left_words(left)
-            self._offer = self._notice.tell(words, action="Resume", do=self.resume_left, others=others)
+            self._offer = self._notice.notify(words, action="Resume", do=self.resume_left, others=others)
 
     def resume_left(self) -> None:
         """Queue and start the jobs that an earlier window left."""
-        self._notice.take_back(self._offer)
+        self._notice.withdraw(self._offer)
         self._queue.take_up(self._queue.left())
         self._queue.resume()
 
@@ -215,7 +215,7 @@ class QueueController(QObject):
             for undo in reversed(tuple(undone.values())):
                 undo()
 
-        self._notice.tell(f"Removed {what} from the queue.", action="Undo", do=put_back, asks=False)
+        self._notice.notify(f"Removed {what} from the queue.", action="Undo", do=put_back, asks=False)
 
 
 def _left_words(left: Sequence[WaitingItem]) -> str:

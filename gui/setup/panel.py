@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
-from engine.protocol.advice import Changes, of_advice
+from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
 from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
@@ -174,7 +174,7 @@ class SetupPanel(Surface):
 
     def use_changes(self, changes: Changes) -> None:
         """Put settings from advice into the form, and show a message."""
-        changes = of_advice(changes)
+        changes = advisable_changes(changes)
         if self.draft is not None and changes:
             before = self.draft
             self.put(before.with_changes(changes))

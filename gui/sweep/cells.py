@@ -111,7 +111,7 @@ class CellsView(FilteredTable[CellResult]):
             self.table.show_rows((), ())
         else:
             self.table.show_rows(results.cells, _columns(results))
-        self.tell("There are no cells yet.")
+        self.show_count("There are no cells yet.")
 
     def chosen(self) -> tuple[int, ...]:
         """The indexes of the selected cells."""

@@ -24,7 +24,7 @@ from engine.sweep.picture import (
 from engine.sweep.results import Results
 from engine.sweep.scaling import WEAK
 from engine.sweep.scatter import scatter
-from gui.charts.painter import Picture
+from gui.charts.painter import InteractiveDrawing
 from gui.widgets import ComboBox, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
@@ -86,7 +86,7 @@ _DIRECTIONS = {
 }
 
 
-class CellCanvas(Picture[CellSpot]):
+class CellCanvas(InteractiveDrawing[CellSpot]):
     """Paint the drawing of `view`. `cells_chosen` carries the indexes of the chosen cells."""
 
     cells_chosen = Signal(object)

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_fonts() -> tuple[str, ...]:
-    """Register the shipped fonts with Qt and return their families; a missing file is only logged."""
+    """Register the shipped fonts with Qt and return their families. A missing file is only logged."""
     families: set[str] = set()
     folder = resources.files("resources") / "fonts"
     if not folder.is_dir():
@@ -34,7 +34,7 @@ def load_fonts() -> tuple[str, ...]:
 
 
 def font(size_px: int, weight: int = 400, *, display: bool = False, mono: bool = False) -> QFont:
-    """A font with tabular numerals and no hinting; `weight` as in CSS, 400 regular to 700 bold."""
+    """Return a font with tabular numerals and no hinting. `weight` is as in CSS: 400 regular, 700 bold."""
     families = MONO_FAMILIES if mono else DISPLAY_FAMILIES if display else TEXT_FAMILIES
     result = QFont(list(families))
     result.setPixelSize(size_px)

@@ -1,4 +1,4 @@
-"""The program's own line icons: 16 px, stroke 1.4, in any colour of the theme."""
+"""The program's own line icons: 16 px, stroke 1.4, in any color of the theme."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ _SHAPES = {
 
 
 def svg(name: str, color: str, width: float = 1.4) -> str:
-    """The icon as SVG text, stroked in `color`. Raises KeyError for an unknown name."""
+    """Return the icon as SVG text, stroked in `color`. Raises KeyError for an unknown name."""
     return _FRAME.format(color=color, width=width, body=shape(name, color))
 
 
 def shape(name: str, color: str) -> str:
-    """The body of the icon's SVG, in a square of 16. Raises KeyError for an unknown name."""
+    """Return the body of the icon's SVG, in a square of 16. Raises KeyError for an unknown name."""
     return _SHAPES[name].replace("{color}", color)
 
 
 def pixmap(name: str, color: str, size: int = 16, ratio: float = 1.0) -> QPixmap:
-    """The icon `size` logical pixels wide, crisp on a screen of device pixel ratio `ratio`."""
+    """Return the icon `size` logical pixels wide, crisp on a screen of device pixel ratio `ratio`."""
     return _rendered(_renderer(name, color), size, ratio)
 
 
@@ -110,7 +110,7 @@ def draw_icon(painter: QPainter, rect: QRectF, name: str, color: str) -> None:
 
 
 def icon(name: str, color: str, size: int = 16, disabled: str | None = None) -> QIcon:
-    """The icon in `color`, or in `disabled` when the control is, for ordinary and dense screens."""
+    """Return the icon in `color`, or in `disabled` when the control is, for ordinary and dense screens."""
     result = QIcon()
     for stroke, mode in ((color, QIcon.Mode.Normal), (disabled, QIcon.Mode.Disabled)):
         if stroke is not None:

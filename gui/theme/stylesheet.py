@@ -1,6 +1,6 @@
 """The style sheet of a theme, made from the design tokens, which reports and charts share.
 
-Widgets say what they are by dynamic properties: `role` for text, `kind` for buttons, `surface` for frames and
+Rules select widgets by dynamic properties: `role` for text, `kind` for buttons, `surface` for frames and
 `precision` for text in a precision's color.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["DARK", "LIGHT", "Palette", "PrecisionLook"]
 
 
 def style_sheet(palette: Palette) -> str:
-    """The application's style sheet for `palette`."""
+    """Return the application's style sheet for `palette`."""
     named = ((field.name, getattr(palette, field.name)) for field in fields(palette))
     values = {name: color for name, color in named if isinstance(color, str)}
     values["display"] = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)

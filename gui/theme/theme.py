@@ -1,4 +1,4 @@
-"""The application's theme: system, light or dark; and reduced motion."""
+"""The application's theme: system, light or dark, and reduced motion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCHEMES = {"system": Qt.ColorScheme.Unknown, "light": Qt.ColorScheme.Light, "da
 
 
 class Theme(QObject):
-    """The application's theme; `changed` is emitted after every widget has the new style sheet.
+    """The application's theme. `changed` is emitted after every widget has the new style sheet.
 
     Widgets that paint themselves read `palette` while painting and call `update()` on `changed`.
     """
@@ -82,7 +82,7 @@ _current: Theme | None = None
 
 
 def theme() -> Theme:
-    """The application's theme, made at the first call. Raises RuntimeError without a QApplication."""
+    """Return the application's theme, made at the first call. Raises RuntimeError without a QApplication."""
     global _current
     application = QApplication.instance()
     if not isinstance(application, QApplication):
@@ -129,7 +129,7 @@ _choice: bool | None = None
 
 
 def reduces_motion() -> bool:
-    """True if results are shown at once instead of animated.
+    """Return True if results are shown at once instead of animated.
 
     Without a choice in this program the desktop's setting counts, if Qt (6.12 or newer) or Windows has one.
     """
@@ -137,13 +137,13 @@ def reduces_motion() -> bool:
 
 
 def set_reduced_motion(choice: bool | None) -> None:
-    """Set the choice for this program; None follows the desktop."""
+    """Set whether this program reduces motion. None follows the desktop."""
     global _choice
     _choice = choice
 
 
 def reduced_motion_choice() -> bool | None:
-    """The choice for this program; None if none was made."""
+    """Return the choice of reduced motion for this program. None follows the desktop."""
     return _choice
 
 

@@ -15,7 +15,7 @@ from engine.tune.halving import Ranked, ranking
 from engine.tune.outcome import answers, not_tried, waterfall_drawing, waterfall_steps
 from engine.tune.proof import known_speed
 from engine.words.numbers import date_text, number, times
-from gui.charts.painter import Painted
+from gui.charts.painter import DrawingView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage
 from gui.widgets import Button, ComboBox, Field, label
@@ -225,7 +225,7 @@ def _box(text: str, tip: str) -> QCheckBox:
 _LEAST_WIDTH = 360
 
 
-class Waterfall(Painted):
+class Waterfall(DrawingView):
     """The waterfall of gains, as wide as the page."""
 
     def __init__(self, tuning: Tuning) -> None:

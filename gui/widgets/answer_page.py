@@ -52,7 +52,7 @@ class AnswerPage(OfferedView):
         return "\n".join(part.text() for part in self._area.findChildren(QLabel))
 
     def show_empty(self) -> None:
-        """Show the empty state, which explains what the page answers."""
+        """Show the empty state, which explains the page."""
         self.setCurrentWidget(self.empty)
 
     def show_answer(self, answer: str, *parts: Part) -> None:
@@ -97,7 +97,7 @@ def changes_words(changes: Changes) -> str:
 
 
 def names_words(names: Sequence[str]) -> str:
-    """Return at most eight names of modules, and how many more there are; "none" without any."""
+    """Return at most eight names of modules, and the number of others. Return "none" without any."""
     more = len(names) - _MOST_NAMED
     shown = ", ".join(module_title(name) for name in names[:_MOST_NAMED])
     return f"{shown} and {more:,} more" if more > 0 else shown or "none"
@@ -114,7 +114,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
 
 
 def wrapped(text: str, role: str) -> QLabel:
-    """A text that wraps and can be copied."""
+    """Return a label whose text wraps and can be copied."""
     line = label(text, role, wraps=True)
     line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return line
@@ -124,7 +124,7 @@ _NO_ADVICE = "No advice."
 
 
 class AdviceWords(NamedTuple):
-    """The texts of a view without advice: the empty state, and what no advice means."""
+    """The texts of a view without advice: its empty state, and the meaning of an empty list."""
 
     question: str
     hint: str
@@ -191,7 +191,7 @@ class ViewTabs(QTabWidget):
             self.addTab(tab.view, tab.title)
 
     def open(self, name: str) -> None:
-        """Bring the view of that name to the front; an unknown or hidden one changes nothing."""
+        """Bring the view of that name to the front. Do nothing if it is unknown or hidden."""
         for place, tab in enumerate(self._tabs):
             if tab.name == name and self.isTabVisible(place):
                 self.setCurrentIndex(place)

@@ -15,7 +15,7 @@ from gui.theme.theme import theme
 
 
 def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track: str) -> None:
-    """A bar with round ends, filled to `fraction` (0 to 1)."""
+    """Draw a bar with round ends, filled to `fraction` (0 to 1)."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
@@ -70,7 +70,7 @@ _SHADES = (1.0, 0.75, 0.54, 0.38, 0.2)
 
 @dataclass(frozen=True)
 class Share:
-    """One part: `amount` decides its width, `words` stand in the legend."""
+    """A part of a whole. `amount` sets its width, `words` is its text in the legend."""
 
     amount: float
     words: str
@@ -140,7 +140,7 @@ class ShareBar(QWidget):
 
 
 def mixed(color: str, ground: str, share: float) -> QColor:
-    """A colour with opacity `share` over an opaque ground."""
+    """Return a color with opacity `share` over an opaque ground."""
     over, under = QColor(color), QColor(ground)
     pairs = ((over.red(), under.red()), (over.green(), under.green()), (over.blue(), under.blue()))
     red, green, blue = (round(low + (high - low) * share) for high, low in pairs)

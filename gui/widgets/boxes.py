@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A part that takes a share of the room that is left, or less than all of its own."""
+    """A part of a row or column, with a share of the free room, or aligned within its own."""
 
     part: QWidget | QLayout
     stretch: int = 0
@@ -41,21 +41,21 @@ Part = QWidget | QLayout | Placed | Stretch | int
 
 
 def wide(part: QWidget | QLayout) -> Placed:
-    """The part with all the room that is left."""
+    """Return the part with all the free room."""
     return Placed(part, 1)
 
 
 def in_row(
     *parts: Part, parent: QWidget | None = None, margins: Margins = 0, spacing: int | None = None
 ) -> QHBoxLayout:
-    """The parts side by side, as the layout of `parent` where one is given. No spacing: the style's."""
+    """Lay out the parts side by side, in `parent` if given. By default the spacing is the style's."""
     return _filled(QHBoxLayout(), parent, parts, margins, spacing)
 
 
 def in_column(
     *parts: Part, parent: QWidget | None = None, margins: Margins = 0, spacing: int | None = None
 ) -> QVBoxLayout:
-    """The parts below one another; the rest as for `in_row`."""
+    """Lay out the parts below one another, with the arguments of `in_row`."""
     return _filled(QVBoxLayout(), parent, parts, margins, spacing)
 
 
@@ -93,7 +93,7 @@ def grid_of(
     spacing: tuple[int, int],
     grows: tuple[int, ...] = (),
 ) -> QGridLayout:
-    """An empty grid, with `spacing` across and down; columns that it `grows` share the room left."""
+    """Return an empty grid with `spacing` across and down. The columns in `grows` share the free room."""
     grid = QGridLayout() if parent is None else QGridLayout(parent)
     _set_margins(grid, margins)
     grid.setHorizontalSpacing(spacing[0])
@@ -104,7 +104,7 @@ def grid_of(
 
 
 def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
-    """Scroll a page up and down, never to the side; `name` is for screen readers."""
+    """Return a scroll area for a page, without a horizontal bar. `name` is for screen readers."""
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -111,7 +111,7 @@ class Button(QPushButton):
 
 
 class IconButton(QToolButton):
-    """A button with an icon and no text; tooltip and screen readers give its `name`."""
+    """A button with an icon and no text. Tooltip and screen readers show its `name`."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class IconButton(QToolButton):
 
 
 class Segmented(Surface):
-    """A row of segments of which exactly one is chosen; `changed` carries its key."""
+    """A row of segments of which exactly one is chosen. `changed` carries its key."""
 
     changed = Signal(str)
 
@@ -178,7 +178,7 @@ class Segmented(Surface):
         return button
 
     def value(self) -> str:
-        """The key of the chosen segment."""
+        """Return the key of the chosen segment."""
         return next(key for key, button in self._buttons.items() if button.isChecked())
 
     def set_value(self, key: str) -> None:
@@ -199,13 +199,13 @@ class ProfileButton(Button):
         super().__init__("Profile", kind, _PROFILE)
 
     def set_obstacle(self, against: str | None) -> None:
-        """Disable the button if `against` gives a reason, which becomes the tooltip; else enable it."""
+        """Disable the button if `against` gives a reason, which becomes the tooltip. Otherwise enable it."""
         self.setEnabled(against is None)
         self.setToolTip(plain_tip(against or _PROFILE))
 
 
 class FilterEdit(QLineEdit):
-    """A line edit with a magnifying glass at its left; Escape empties it."""
+    """A line edit with a magnifying glass at its left. Escape empties it."""
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ def add_choice(
 
 
 class StudyMenu(QMenu):
-    """Further actions on the study that is shown; `delete_asked` carries its key."""
+    """A menu of actions on the shown study. `delete_asked` carries its key."""
 
     delete_asked = Signal(str)
 
@@ -284,7 +284,7 @@ class Format(Protocol):
 
 
 class ExportMenu(QMenu):
-    """Asks where to export what is shown; `asked` carries the path, in the format of its ending."""
+    """A menu of export formats. `asked` carries the chosen path, in the format of its ending."""
 
     asked = Signal(object)  # Path
 

@@ -31,7 +31,7 @@ class FocusRing(QWidget):
         application.focusChanged.connect(self._follow)
 
     def target(self) -> QWidget | None:
-        """The control inside the ring; None while the ring is hidden."""
+        """Return the control inside the ring. None while the ring is hidden."""
         return self._target if self.isVisible() else None
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -17,9 +17,9 @@ _WIDEST = 100
 
 
 def plain_tip(text: str) -> str:
-    """A tooltip that shows `text` literally, wrapped: Qt guesses, and takes a name such as "<h1>" for markup.
+    """Return a tooltip that shows `text` literally, wrapped. Qt would read a name such as "<h1>" as markup.
 
-    Every tooltip that holds a name goes through here, once or several times.
+    Use it for every tooltip with a name in it. Applying it twice is harmless.
     """
     is_plain = not re.search("<|&lt;", text) and max(map(len, text.split("\n"))) <= _WIDEST
     return text if is_plain or _OWN_TIP.fullmatch(text) else f"{_OWN_START}{html.escape(text)}</p>"
@@ -42,7 +42,7 @@ def center(page: QWidget, inner: QWidget) -> None:
 
 
 def label(text: str, role: str, parent: QWidget | None = None, *, wraps: bool = False) -> QLabel:
-    """A plain-text label whose look is the style sheet's `role`."""
+    """Return a plain-text label whose look is the style sheet's `role`."""
     result = QLabel(text, parent)
     result.setTextFormat(Qt.TextFormat.PlainText)
     result.setWordWrap(wraps)
@@ -75,7 +75,7 @@ def set_precision(target: QLabel, precision: Precision | None) -> None:
 
 
 def divider() -> QFrame:
-    """A horizontal hairline."""
+    """Return a horizontal hairline."""
     return Surface("divider")
 
 
@@ -194,7 +194,7 @@ class Field(QWidget):
         return self._note.text()
 
     def set_hint(self, text: str) -> None:
-        """Set the sentence below the control; empty for none."""
+        """Set the sentence below the control. "" removes it."""
         set_text(self._hint, text)
         self._hint.setVisible(bool(text))
 
@@ -202,7 +202,7 @@ class Field(QWidget):
         return self._hint.text()
 
     def set_problem(self, sentence: str | None) -> None:
-        """Show why the value is wrong; None clears it."""
+        """Show why the value is wrong. None clears it."""
         set_text(self._problem, sentence or "")
         self._problem.setVisible(bool(sentence))
         self.control.setAccessibleDescription(sentence or "")

@@ -52,7 +52,7 @@ def draw_marker(
 def marker_pixmap(
     precision: Precision, size: int = 8, fill: MarkFill = "full", ratio: float = 1.0
 ) -> QPixmap:
-    """The marker on a transparent square 4 px wider than itself."""
+    """Return the marker on a transparent square 4 px wider than itself."""
     side = size + 4
     picture = QPixmap(QSize(round(side * ratio), round(side * ratio)))
     picture.setDevicePixelRatio(ratio)
@@ -78,7 +78,7 @@ _SIZE = 8
 
 
 class Marker(QWidget):
-    """A precision's marker alone; the precision's name must stand beside it."""
+    """A precision's marker, to be placed next to the precision's name."""
 
     def __init__(self, precision: Precision) -> None:
         super().__init__()

@@ -83,7 +83,7 @@ _LOW, _WIDEST_TEXT = 76, 560
 
 
 class EmptyState(QWidget):
-    """Two centred sentences and at most one button, with no minimum size. `pressed` when the button is."""
+    """Two centered sentences and at most one button, with no minimum size. `pressed` when it is clicked."""
 
     pressed = Signal()
 
@@ -110,9 +110,9 @@ class EmptyState(QWidget):
         )
         parts = (Stretch(), self._text, below, 12 if is_solid else 4, offered, Stretch())
         in_column(*parts, parent=self, margins=(16, 0, 16, 0), spacing=4)
-        self.tell(text, hint, action, tooltip)
+        self.show_text(text, hint, action, tooltip)
 
-    def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
+    def show_text(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
         """Show a statement, a hint on what to do, and a button if `action` names one."""
         set_text(self._text, text)
         set_text(self._hint, hint)

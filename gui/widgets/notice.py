@@ -31,9 +31,9 @@ Do = Callable[[], object]
 
 
 class Message(Surface):
-    """`answered` carries the pressed button's function, or None if the message was closed or timed out.
+    """A message. `answered` carries the pressed button's function, or None if it was closed or timed out.
 
-    A message that `asks` waits for an answer. One that `stands` remains until it is taken back.
+    A message that `asks` waits for an answer. One that `stands` remains until it is withdrawn.
     """
 
     answered = Signal(object)
@@ -122,7 +122,7 @@ class Notice(QWidget):
             self._below = below
             self._place()
 
-    def tell(
+    def notify(
         self,
         text: str,
         remedy: str = "",
@@ -140,17 +140,17 @@ class Notice(QWidget):
         offers = (*(((action, do),) if do is not None else ()), *others)
         return self._add(text, remedy, offers, None, asks=bool(offers) if asks is None else asks)
 
-    def tell_written(self, text: str, path: Path, remedy: str = "") -> Message:
+    def notify_written(self, text: str, path: Path, remedy: str = "") -> Message:
         """Report a written file or folder, and offer to open it or its folder."""
         offers = (("Open", partial(open_path, path)), ("Show in folder", partial(open_path, path.parent)))
         return self._add(text, remedy, offers, path)
 
     def stand(self, text: str, remedy: str = "", action: str = "", do: Do | None = None) -> Message:
-        """Show a condition that lasts until it is taken back, such as that nothing can be saved."""
+        """Show a lasting condition, such as that nothing can be saved, until it is withdrawn."""
         return self._add(text, remedy, ((action, do),) if do is not None else (), None, stands=True)
 
-    def take_back(self, message: Message | None) -> None:
-        """Remove a message that `tell` or `stand` returned, if it is still there."""
+    def withdraw(self, message: Message | None) -> None:
+        """Remove a message that `notify` or `stand` returned, if it is still there."""
         if message in self._messages:
             self._remove(message)
 
@@ -161,15 +161,15 @@ class Notice(QWidget):
                 self._remove(message)
 
     def text(self) -> str:
-        """The text of the newest message, without those that stand; empty if there is none."""
+        """Return the text of the newest message, without those that stand. "" if there is none."""
         return self._newest.text if self._newest is not None else ""
 
     def offers(self) -> tuple[str, ...]:
-        """The buttons of the newest message."""
+        """Return the buttons of the newest message."""
         return self._newest.offers if self._newest is not None else ()
 
     def messages(self) -> tuple[Message, ...]:
-        """All messages, from top to bottom."""
+        """Return all messages, from top to bottom."""
         return tuple(self._messages)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

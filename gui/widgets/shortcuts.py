@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 
 @dataclass(frozen=True)
 class Shortcut:
-    """`keys` are in Qt's notation; `about` is shown in the help."""
+    """A keyboard shortcut. `keys` are in Qt's notation, `about` is shown in the help."""
 
     name: str
     keys: str
@@ -45,7 +45,7 @@ SHORTCUTS = (
 
 
 def keys_of(name: str) -> str:
-    """A shortcut's keys in this system's notation. Raises KeyError for an unknown name."""
+    """Return a shortcut's keys in this system's notation. Raises KeyError for an unknown name."""
     keys = {shortcut.name: shortcut.keys for shortcut in SHORTCUTS}[name]
     return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
 

@@ -68,7 +68,7 @@ class _Row:
             part.setToolTip(plain_tip(row.detail))
 
     def width_at(self, large: QFont) -> int:
-        """The width of value and `after` in pixels, the value in the `large` font."""
+        """Return the width of value and `after` in pixels, the value in the `large` font."""
         value = QFontMetrics(large).horizontalAdvance(self.value.text())
         after = self.after.sizeHint().width() if self.after.text() else 0
         return value + after + (4 if value and after else 0)
@@ -116,7 +116,7 @@ class StatCard(Surface):
         self._arrange()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
-        """Show the ratio of the second run to the first, such as "1.89×"; pale unless `is_sound`."""
+        """Show the ratio of the second run to the first, such as "1.89×". It is pale unless `is_sound`."""
         for shown in (self._ratio, self._ratio_below):
             set_text(shown, text)
             set_property(shown, "role", "ratio" if is_sound else "note")
@@ -190,7 +190,7 @@ class StatCard(Surface):
         self._below.setVisible(not has_all and bool(texts))
 
     def texts(self) -> tuple[str, ...]:
-        """The rows' text, for tests."""
+        """Return the rows' text, for tests."""
         return tuple(
             f"{row.name.whole_text()} {row.value.text()}{row.after.text()}".strip() for row in self._rows
         )
@@ -204,7 +204,7 @@ _BELOW = 3
 
 
 class VerdictLabel(QLabel):
-    """Rich text in pieces of different weight, size and colour, in the largest size whose lines fit."""
+    """Rich text in pieces of different weight, size and color, in the largest size whose lines fit."""
 
     def __init__(self, sizes: Sizes = LARGE, parent: QWidget | None = None) -> None:
         super().__init__(parent)

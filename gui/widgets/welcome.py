@@ -1,4 +1,4 @@
-"""The welcome: what Ammeter does, and three ways to start."""
+"""The welcome: the purpose of Ammeter, and three ways to start."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from gui.widgets.boxes import Stretch, in_column, in_row
 
 TITLE = "See what mixed precision gains on this machine"
 MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
-SENTENCE = "Ammeter trains one model in full and in mixed precision, and compares speed, memory and accuracy."
-_SHOW_ME = "Train one model both ways, in about a minute, and see them side by side."
+SENTENCE = (
+    "Ammeter trains the same model in full and in mixed precision, and compares their speed, memory and "
+    "accuracy."
+)
+_ABOUT_DEMO = "Train one model both ways, in about a minute, and see them side by side."
 _EXPERIMENT = "Choose a model and precisions, and watch the curves live."
 _LIMIT = "Find the largest batch that fits into memory in each precision."
 _FULL_SIZE, _LEAST_SCALE, _LARGEST_SCALE = QSize(1040, 600), 0.9, 4.0
@@ -26,7 +29,7 @@ _LOW, _VERY_LOW = 104, 64
 class Welcome(QWidget):
     """The welcome, compact in place of an empty table, or large as a page that scales with its size."""
 
-    show_me_wanted = Signal()
+    demo_wanted = Signal()
     experiment_wanted = Signal()
     limit_wanted = Signal()
 
@@ -40,20 +43,20 @@ class Welcome(QWidget):
         self._sentence = _centred(SENTENCE, "body", "sentence")
         kind = "secondary" if is_large else "strip"
         # beside the form, whose button is the one solid block of the view, it is one of three equals
-        self.show_me = Button(" Run demo", "primary" if is_large else kind, _SHOW_ME, "play")
-        self.show_me.setAccessibleName("Run demo")
+        self.run_demo = Button(" Run demo", "primary" if is_large else kind, _ABOUT_DEMO, "play")
+        self.run_demo.setAccessibleName("Run demo")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT, do=self.experiment_wanted)
         self.limit = Button("Find the largest batch", kind, _LIMIT, do=self.limit_wanted)
-        self.show_me.clicked.connect(self.show_me_wanted)
-        self._about_show_me = _centred(_SHOW_ME, "hint", "about")
+        self.run_demo.clicked.connect(self.demo_wanted)
+        self._about_demo = _centred(_ABOUT_DEMO, "hint", "about")
         if is_large:
             self._lay_out_large()
         else:
             self._lay_out_compact()
 
     def show_offers(self, shown: bool) -> None:
-        """Show the buttons to start, or only what Ammeter does."""
-        for button in (self.show_me, self.experiment, self.limit):
+        """Show or hide the buttons to start."""
+        for button in (self.run_demo, self.experiment, self.limit):
             button.setVisible(shown)
 
     def minimumSizeHint(self) -> QSize:
@@ -69,9 +72,9 @@ class Welcome(QWidget):
             self._sentence.setVisible(self.height() >= _VERY_LOW)
 
     def _lay_out_compact(self) -> None:
-        self._about_show_me.hide()
+        self._about_demo.hide()
         self._meaning.hide()
-        buttons = (self.show_me, self.experiment, self.limit)
+        buttons = (self.run_demo, self.experiment, self.limit)
         for button in buttons:
             button.setFixedHeight(_COMPACT_BUTTON)
         row = in_row(Stretch(), *buttons, Stretch(), spacing=8)
@@ -80,8 +83,8 @@ class Welcome(QWidget):
 
     def _lay_out_large(self) -> None:
         self._offers = QHBoxLayout()
-        offers = ((self.show_me, self._about_show_me), (self.experiment, None), (self.limit, None))
-        for (button, about), words in zip(offers, (_SHOW_ME, _EXPERIMENT, _LIMIT), strict=True):
+        offers = ((self.run_demo, self._about_demo), (self.experiment, None), (self.limit, None))
+        for (button, about), words in zip(offers, (_ABOUT_DEMO, _EXPERIMENT, _LIMIT), strict=True):
             offer = in_column(button, about or _centred(words, "hint", "about"), Stretch())
             self._offers.addLayout(offer, 1)
         self._inner = QWidget()
@@ -100,7 +103,7 @@ class Welcome(QWidget):
         self._column.setSpacing(round(_GAP * scale / 2))
         self._offers.setSpacing(round(_GAP * scale / 2))
         self._offers.setContentsMargins(0, round(_GAP * scale / 2), 0, 0)
-        self.show_me.set_icon_side(round(16 * scale))
+        self.run_demo.set_icon_side(round(16 * scale))
 
 
 _COMPACT_BUTTON = 36

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject, QTimer
 
-from engine.busyness import Watch
+from engine.busyness import LoadMonitor
 from engine.experiment.problem import Problem
 from gui.session.background import Background
 from gui.session.request import Request
@@ -37,7 +37,7 @@ class BusyMachineMonitor(QObject):
         self._timer = QTimer(self, interval=_EVERY_MS)
         self._timer.timeout.connect(self.look)
         self.start = self._timer.start
-        self._watch: Watch | None = None
+        self._watch: LoadMonitor | None = None
         self._was_busy, self._agreeing = False, 0
         self._waiting: Request | None = None
         setup.foot.wait_button.clicked.connect(self._toggle)
@@ -80,7 +80,7 @@ class BusyMachineMonitor(QObject):
             self.wait(None)
             self._submit(waiting)
 
-    def _take_look(self, seen: tuple[Watch, str | None]) -> None:
+    def _take_look(self, seen: tuple[LoadMonitor, str | None]) -> None:
         self._watch, sentence = seen
         if sentence is not None:
             self.take(sentence)
@@ -95,6 +95,6 @@ class BusyMachineMonitor(QObject):
         self.wait(None if self.is_waiting else self._setup.request())
 
 
-def _look(watch: Watch | None, device: str) -> tuple[Watch, str | None]:
+def _look(watch: LoadMonitor | None, device: str) -> tuple[LoadMonitor, str | None]:
     # making one takes some 50 ms, and it has nothing to tell before the next look
-    return (Watch(), None) if watch is None else (watch, watch.look(device).sentence)
+    return (LoadMonitor(), None) if watch is None else (watch, watch.measure(device).sentence)

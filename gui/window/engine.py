@@ -85,7 +85,7 @@ class EngineController(QObject):
             return
         self._of = self._experiments.machine
         self._live.set_instead(None)
-        self._notice.take_back(self._message)
+        self._notice.withdraw(self._message)
         if "page" in vars(self):
             self.page.removeEventFilter(self)
             vars(self).pop("page").deleteLater()
@@ -132,7 +132,7 @@ class EngineController(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
-            self._notice.take_back(self._message)
+            self._notice.withdraw(self._message)
             self._tell_form()
         return super().eventFilter(watched, event)
 
@@ -192,10 +192,10 @@ class EngineController(QObject):
             return
         self.page.restore(state)
         if self.engine.is_usable and state["begun"]:
-            self._notice.tell(_NOT_FINISHED, _KEPT, "Resume", self.show_page)
+            self._notice.notify(_NOT_FINISHED, _KEPT, "Resume", self.show_page)
 
     def _begin(self) -> None:
-        self._notice.take_back(self._message)
+        self._notice.withdraw(self._message)
         self._live.set_instead(self.page)
         self._tell_form()
 

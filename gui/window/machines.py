@@ -147,7 +147,7 @@ class MachinesController(QObject):
         self._states.pop(name, None)
         if self._experiments.machine == name:
             self.use("")
-        self._window.notice.tell(f"Removed {name}.")
+        self._window.notice.notify(f"Removed {name}.")
 
     def _line(self, machine: Machine) -> str:
         state = self._states.get(machine.name) or ("set up" if machine.program else "not set up yet")
@@ -156,7 +156,7 @@ class MachinesController(QObject):
 
     def _show_machine(self) -> None:
         name = self._experiments.machine
-        self._window.notice.take_back(self._message)
+        self._window.notice.withdraw(self._message)
         self._chip.set_machine(name)
         self._chip.look()
         self._chip.set_usage(None, "")

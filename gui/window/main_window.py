@@ -145,7 +145,7 @@ class MainWindow(QMainWindow):
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
             report=self.tell,
-            notify_change=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
+            notify_change=lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False),
             expected_seconds=self.experiments.queue.known.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
@@ -448,7 +448,7 @@ class MainWindow(QMainWindow):
             self.tell(problem)
 
     def tell(self, problem: Problem) -> None:
-        self.notice.tell(problem.message, problem.remedy)
+        self.notice.notify(problem.message, problem.remedy)
 
     def _restore(self) -> None:
         """Start from the first preset, and restore what the last window remembered."""

@@ -137,7 +137,7 @@ class OtherPages(QObject):
         window, runs, experiments = self._window, self._window.runs, self._window.experiments
         for page, controller in self._controllers.items():
             controller.page_wanted.connect(partial(window.show_page, page))
-            controller.reported.connect(self._notice.tell)
+            controller.reported.connect(self._notice.notify)
             controller.written.connect(self._tell_written)
         for teller in (self.sweeps, self.fastest):
             teller.comparison_wanted.connect(self.comparisons.compare)
@@ -159,7 +159,9 @@ class OtherPages(QObject):
         self.shows.engine_wanted.connect(window.engine.show_page)
 
     def _tell_written(self, path: Path) -> None:
-        self._notice.tell_written(f"Wrote {path.name}.", path, TRACE_WRITTEN if path.suffix == ".gz" else "")
+        self._notice.notify_written(
+            f"Wrote {path.name}.", path, TRACE_WRITTEN if path.suffix == ".gz" else ""
+        )
 
     def _offer_to_find(self, run_id: str) -> None:
         run = self._window.experiments.runs.record(run_id)
@@ -173,7 +175,7 @@ class OtherPages(QObject):
             )
         else:
             return
-        self._notice.tell(
+        self._notice.notify(
             trouble,
             "Numerics repeats the steps before it and names the operation that caused it.",
             "Find it",

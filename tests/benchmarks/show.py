@@ -102,12 +102,12 @@ def show_me(
         run_until(lambda: launcher.has_ready_spare, within_seconds=most_seconds)
     shows, panel = window.others.shows, window.others.show_panel
     refusals: list[Problem] = []
-    for source in (shows.show_me, shows.reader):
+    for source in (shows.measurement, shows.reader):
         source.refused.connect(refusals.append)
     ended: list[bool] = []
     panel.race.clock.ended.connect(lambda: ended.append(True))
     begun, others = time.perf_counter(), len(store.runs())
-    panel.show_me_wanted.emit()
+    panel.demo_wanted.emit()
     run_until(lambda: bool(len(store.runs()) >= others + 2 or refusals), within_seconds=most_seconds)
     look(window, "measuring")
     run_until(lambda: bool(ended or refusals), within_seconds=most_seconds)

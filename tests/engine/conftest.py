@@ -32,7 +32,7 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.race.race import Race, race_of
 from engine.store.record import RunRecord, Status
 from engine.store.schema import VERSION
@@ -81,7 +81,7 @@ def add_runs(opened: Store) -> None:
                     steps=60,
                     samples_per_second=12.5,
                     final_train_loss=math.nan,
-                    ranks=(RankFigures(device="cuda:0", peak_mib=math.pi), RankFigures(device="cuda:1")),
+                    ranks=(RankMetrics(device="cuda:0", peak_mib=math.pi), RankMetrics(device="cuda:1")),
                 )
             ),
         ]

@@ -14,37 +14,37 @@ import psutil
 import pytest
 
 from engine import __version__, busyness
-from engine.busyness import Busyness, OtherPrograms, Taken, Watch
+from engine.busyness import Busyness, LoadMonitor, OtherPrograms, Usage
 from engine.cli import main
 
 GIB = 2**30
-MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Taken(8 * GIB)}
+MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Usage(8 * GIB)}
 
 
 @pytest.mark.parametrize(
     ("seen", "reasons"),
     [
-        (Busyness(Taken(0.1, "firefox"), **MEMORY), ()),
+        (Busyness(Usage(0.1, "firefox"), **MEMORY), ()),
         (
-            Busyness(Taken(0.45, "firefox"), **MEMORY),
+            Busyness(Usage(0.45, "firefox"), **MEMORY),
             ("other programs use 45% of the CPU, mostly firefox",),
         ),
-        (Busyness(Taken(0.45), **MEMORY), ("other programs use 45% of the CPU",)),
-        (Busyness(Taken(0.45), **MEMORY, has_gpu=True), ()),
+        (Busyness(Usage(0.45), **MEMORY), ("other programs use 45% of the CPU",)),
+        (Busyness(Usage(0.45), **MEMORY, has_gpu=True), ()),
         (
-            Busyness(Taken(0.6), **MEMORY, has_gpu=True, gpu_percent=Taken(80.0, "blender")),
+            Busyness(Usage(0.6), **MEMORY, has_gpu=True, gpu_percent=Usage(80.0, "blender")),
             (
                 "other programs use 60% of the CPU",
                 "other programs keep the GPU 80% busy, mostly blender",
             ),
         ),
-        (Busyness(has_gpu=True, gpu_percent=Taken(3.0), gpu_mib=Taken(300.0)), ()),
+        (Busyness(has_gpu=True, gpu_percent=Usage(3.0), gpu_mib=Usage(300.0)), ()),
         (
-            Busyness(has_gpu=True, gpu_mib=Taken(4_300.0, "python")),
+            Busyness(has_gpu=True, gpu_mib=Usage(4_300.0, "python")),
             ("other programs use 4.2 GiB of GPU memory, mostly python",),
         ),
         (
-            Busyness(memory_bytes=16 * GIB, memory_left=Taken(0.6 * GIB, "chrome")),
+            Busyness(memory_bytes=16 * GIB, memory_left=Usage(0.6 * GIB, "chrome")),
             ("only 614 MiB of 16.0 GiB of memory are free, mostly used by chrome",),
         ),
     ],
@@ -73,13 +73,13 @@ def test_what_others_took_is_a_share_of_all_cores(monkeypatch, readings, share) 
     assert others.share() == pytest.approx(share)
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, *looks: dict[int, tuple[str, float, float]]) -> Watch:
+def scripted(monkeypatch: pytest.MonkeyPatch, *looks: dict[int, tuple[str, float, float]]) -> LoadMonitor:
     """A watch that sees these processes in turn: by pid a name, processor seconds and bytes."""
     left = [
         {(pid, 0.0): busyness._Process(*process) for pid, process in processes.items()} for processes in looks
     ]
     monkeypatch.setattr(busyness, "_processes", lambda: left.pop(0))
-    return Watch()
+    return LoadMonitor()
 
 
 def test_the_program_that_takes_most_is_named_by_all_of_its_processes(
@@ -91,7 +91,7 @@ def test_the_program_that_takes_most_is_named_by_all_of_its_processes(
         {own: ("ammeter", 0.0, 1.0), 5: ("web", 50.0, 1.0), 6: ("web", 0.0, 1.0), 7: ("index", 0.0, 9.0)},
         {own: ("ammeter", 90.0, 99.0), 5: ("web", 51.0, 1.0), 6: ("web", 2.0, 1.0), 7: ("index", 2.0, 9.0)},
     )
-    seen = watch.look("cpu")
+    seen = watch.measure("cpu")
     assert seen.cpu.program == "web", "3 s of 5, of which none is this program's own"
     assert seen.memory_left.program == "index"
 
@@ -99,7 +99,7 @@ def test_the_program_that_takes_most_is_named_by_all_of_its_processes(
 def test_nobody_is_named_where_many_share(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {pid: (f"program {pid}", 1.0, 1.0) for pid in range(2, 6)}
     watch = scripted(monkeypatch, dict.fromkeys(many, ("", 0.0, 1.0)), many)
-    assert watch.look("cpu").cpu.program is None
+    assert watch.measure("cpu").cpu.program is None
 
 
 def test_a_thread_of_the_kernel_is_no_program_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_thread_of_the_kernel_is_no_program_to_name(monkeypatch: pytest.Monkey
 
     looks = [thread(1.0), thread(9.0)]
     monkeypatch.setattr("engine.busyness.psutil.process_iter", lambda _wanted: iter([looks.pop(0)]))
-    assert Watch().look("cpu").cpu.program is None
+    assert LoadMonitor().measure("cpu").cpu.program is None
 
 
 def test_names_from_outside_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,10 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, with_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.precheck import Precheck, crashed
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.trials import MemoryLine
-from engine.runner import Runner, fitting_batch, with_accumulation
+from engine.runner import Precheck, Runner, crashed, fitting_batch, with_accumulation
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 

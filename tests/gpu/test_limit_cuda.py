@@ -126,7 +126,7 @@ def test_a_cap_refuses_what_is_more_than_it_and_nothing_less() -> None:
 
 def test_twenty_out_of_memory_errors_in_one_process_change_no_answer() -> None:
     first = answer()
-    assert first.is_proven and first.first_failure is not None
+    assert first.is_verified and first.first_failure is not None
     tried(8)
     before = torch.cuda.memory_allocated(CARD)
     for _ in range(20):
@@ -140,7 +140,7 @@ def test_twenty_out_of_memory_errors_in_one_process_change_no_answer() -> None:
 
 def test_a_captured_step_has_a_largest_batch_of_its_own() -> None:
     search = answer(step={"recipe": "fused+capture"})
-    assert search.is_proven and search.bound_by == "memory" and search.largest_batch > 0
+    assert search.is_verified and search.bound_by == "memory" and search.largest_batch > 0
     assert tried(search.largest_batch, step={"recipe": "fused+capture"}).trial.fits
 
 

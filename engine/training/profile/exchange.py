@@ -10,7 +10,7 @@ import torch
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.profile import Bar, Exchange, RankProfile, StepPart, StepProfile
+from engine.protocol.profile import Bar, Communication, RankProfile, StepPart, StepProfile
 from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, shorter_gradients
 from engine.training.profile.bar import StepBar
 from engine.training.profile.trace import Collective, Trace, joined
@@ -24,7 +24,7 @@ _MOST_MESSAGES = 2_000
 
 def exchange_of(
     trace: Trace, found: StepBar, step_ms: float, device: torch.device, names: Sequence[str]
-) -> Exchange | None:
+) -> Communication | None:
     """Measure the communication of the ranks on the devices `names` in a step. Return None for a single rank.
 
     All ranks call it together. A collective ends on all ranks at the same time, but each starts it when it is
@@ -52,7 +52,7 @@ def exchange_of(
             )
         )
     first = [each.bytes for each in trace.collectives if each.step == 0 and each.bytes]
-    return Exchange(
+    return Communication(
         ranks=tuple(ranks), messages=tuple(first[:_MOST_MESSAGES]), rates=measure_bus_bandwidth(device)
     )
 
@@ -90,7 +90,7 @@ def advise_on_exchange(profile: StepProfile, experiment: Experiment) -> _Found:
     yield from _sent_less_often(exchange, exposed_ms, experiment)
 
 
-def _straggler(exchange: Exchange) -> _Found:
+def _straggler(exchange: Communication) -> _Found:
     slowest = exchange.slowest
     if slowest is None:
         return
@@ -121,7 +121,7 @@ def _longer(own: RankProfile, others: Sequence[RankProfile], part: StepPart) -> 
     return own.bar.ms(part) - sum(rank.bar.ms(part) for rank in others) / len(others)
 
 
-def _larger_buckets(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
+def _larger_buckets(exchange: Communication, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy, sizes = larger_buckets(experiment), exchange.messages
     if remedy is None or len(sizes) < 2 or not exchange.rates:
         return
@@ -145,21 +145,21 @@ def _larger_buckets(exchange: Exchange, exposed_ms: float, experiment: Experimen
     )
 
 
-def _shorter_gradients(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
+def _shorter_gradients(exchange: Communication, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy = shorter_gradients(experiment)
     if remedy is not None:
         message = "Send the gradients in BF16 to halve the bytes. They are rounded before they are summed."
         yield _of_transfer(AdviceKind.SHORTER_GRADIENTS, message, exchange, exposed_ms, remedy)
 
 
-def _sent_less_often(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
+def _sent_less_often(exchange: Communication, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy = sent_less_often(experiment)
     message = "Accumulate gradients over more batches to send them less often. Updates have more samples."
     yield _of_transfer(AdviceKind.SENT_LESS_OFTEN, message, exchange, exposed_ms, remedy)
 
 
 def _of_transfer(
-    kind: AdviceKind, message: str, exchange: Exchange, exposed_ms: float, remedy: Remedy
+    kind: AdviceKind, message: str, exchange: Communication, exposed_ms: float, remedy: Remedy
 ) -> tuple[float, Advice]:
     step_ms = exchange.ranks[0].step_ms
     evidence = (

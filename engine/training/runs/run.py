@@ -11,7 +11,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.settings import FAST, PLAIN
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.training.data.batches import Batch, BatchSource, batch_samples, requested_samples
 from engine.training.failures import check_normalized
 from engine.training.measuring.breakdown import Instruments
@@ -331,7 +331,7 @@ class Run:
             return summary
         step_ms = summary.step_ms
         sent, exposed = (step_ms and self.step.communication(step_ms)) or (None, None)
-        own = RankFigures(
+        own = RankMetrics(
             device=self.experiment.device,
             samples_per_second=summary.samples_per_second,
             step_ms=step_ms,

@@ -22,7 +22,7 @@ _LETTER, _BESIDE_WORDS, _WIDEST_WORDS = 7, 14, 240
 
 
 class Look(NamedTuple):
-    """The look of a cell's words. `mark` stands before them: a precision's marker, or an icon by its name."""
+    """The look of a cell's text. `mark` is placed before it: a precision's marker, or an icon by its name."""
 
     weight: int = 400
     ink: str = "text"
@@ -49,7 +49,7 @@ def plain_look(_row: Any) -> Look:
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: `text` returns a row's text, and `value` its sort value (default: the text; None is last).
+    """A column: `text` returns a row's text, and `value` its sort value (default: the text). None sorts last.
 
     `paint` draws a cell instead of its text, `paint_heading` the heading. `short` returns the text of a
     narrow cell, and `about` the tooltip. The column is `width` pixels wide, or as wide as its texts up to
@@ -89,7 +89,7 @@ class Column(Generic[Row]):
         return RIGHT if self.is_number else LEFT
 
     def sorted_by(self, row: Row) -> Any:
-        """The value that a row is sorted by."""
+        """Return the value that a row is sorted by."""
         return self.value(row) if self.value is not None else self.text(row)
 
 
@@ -113,14 +113,14 @@ def number_column(
 
 
 def width_of(words: Iterable[str]) -> int:
-    """About the width of a column that shows these words whole, unless they are very long."""
+    """Return the approximate width of a column that shows these words in full, unless they are very long."""
     return min(_LETTER * max(map(len, words)) + _BESIDE_WORDS, _WIDEST_WORDS)
 
 
 def word_columns(
     headings: Sequence[str], right: Collection[str], rows: Sequence[Sequence[Any]]
 ) -> list[Column[Sequence[Any]]]:
-    """Columns of `rows` that are written already, a cell for each heading; those in `right` hold numbers.
+    """Return columns for `rows` of texts, one text per heading. The columns in `right` are right-aligned.
 
     A column is as wide as its longest words.
     """
@@ -138,7 +138,7 @@ def _cell(row: Sequence[Any], place: int) -> str:
 
 
 def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool) -> list[Row]:
-    """The rows sorted by their values; those without any, or NaN, come last."""
+    """Return the rows sorted by their values. Rows without a value, or with NaN, come last."""
     values = list(map(value, rows))
     # NaN is not even itself
     known = [place for place, own in enumerate(values) if own is not None and own == own]
@@ -150,9 +150,9 @@ def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool
 def fitted_widths(
     columns: Sequence[Column[Any]], wanted: Mapping[int, int], own: Mapping[Hashable, int], room: int
 ) -> dict[int, int]:
-    """The widths of the columns that are shown in `room` pixels, by their places.
+    """Return the widths of the columns shown in `room` pixels, by position.
 
-    `wanted` are the widths of the texts where these count, `own` those that the user has chosen.
+    `wanted` has the text widths of columns that fit their texts, `own` the widths chosen by the user.
     """
     widths = {place: own.get(column.key, column.width) for place, column in enumerate(columns)}
     if sum(widths.values()) > room:

@@ -34,7 +34,7 @@ def selected_places(selection: QItemSelectionModel) -> list[int]:
 
 
 def selection_of(model: QAbstractItemModel, places: Iterable[int]) -> QItemSelection:
-    """Return a selection of whole rows, a range for each stretch of them; `places` are in order."""
+    """Return a selection of whole rows, a range for each run of adjacent ones. `places` are sorted."""
     selection, last_column = QItemSelection(), model.columnCount() - 1
     for _, numbered in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
         stretch = [row for _, row in numbered]
@@ -94,7 +94,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self.endResetModel()
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Sort by a column; -1 restores the original order."""
+        """Sort by a column. -1 restores the original order."""
         self.layoutAboutToBeChanged.emit()
         before = [self.key(self.rows[index.row()]) for index in self.persistentIndexList()]
         self._sorted_by = self.columns[column].key if 0 <= column < len(self.columns) else None
@@ -106,16 +106,16 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self.layoutChanged.emit()
 
     def sorted_column(self) -> int:
-        """The place of the column that the rows are sorted by; -1 for none."""
+        """Return the index of the column that the rows are sorted by, or -1."""
         places = (place for place, column in enumerate(self.columns) if column.key == self._sorted_by)
         return next(places, _NONE)
 
     def line(self, row: Row) -> list[str]:
-        """A row as text, without the columns that have no title."""
+        """Return a row as text, without the columns that have no title."""
         return [" ".join(column.text(row).split("\n")) for column in self.columns if column.title]
 
     def titles(self) -> list[str]:
-        """The headings of a `line`."""
+        """Return the headings of a `line`."""
         return [column.whole_title for column in self.columns if column.title]
 
     def rowCount(self, parent: Index = _INVALID) -> int:

@@ -26,6 +26,7 @@ _HEADING, _HIGH_HEADING, _GROUP_MIDDLE = 28, 46, 13.0
 
 @lru_cache(maxsize=16)
 def cell_font(weight: int, size: int = 12, is_struck: bool = False) -> QFont:
+    """Return the font of a cell's text."""
     face = font(size, weight)
     face.setStrikeOut(is_struck)
     return face
@@ -42,7 +43,7 @@ def _laid_out(text: str, width: int, weight: int, size: int, is_struck: bool) ->
 
 @lru_cache(maxsize=4_096)
 def text_width(text: str, weight: int, size: int = 12) -> int:
-    """The width of a cell's text."""
+    """Return the width of a cell's text."""
     return QFontMetrics(cell_font(weight, size)).horizontalAdvance(text) + 1
 
 
@@ -52,6 +53,7 @@ def _icon(name: str, color: str, ratio: float) -> QPixmap:
 
 
 def cell_width(column: Column[Any], row: Any) -> int:
+    """Return the width of a cell with its text, mark and padding, in pixels."""
     look = column.look(row)
     return (
         text_width(column.text(row), look.weight, look.size)
@@ -77,8 +79,8 @@ def paint_words(painter: QPainter, room: QRectF, text: str, look: Look, *, is_ri
     painter.drawStaticText(QPointF(left, middle - words.size().height() / 2), words)
 
 
-class Cells(QStyledItemDelegate):
-    """Paints cells as their columns say; `shaded` rows stand out."""
+class CellPainter(QStyledItemDelegate):
+    """Paints cells as defined by their columns. `shaded` rows have another background."""
 
     def __init__(self, table: QTableView, model: RowModel[Any], shaded: Callable[[Any], bool] | None) -> None:
         super().__init__(table)
@@ -105,7 +107,7 @@ class Cells(QStyledItemDelegate):
         painter.restore()
 
 
-class Header(QHeaderView):
+class TableHeader(QHeaderView):
     """The header: headings below the names of their groups. A third click restores the order."""
 
     def __init__(self, table: QTableView, model: RowModel[Any]) -> None:

@@ -26,7 +26,7 @@ from gui.widgets.buttons import FilterEdit
 from gui.widgets.labels import describe, label, set_text
 from gui.widgets.table.columns import Column, Row, fitted_widths
 from gui.widgets.table.model import Index, RowModel, selected_places, selection_of
-from gui.widgets.table.painting import PADDING, Cells, Header, cell_font, cell_width
+from gui.widgets.table.painting import PADDING, CellPainter, TableHeader, cell_font, cell_width
 
 ROW_HEIGHT = 28
 _MEASURED = 60
@@ -35,7 +35,7 @@ _FLAGS = QItemSelectionModel.SelectionFlag
 
 
 class ResultTable(QTableView, Generic[Row]):
-    """A table that is sorted by a click on a heading; a third click restores the order. Ctrl+C copies rows.
+    """A table that is sorted by a click on a heading. A third click restores the order. Ctrl+C copies rows.
 
     `selected` carries the rows that the user has selected. `empty` is shown if there are no rows, `shaded`
     rows stand out, and the other arguments are those of `RowModel`. A `whole` table is as high as its rows:
@@ -69,9 +69,9 @@ class ResultTable(QTableView, Generic[Row]):
         self._own_widths: dict[Hashable, int] = {}
         self.row_model: RowModel[Row] = self.model_class(key, about, found_by, pinned)
         self.setModel(self.row_model)
-        self._header = Header(self, self.row_model)
+        self._header = TableHeader(self, self.row_model)
         self.setHorizontalHeader(self._header)
-        self.setItemDelegate(Cells(self, self.row_model, shaded))
+        self.setItemDelegate(CellPainter(self, self.row_model, shaded))
         self._row_height = row_height
         self._set_up(name, selects_one=selects_one, sorts=sorts)
         self._header.sectionResized.connect(self._keep_width)
@@ -101,19 +101,19 @@ class ResultTable(QTableView, Generic[Row]):
         self.viewport().update()
 
     def rows(self) -> Sequence[Row]:
-        """The rows that are shown, from top to bottom."""
+        """Return the rows that are shown, from top to bottom."""
         return self.row_model.rows
 
     def columns(self) -> Sequence[Column[Row]]:
-        """The columns, shown or not."""
+        """Return the columns, shown or not."""
         return self.row_model.columns
 
     def is_sorted(self) -> bool:
-        """True if the user has chosen an order."""
+        """Return True if the user has chosen an order."""
         return self.row_model.sorted_column() >= 0
 
     def lines(self) -> list[list[str]]:
-        """The table as text, its headings first."""
+        """Return the table as text, its headings first."""
         return [self.row_model.titles(), *map(self.row_model.line, self.row_model.rows)]
 
     def cell_room(self, row: int, column: int) -> QRectF:
@@ -121,7 +121,7 @@ class ResultTable(QTableView, Generic[Row]):
         return QRectF(self.visualRect(self.row_model.index(row, column))).adjusted(PADDING, 0, -PADDING, 0)
 
     def selected_rows(self) -> tuple[Row, ...]:
-        """The rows that are selected, from top to bottom."""
+        """Return the rows that are selected, from top to bottom."""
         if self.selectionModel() is None:
             return ()
         return tuple(self.row_model.rows[place] for place in selected_places(self.selectionModel()))
@@ -144,7 +144,7 @@ class ResultTable(QTableView, Generic[Row]):
         copy_lines([self.row_model.titles(), *map(self.row_model.line, chosen)])
 
     def menu_at(self, index: Index) -> QMenu:
-        """The context menu of a cell."""
+        """Return the context menu of a cell."""
         menu = QMenu(self)
         menu.setAccessibleName("Table")
         count = len(self.selected_rows())
@@ -262,7 +262,7 @@ def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
 
 
 class FilteredTable(QWidget, Generic[Row]):
-    """A table with a filter. `before` and `after` are placed next to it; `noun` names a row."""
+    """A table with a filter. `before` and `after` are widgets next to the filter. `noun` names a row."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class FilteredTable(QWidget, Generic[Row]):
         self._keeps, self._nothing_passes = keeps, nothing_passes
         self._filter()
 
-    def tell(self, none: str, noun: str = "") -> None:
+    def show_count(self, none: str, noun: str = "") -> None:
         """Show the number of rows, or `none` if there are none. `noun` names a row from now on."""
         self._none, self._noun = none, noun or self._noun
         shown, count = len(self.table.rows()), len(self.table.row_model.given)
@@ -298,9 +298,9 @@ class FilteredTable(QWidget, Generic[Row]):
         self.table.set_empty(nothing_passes if count else none)
 
     def count_text(self) -> str:
-        """The number of rows, and of those shown."""
+        """Return the number of rows, and of those shown."""
         return self._count.text()
 
     def _filter(self) -> None:
         self.table.set_filter(self.filter.text(), self._keeps)
-        self.tell(self._none)
+        self.show_count(self._none)

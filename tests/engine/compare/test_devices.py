@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from engine.compare.devices import device_rows
-from engine.protocol.summary import RankFigures, Summary
+from engine.protocol.summary import RankMetrics, Summary
 
 
-def rank(speed: float | None = 100.0, peak: float | None = 50.0, exposed: float | None = None) -> RankFigures:
-    return RankFigures(
+def rank(speed: float | None = 100.0, peak: float | None = 50.0, exposed: float | None = None) -> RankMetrics:
+    return RankMetrics(
         device="cuda:0", samples_per_second=speed, step_ms=12.5, peak_mib=peak, exposed_ms=exposed
     )
 
 
-def marks(*ranks: RankFigures) -> list[list[str]]:
+def marks(*ranks: RankMetrics) -> list[list[str]]:
     rows = device_rows(Summary(ranks=ranks), "fashion")
     return [[word for word in ("slowest", "largest") if word in row.words] for row in rows]
 

@@ -12,7 +12,7 @@ import pytest
 from engine.experiment.experiment import experiment_from
 from engine.export.content import Content, content_of
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.store.store import Store
 from tests.engine.conftest import ENVIRONMENT
 
@@ -47,7 +47,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
         environment: Environment = ENVIRONMENT,
         speed_note: str | None = None,
         peak_mib: float = 2_048.0,
-        ranks: tuple[RankFigures, ...] = (),
+        ranks: tuple[RankMetrics, ...] = (),
         **settings: Any,
     ) -> str:
         experiment = experiment_from({"precision": precision, "steps": steps, "device": "cuda:0", **settings})

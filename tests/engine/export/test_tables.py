@@ -19,7 +19,7 @@ from engine.export.document import Document, Section
 from engine.export.formats import COMPARISON
 from engine.export.report.report import report_of
 from engine.export.writers.text import escape_latex, escape_markdown, latex, markdown
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.store.store import Store
 
 
@@ -96,8 +96,8 @@ def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
 
 
 RANKS = (
-    RankFigures(device="cuda:0", samples_per_second=520.0, step_ms=123.0, peak_mib=2_048.0, exposed_ms=40.0),
-    RankFigures(device="cuda:1", samples_per_second=500.0, step_ms=128.0, peak_mib=1_900.0, exposed_ms=8.0),
+    RankMetrics(device="cuda:0", samples_per_second=520.0, step_ms=123.0, peak_mib=2_048.0, exposed_ms=40.0),
+    RankMetrics(device="cuda:1", samples_per_second=500.0, step_ms=128.0, peak_mib=1_900.0, exposed_ms=8.0),
 )
 
 

@@ -229,7 +229,7 @@ def test_a_search_that_is_left_is_saved_with_what_it_knows(scripted, store):
     search = scripted("tried(batch)").follow(ask(tiny()))
     next(known for known in search if isinstance(known, Study) and known.is_known)
     search.close()
-    assert [trial.batch_size for trial in saved(store).trials] == [8] and not saved(store).is_proven
+    assert [trial.batch_size for trial in saved(store).trials] == [8] and not saved(store).is_verified
     assert store.studies.newest()[0].is_over
 
 

@@ -66,7 +66,7 @@ def test_a_straight_line_with_some_fragmentation_takes_at_most_nine_trials(fixed
         lambda batch: fixed + slope * batch, budget_mib, held=lambda batch: loss * (fixed + slope * batch)
     )
     assert search.largest_batch == math.floor((budget_mib / loss - fixed) / slope)
-    assert search.is_proven and search.bound_by == "memory"
+    assert search.is_verified and search.bound_by == "memory"
     assert len(search.trials) <= 9
 
 
@@ -98,7 +98,7 @@ def test_an_allocator_that_keeps_what_it_can_does_not_slow_the_search(
         else:
             reserved = min(budget_mib, max(needs(batch), kept_in_vain * memory(batch)))
             search.learn(trial(batch, memory(batch), reserved_mib=reserved), budget_mib)
-    assert (search.largest_batch, search.is_proven) == (largest, True)
+    assert (search.largest_batch, search.is_verified) == (largest, True)
     assert len(search.trials) <= most, [each.batch_size for each in search.trials]
 
 
@@ -134,7 +134,7 @@ def test_odd_batches_that_take_more_than_larger_even_ones_do_not_mislead(slope, 
         held=lambda batch: 1.005 * (441 + slope * (batch + batch % 2)),
         first_guess=line(440, slope),
     )
-    assert search.is_proven and len(search.trials) <= 6, [each.batch_size for each in search.trials]
+    assert search.is_verified and len(search.trials) <= 6, [each.batch_size for each in search.trials]
 
 
 def test_a_forecast_that_is_far_off_is_not_asked_again():
@@ -183,14 +183,14 @@ def test_a_wrong_forecast_costs_trials_but_not_the_answer(rising, fixed, slope):
 
 def test_nothing_fits():
     search = search_all(lambda batch: 100.0 * batch, 50)
-    assert (search.largest_batch, search.is_proven, search.bound_by) == (0, True, "memory")
+    assert (search.largest_batch, search.is_verified, search.bound_by) == (0, True, "memory")
     assert [each.batch_size for each in search.trials] == [8, 4, 2, 1]
 
 
 def test_before_the_next_batch_has_failed_nothing_is_proven():
     search = Search(budget_mib=1_000)
     search.learn(trial(8, 10.0))
-    assert (search.largest_batch, search.is_proven, search.bound_by) == (8, False, "stopped")
+    assert (search.largest_batch, search.is_verified, search.bound_by) == (8, False, "stopped")
 
 
 def test_what_bounds_the_batch_is_told_as_what_it_is():
@@ -243,7 +243,7 @@ def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memo
     before = search_all(lambda batch: 450 + 40.0 * batch, 24_576)
     found = go_on(before.begun_at_answer(), lambda batch: 450 + slope * batch, 24_576)
     assert found.trials[0].batch_size == before.largest_batch == 603
-    assert found.largest_batch == math.floor((24_576 - 450) / slope) and found.is_proven
+    assert found.largest_batch == math.floor((24_576 - 450) / slope) and found.is_verified
     assert len(found.trials) <= most
 
 

@@ -13,7 +13,7 @@ from engine.machines.bundle import program_id
 from engine.machines.check import check_machine
 from engine.machines.line import Line
 from engine.machines.machine import Machine
-from engine.machines.script import look_at, run_script
+from engine.machines.script import inspect_machine, run_script
 from engine.protocol.events import Check
 
 FAR = Machine(name="Far", host="far.example")
@@ -132,7 +132,7 @@ def test_a_home_that_needs_quotes_is_refused(tmp_path, near_line):
     line.home = tmp_path / "link"
     line.home.symlink_to(tmp_path / "my home")
     with pytest.raises(ProblemError, match="needs quotes"):
-        look_at(line, FAR)
+        inspect_machine(line, FAR)
 
 
 def test_a_script_gets_arguments_of_any_letters_and_no_input(near_line):

@@ -58,7 +58,7 @@ def refusal(launcher: Launcher) -> str:
 
 
 def taken_up(launcher: Launcher) -> list[Event]:
-    with launcher, closing(launcher.take_up(RemotePlace("bad", "0" * 32), JOB)) as session:
+    with launcher, closing(launcher.reconnect(RemotePlace("bad", "0" * 32), JOB)) as session:
         assert isinstance(session, ProcessSession)
         return [event for event in iterate(session) if event is not None]
 
@@ -156,4 +156,4 @@ def test_nothing_that_a_shell_reads_otherwise_is_passed_to_one(word: str) -> Non
 def test_a_worker_whose_name_is_none_is_not_looked_for(says: Callable[[str], Launcher], worker: str) -> None:
     launcher = says("greet()")
     with pytest.raises(ProblemError, match="is not a worker of bad"):
-        launcher.take_up(RemotePlace("bad", worker), JOB)
+        launcher.reconnect(RemotePlace("bad", worker), JOB)

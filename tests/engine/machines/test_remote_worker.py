@@ -19,7 +19,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
-from engine.worker.process import item_of
+from engine.worker.process import parse_line
 from engine.worker.supervision import ProcessSession
 from tests.remote import RemoteMachine, events_of, eventually
 
@@ -67,7 +67,7 @@ def steps_of(events: list[Event]) -> list[int]:
 
 
 def written(folder: Path) -> list[object]:
-    return [item_of(line) for line in (folder / "events").read_bytes().splitlines(keepends=True)]
+    return [parse_line(line) for line in (folder / "events").read_bytes().splitlines(keepends=True)]
 
 
 def of_worker(events: list[Event]) -> list[Event]:
@@ -143,7 +143,7 @@ def test_one_that_nobody_comes_back_to_is_ended(near: RemoteMachine) -> None:
         eventually((folder / "ended").exists)
         assert json.loads((folder / "ended").read_text())["why"] == "patience"
         eventually(lambda: not near.running())
-        with closing(launcher.take_up(RemotePlace("near", folder.name), JOB)) as again:
+        with closing(launcher.reconnect(RemotePlace("near", folder.name), JOB)) as again:
             events = events_of(again)
     assert any(isinstance(event, Log) and "No program reconnected" in event.message for event in events)
     assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
@@ -158,7 +158,7 @@ def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: RemoteMach
         (folder,) = near.folders()
         assert places == [RemotePlace("near", folder.name)] and place is not None
         eventually(lambda: b'"step": 300' in (folder / "events").read_bytes())
-        with closing(launcher.take_up(place, JOB)) as again:
+        with closing(launcher.reconnect(place, JOB)) as again:
             events += events_of(again)
             # nothing of it is removed before its end can have been recorded
             assert of_worker(events) == written(folder)
@@ -170,9 +170,9 @@ def test_one_whose_program_was_killed_before_it_sent_the_job_is_given_it(near: R
         worker = launcher.site.worker((), LONG)
         assert worker.place is not None
         worker.leave()
-        with closing(launcher.take_up(worker.place, JOB)) as session:
+        with closing(launcher.reconnect(worker.place, JOB)) as session:
             assert steps_of(events_of(session)) == list(range(1, 401))
-        with closing(launcher.take_up(worker.place, JOB)) as session:
+        with closing(launcher.reconnect(worker.place, JOB)) as session:
             (last,) = events_of(session)
     assert isinstance(last, Failed) and session.is_lost
     assert last.problem.message == "near no longer has this run."
@@ -202,7 +202,7 @@ def test_output_that_a_power_cut_took_back_is_told_as_a_restart(near: RemoteMach
         (folder / "ended").unlink(missing_ok=True)
         (folder / "events").write_bytes(b"")
         assert session.place is not None
-        with closing(launcher.take_up(session.place, JOB)) as again:
+        with closing(launcher.reconnect(session.place, JOB)) as again:
             last = events_of(again)[-1]
         assert isinstance(last, Failed) and last.problem.message == "near was restarted during the run."
     assert near.folders() == []

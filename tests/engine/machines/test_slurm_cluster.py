@@ -73,7 +73,7 @@ def test_one_that_waits_says_why_and_is_stopped_by_cancelling_its_job(cluster: C
         launcher.close()
         assert sorted(job.split()[0] for job in cluster.jobs()) == ["PENDING", "RUNNING", "RUNNING"]
         cluster.ask("scancel", cluster.ask("squeue", "-h", "-t", "RUNNING", "-o", "%i").split()[0])
-        with closing(launcher.take_up(places[0], JOB)) as again:
+        with closing(launcher.reconnect(places[0], JOB)) as again:
             until(again, Heartbeat)
             again.stop()
             assert isinstance(events_of(again)[-1], Finished)

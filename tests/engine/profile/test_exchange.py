@@ -8,12 +8,12 @@ from engine.experiment.experiment import Experiment
 from engine.export.kinds.profile import sections
 from engine.profile.exchange import BY_DEVICE, BY_SIZE, device_rows, exchange_sentences
 from engine.profile.verdict import Bound, verdict_of
-from engine.protocol.profile import Exchange, StepProfile
+from engine.protocol.profile import Communication, StepProfile
 from engine.protocol.profiles import Profiles, ProfileSide
 from tests.profiles import exchange
 
 
-def profile(found: Exchange, disturbance: str | None = None) -> StepProfile:
+def profile(found: Communication, disturbance: str | None = None) -> StepProfile:
     return StepProfile(
         device_type="cuda",
         steps=5,

@@ -55,17 +55,17 @@ def test_it_is_that_of_the_counts_and_ends_at_the_comparisons_ratio(
     race = racers.race()
     assert_true_at_every_moment(race)
     ratio = racers.compared().cells(race.mixed.side.id)["samples_per_second"].ratio
-    assert race.matches_ratio and race.figure == max(ratio, 1 / ratio)
+    assert race.matches_ratio and race.final_number == max(ratio, 1 / ratio)
     # the counters alone, rounded as it is, give it too
     end = race.at(race.seconds)
     by = end.mixed.samples / end.full.samples
-    assert max(by, 1 / by) == pytest.approx(race.figure, rel=0.006)
+    assert max(by, 1 / by) == pytest.approx(race.final_number, rel=0.006)
 
 
 def test_repeats_end_at_the_ratio_of_all_of_them(racers: Any) -> None:
     speeds = [(1_000, 2_520), (1_010, 2_490), (990, 2_500)]
     race = racers.repeated(speeds)
-    assert race.matches_ratio and race.figure == race.ratio
+    assert race.matches_ratio and race.final_number == race.ratio
     assert_true_at_every_moment(race)
 
 
@@ -78,13 +78,13 @@ def test_only_the_first_moments_have_none(racers: Any) -> None:
     assert words.caption(race, race.at(0.7)) == ("Just started", "")
     racers.runs.clear()
     race = racers.of_two(64, 128, steps=1)
-    assert race.at(race.seconds / 2).number == race.figure == 2.0
+    assert race.at(race.seconds / 2).number == race.final_number == 2.0
 
 
 @pytest.mark.parametrize(("full", "mixed", "by"), [(100, 100_000, 1_000), (100_000, 200, 500)])
 def test_extreme_ratios_are_reached_too(racers: Any, full: float, mixed: float, by: float) -> None:
     race = racers.of_two(full, mixed, steps=400)
-    assert race.figure == pytest.approx(by) and race.blocks >= 40
+    assert race.final_number == pytest.approx(by) and race.blocks >= 40
 
 
 def test_the_part_goes_at_the_usual_pace_and_runs_without_one_are_replayed_whole(racers: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_part_goes_at_the_usual_pace_and_runs_without_one_are_replayed_whole
     assert not race.matches_ratio and race.samples == 200 * 10 * 64
     assert race.seconds / race.playback_rate == pytest.approx(LONGEST_SECONDS)
     # the comparison holds 2.5 and not the 0.3 of the counts: no number is shown
-    assert race.ratio == 2.5 and race.claim is None and race.figure is None
+    assert race.ratio == 2.5 and race.claim is None and race.final_number is None
     for part in range(11):
         moment = race.at(race.seconds * part / 10)
         assert moment.number is None and words.counted_text(race, moment) is None
@@ -127,10 +127,10 @@ def test_the_number_is_one_that_the_comparison_holds(racers: Any, full: float, r
 def test_the_sign_stands_still_and_figures_begin_at_their_outline() -> None:
     counted = [laid_out(text, "4.7") for text in ("1.0", "1.1", "2.9", "3.8", "4.7")]
     assert len({number.sign for number in counted}) == 1
-    assert all(number.figures[0][1] >= -0.1 and number.width > number.sign for number in counted)
-    figures = dict(laid_out("5.7", "5.7").figures)
+    assert all(number.digits[0][1] >= -0.1 and number.width > number.sign for number in counted)
+    digits = dict(laid_out("5.7", "5.7").digits)
     # the outline of the first is at the left edge, so that its origin is left of it
-    assert -0.1 < figures["5"] < 0 < figures["."] < figures["7"]
+    assert -0.1 < digits["5"] < 0 < digits["."] < digits["7"]
 
 
 def plan(
@@ -159,8 +159,8 @@ def test_levels_stand_on_one_scale_and_rise_together() -> None:
     half = plan(10_240, 5_120, 0.5)
     assert half.level(0) == pytest.approx(plan(10_240, 5_120).level(1), abs=1)
     assert half.level(1) == pytest.approx(plan(10_240, 2_560).level(1), abs=1)
-    assert plan(10.24 * 1024, 3.16 * 1024).spared_text == "7.0 GiB"
-    assert plan(None, 3.0).spared_text == ""
+    assert plan(10.24 * 1024, 3.16 * 1024).saved_text == "7.0 GiB"
+    assert plan(None, 3.0).saved_text == ""
 
 
 def test_what_is_spared_is_hatched_and_told_at_the_end_where_there_is_room() -> None:
@@ -170,7 +170,7 @@ def test_what_is_spared_is_hatched_and_told_at_the_end_where_there_is_room() -> 
     assert plan(10_240, 10_000).note_rect() is None
     assert plan(10_240, 3_200, size=(110, 140)).note_rect() is None
     assert (plan(10_240, 3_200).lower, plan(3_200, 10_240).lower) == (1, 0)
-    spared = plan(3_200, 10_240).spared_rect()
+    spared = plan(3_200, 10_240).saved_rect()
     assert spared is not None
     assert spared.left == plan(3_200, 10_240).rects[0].left
 

@@ -244,17 +244,17 @@ def test_its_own_runs_are_known_as_they_are_saved_once_they_have_begun(machine: 
     known = catalog(machine)
     case = showcase(known)
     begun = [resolve(one, known) for _, one in case.sides]
-    assert begun != [one for _, one in case.sides] and case.holds(begun)
+    assert begun != [one for _, one in case.sides] and case.matches(begun)
     elsewhere = [one.model_copy(update={"path": "/pictures"}) for one in begun]
-    assert not case.holds(elsewhere)
+    assert not case.matches(elsewhere)
 
 
 def test_its_own_runs_are_known_of_any_length_which_both_sides_share() -> None:
     lighter = CASE.lighter()
     assert lighter is not None
-    assert CASE.holds(one for _, one in lighter.of_length(EXPERIMENT).sides)
+    assert CASE.matches(one for _, one in lighter.of_length(EXPERIMENT).sides)
     other = [one.model_copy(update={"dataset": "mnist"}) for _, one in CASE.sides]
-    assert not CASE.holds(other) and not CASE.holds([CASE.sides[0][1]])
+    assert not CASE.matches(other) and not CASE.matches([CASE.sides[0][1]])
     case = showcase(catalog(FAST_CPU)).of_length(EXPERIMENT.model_copy(update={"steps": 77}))
     assert [one.steps for _, one in case.sides] == [77, 77]
     assert not [one for _, one in case.sides if one.epochs is not None]

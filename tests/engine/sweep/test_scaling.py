@@ -12,7 +12,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.export.kinds.sweep import document
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.lines import lines
@@ -45,7 +45,7 @@ def sweep(record: Callable[..., RunRecord]) -> Sweeps:
             experiment = grid.cells[index].experiment
             sign = 1 if experiment.precision is Precision.FP32 else -1
             ranks = tuple(
-                RankFigures(device="cpu", step_ms=10.0, communication_ms=sent_ms and sent_ms + rank)
+                RankMetrics(device="cpu", step_ms=10.0, communication_ms=sent_ms and sent_ms + rank)
                 for rank in range(experiment.devices)
             )
             return tuple(

@@ -18,7 +18,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Failed, to_line
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.worker.process import Item, WorkerExited, item_of
+from engine.worker.process import Item, WorkerExited, parse_line
 from engine.worker.site import HERE
 from engine.worker.supervision import Limits, ProcessSession
 from tests.engine.conftest import started_of
@@ -101,7 +101,7 @@ class Said:
     is_away, is_waiting, place, delay_seconds = False, False, None, 0.0
 
     def __init__(self, said: Iterable[bytes]) -> None:
-        self._items = iter([*map(item_of, said), WorkerExited()])
+        self._items = iter([*map(parse_line, said), WorkerExited()])
 
     def next_item(self, timeout_seconds: float) -> Item:
         return next(self._items)
@@ -197,5 +197,5 @@ def test_a_line_without_an_end_is_not_read_to_it(store: Store) -> None:
 
 def test_what_is_told_is_shown_and_never_obeyed() -> None:
     told = {"event": "log", "message": "\x1b]0;title\x07 \x9b2J and\r\nmore\x00"}
-    event = item_of(json.dumps(told).encode())
+    event = parse_line(json.dumps(told).encode())
     assert getattr(event, "message", None) == "\ufffd]0;title\ufffd \ufffd2J and\nmore\ufffd"

@@ -19,7 +19,7 @@ from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phas
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import WorkerExited, WorkerProcess
-from engine.worker.supervision import Limits, ProcessSession, Watch
+from engine.worker.supervision import Limits, ProcessSession, Watchdog
 from tests.remote import events_of, eventually, has_ended
 
 USUAL = Limits()
@@ -171,14 +171,14 @@ def test_closing_a_session_ends_its_worker(launch):
 def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatch):
     clock = types.SimpleNamespace(now=1_000.0)
     monkeypatch.setattr("engine.worker.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
-    watch = Watch(Limits(silence=60.0))
+    watch = Watchdog(Limits(silence=60.0))
     watch.note_event(Heartbeat(step=1))
     clock.now += 3_600.0
-    watch.note_look()
+    watch.note_supervised()
     assert watch.overdue() is None
     for _ in range(70):
         clock.now += 1.0
-        watch.note_look()
+        watch.note_supervised()
     problem = watch.overdue()
     assert problem is not None and "silent" in problem.message
 

@@ -160,8 +160,8 @@ def test_what_a_library_prints_does_not_reach_the_protocol():
         import os, sys
         from engine.worker.__main__ import EventWriter
         from engine.protocol.events import Heartbeat
-        from engine.worker.__main__ import take_private_streams
-        source, target = take_private_streams()
+        from engine.worker.__main__ import claim_private_streams
+        source, target = claim_private_streams()
         print("printed"); sys.stdout.flush()
         os.write(1, b"written to descriptor 1")
         assert sys.stdin.read() == "" and os.read(0, 10) == b""

@@ -200,21 +200,6 @@ class TestLivePlot:
         assert plot.canvas.grab().toImage().pixelColor(place) == QColor(color)
         assert readout(plot) == ["65,536"]
 
-    def test_the_words_of_the_warm_up_stay_inside_where_all_is_warm_up(self, qtbot: QtBot) -> None:
-        plot = made(qtbot, SPEED)
-        plot.warmup = 10.0
-        draw(plot, curve([13.0, 14.0, 13.5]))
-        theme().set_mode("dark")
-        area = plot.canvas.area().toRect()
-        picture = plot.canvas.grab(area.adjusted(0, area.height() - 18, 0, -3)).toImage()
-        ink = QColor(theme().palette.text3).name()
-        columns = [
-            x
-            for x in range(picture.width())
-            if any(picture.pixelColor(x, y).name() == ink for y in range(picture.height()))
-        ]
-        assert len(columns) > 10 and columns[-1] < picture.width() - 2
-
     def test_a_hundred_thousand_points_are_drawn_as_a_few(self, plot: LivePlot) -> None:
         noisy = np.random.default_rng(0).normal(5, 1, 100_000)
         draw(plot, curve(noisy))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from tests.golden import Golden, words_of
 
@@ -46,7 +46,7 @@ def runs_in(state: str, trained: Trained) -> list[RunRecord]:
             ]
         case "devices":
             ranks = tuple(
-                RankFigures(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
+                RankMetrics(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
                 for rank in range(2)
             )
             return [trained("fp32", 800.0), trained("fp16", 1_600.0, ranks=ranks)]

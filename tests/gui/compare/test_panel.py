@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from engine.protocol.summary import RankFigures
+from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from resources.looks import MARK_FILLS
 
@@ -23,7 +23,7 @@ class TestFigures:
         workspace.show(trained("fp32", 800.0))
         assert not workspace.panel.devices.isVisible()
         ranks = tuple(
-            RankFigures(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
+            RankMetrics(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
             for rank in range(2)
         )
         workspace.show(trained("fp32", 800.0), trained("fp16", 1_600.0, ranks=ranks))

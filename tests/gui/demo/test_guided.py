@@ -38,7 +38,7 @@ class Workspace:
     store: Store
     experiments: Experiments
     panel: DemoPanel
-    show_me: GuidedMeasurement
+    measurement: GuidedMeasurement
     told: list[object] = field(default_factory=list)
 
     def until(self, is_so: Callable[[], bool]) -> None:
@@ -63,7 +63,7 @@ class Workspace:
         return ids
 
     def until_idle(self) -> None:
-        self.until(lambda: not self.show_me.is_at_work and self.experiments.running is None)
+        self.until(lambda: not self.measurement.is_at_work and self.experiments.running is None)
 
     def statuses(self) -> dict[str, Status]:
         return {run.name: run.status for run in self.store.runs()}
@@ -76,7 +76,7 @@ class Workspace:
 
     def assert_nothing_left(self) -> None:
         assert self.store.runs() == () and self.store.deleted() == () and self.store.comparisons() == ()
-        assert self.experiments.waiting == () and not self.show_me._patience.isActive()
+        assert self.experiments.waiting == () and not self.measurement._patience.isActive()
 
 
 @pytest.fixture
@@ -90,15 +90,15 @@ def workspace(
         experiments, panel, background = Experiments(store, launcher), DemoPanel(), Background()
         qtbot.addWidget(panel)
         made = Workspace(qtbot, store, experiments, panel, GuidedMeasurement(experiments, panel, background))
-        made.show_me.measured.connect(made.told.append)
+        made.measurement.measured.connect(made.told.append)
         # as the window does it
-        made.show_me.refused.connect(
+        made.measurement.refused.connect(
             lambda problem: panel.show_refusal(problem.message, problem.remedy, was_measured=True)
         )
         experiments.load()
         experiments.start()
         yield made
-        made.show_me.close()
+        made.measurement.close()
         background.stop()
         experiments.shut_down()
 
@@ -108,8 +108,8 @@ def choose(monkeypatch: pytest.MonkeyPatch, case: Showcase) -> None:
 
 
 def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(workspace: Workspace) -> None:
-    workspace.show_me.begin()
-    workspace.show_me.begin()
+    workspace.measurement.start()
+    workspace.measurement.start()
     assert workspace.panel.page == "measuring"
     assert "examining this machine" in workspace.panel.measuring.words()
     full, mixed = workspace.until_measured()
@@ -117,7 +117,7 @@ def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(work
     runs = [workspace.store.run(run_id) for run_id in (full, mixed)]
     assert [run.experiment.precision for run in runs] == [Precision.FP32, Precision.BF16]
     assert runs[0].comparison == runs[1].comparison is not None
-    assert not workspace.show_me.is_at_work and workspace.show_me.pair.owns(full)
+    assert not workspace.measurement.is_at_work and workspace.measurement.pair.owns(full)
 
 
 @pytest.mark.slow
@@ -127,13 +127,13 @@ def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
     # on a machine that is slow for a moment its runs would begin anew
     monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     asked: list[str] = []
-    workspace.show_me.busy.connect(asked.append)
+    workspace.measurement.busy.connect(asked.append)
     (running,) = workspace.experiments.submit("x", [("x", endless)], name="before")
     (waiting,) = workspace.experiments.submit("y", [("y", tiny)], name="after")
     workspace.until_training("before")
-    workspace.show_me.begin()
-    assert asked == ["A run is training."] and not workspace.show_me.is_at_work
-    workspace.show_me.stop_and_begin()
+    workspace.measurement.start()
+    assert asked == ["A run is training."] and not workspace.measurement.is_at_work
+    workspace.measurement.stop_and_start()
     assert workspace.experiments.waiting[-1] == waiting and len(workspace.experiments.waiting) == 3
     workspace.until_measured()
     workspace.until(lambda: workspace.statuses()["after"] is Status.FINISHED)
@@ -148,7 +148,7 @@ def test_what_ended_before_the_question_was_answered_is_not_stopped_in_its_place
     stops: list[str] = []
     monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     monkeypatch.setattr(workspace.experiments, "stop", lambda: stops.append("stopped"))
-    workspace.show_me.stop_and_begin()
+    workspace.measurement.stop_and_start()
     workspace.until_measured()
     assert stops == [], "its own first run would be the one"
 
@@ -158,14 +158,14 @@ def test_a_machine_that_cannot_be_looked_at_is_told_on_the_page_each_time(
 ) -> None:
     experiments, panel, background = Experiments(store, launcher), DemoPanel(), Background()
     qtbot.addWidget(panel)
-    show_me = GuidedMeasurement(experiments, panel, background)
+    measurement = GuidedMeasurement(experiments, panel, background)
     lost = Problem(kind=Kind.INTERNAL, message="The worker died.", remedy="Reinstall.")
-    with qtbot.waitSignal(show_me.refused) as before:
-        show_me.begin()
+    with qtbot.waitSignal(measurement.refused) as before:
+        measurement.start()
         experiments._thread.problem.emit(lost)
-    with qtbot.waitSignal(show_me.refused) as after:
-        show_me.begin()
-    assert before.args == after.args == [lost] and not show_me.is_at_work
+    with qtbot.waitSignal(measurement.refused) as after:
+        measurement.start()
+    assert before.args == after.args == [lost] and not measurement.is_at_work
 
 
 @pytest.mark.slow
@@ -174,10 +174,10 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
 ) -> None:
     workspace.experiments.submit("x", [("x", endless)], name="before")
     workspace.until_training("before")
-    workspace.show_me.begin_next()
+    workspace.measurement.start_next()
     assert "waiting in the queue" in workspace.panel.measuring.words()
-    with workspace.qtbot.waitSignal(workspace.show_me.given_up):
-        workspace.show_me.stop()
+    with workspace.qtbot.waitSignal(workspace.measurement.stopped):
+        workspace.measurement.stop()
     assert workspace.statuses() == {"before": Status.RUNNING}
 
 
@@ -188,17 +188,17 @@ def test_stopped_it_leaves_nothing_behind(
 ) -> None:
     choose(monkeypatch, shown(endless))
     monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
-    workspace.show_me.begin()
+    workspace.measurement.start()
     workspace.until_training()
-    with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
+    with workspace.qtbot.waitSignal(workspace.measurement.stopped, timeout=WAIT_MS):
         if by.startswith("its button"):
-            workspace.show_me.stop()
+            workspace.measurement.stop()
             if "time" in by:
-                workspace.show_me._patience.timeout.emit()
+                workspace.measurement._patience.timeout.emit()
         elif by == "the run's":
             workspace.experiments.stop()
             # the other one would begin by itself
-            workspace.show_me.stop()
+            workspace.measurement.stop()
         else:
             workspace.experiments.take_out(workspace.experiments.waiting[0])
     workspace.until_idle()
@@ -210,11 +210,11 @@ def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
     choose(monkeypatch, shown(tiny, steps=100_000_000))
-    workspace.show_me.begin()
+    workspace.measurement.start()
     workspace.until_training("Demo, BF16 AMP")
     assert "Measuring mixed precision" in workspace.panel.measuring.words()
-    with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
-        workspace.show_me.stop()
+    with workspace.qtbot.waitSignal(workspace.measurement.stopped, timeout=WAIT_MS):
+        workspace.measurement.stop()
     workspace.until_idle()
     assert workspace.statuses() == {"Demo, FP32": Status.FINISHED} and workspace.store.deleted() == ()
 
@@ -228,7 +228,7 @@ def test_a_run_that_fails_is_told_on_the_page_and_the_first_takes_the_second_wit
     unstable = tiny.model_copy(update={"optimizer": optimizer, "on_nan": "fail", "steps": 2_000})
     is_first = failing == "the first run"
     choose(monkeypatch, shown(unstable) if is_first else shown(tiny, step=step))
-    workspace.show_me.begin()
+    workspace.measurement.start()
     assert ("not a number" if is_first else "layer9") in workspace.until_refused()
     both = {"Demo, FP32": Status.FINISHED, "Demo, BF16 AMP": Status.FAILED}
     assert workspace.statuses() == ({"Demo, FP32": Status.FAILED} if is_first else both)
@@ -241,7 +241,7 @@ def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
         connection.execute(
             "CREATE TRIGGER refusal BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'read-only'); END"
         )
-    workspace.show_me.begin()
+    workspace.measurement.start()
     assert "read-only" in workspace.until_refused()
     assert workspace.store.runs() == () and workspace.experiments.waiting == ()
 
@@ -258,7 +258,7 @@ def test_a_machine_that_is_slower_than_thought_begins_both_anew_once_with_less(
     choose(monkeypatch, shown(endless) if slow is FIRST else shown(tiny, steps=100_000_000))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     monkeypatch.setattr("gui.demo.measurement.adapted", adapted)
-    workspace.show_me.begin()
+    workspace.measurement.start()
     ids = workspace.until_measured()
     runs = {(run.id, run.experiment.steps, run.status) for run in workspace.store.runs()}
     assert runs == {(run_id, 50, Status.FINISHED) for run_id in ids}
@@ -279,7 +279,7 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
         return once(case.of_length(longer), case)
 
     monkeypatch.setattr("gui.demo.measurement.lengthened", lengthened)
-    workspace.show_me.begin()
+    workspace.measurement.start()
     ids = workspace.until_measured()
     assert {(run.id, run.experiment.steps) for run in workspace.store.runs()} == {(run, 60) for run in ids}
     assert len(paces) == 2 and min(map(min, paces)) > 0 and workspace.store.deleted() == ()
@@ -291,7 +291,7 @@ def test_a_machine_on_which_each_race_is_too_short_shows_none(
 ) -> None:
     monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     monkeypatch.setattr("gui.demo.measurement.lengthened", lambda case, _paces: case)
-    workspace.show_me.begin()
+    workspace.measurement.start()
     assert "ended too early" in workspace.until_refused() and not workspace.told
 
 
@@ -304,10 +304,10 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
     choose(monkeypatch, shown(endless.model_copy(update={"measure": Measure(block_steps=100_000)})))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: problem)
-    workspace.show_me.begin()
+    workspace.measurement.start()
     if by == "patience":
         workspace.until_training()
-        patience = workspace.show_me._patience
+        patience = workspace.measurement._patience
         assert patience.isActive() and patience.interval() == 1_000 * PATIENCE_SECONDS
         for is_held in (True, False):
             workspace.experiments.toggle_pause()
@@ -317,7 +317,7 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
         assert workspace.panel.page == "measuring"
         patience.timeout.emit()
     assert "This machine is busy" in workspace.until_refused()
-    assert workspace.panel.refused.show_me.text().strip() == "Try again"
+    assert workspace.panel.refused.run_demo.text().strip() == "Try again"
     workspace.assert_nothing_left()
 
 
@@ -326,9 +326,9 @@ def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
 ) -> None:
     choose(monkeypatch, shown(endless))
     monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
-    workspace.show_me.begin()
+    workspace.measurement.start()
     workspace.until_training()
-    workspace.show_me.close()
+    workspace.measurement.close()
     workspace.experiments.shut_down()
     assert workspace.statuses() == {"Demo, FP32": Status.STOPPED}
 

@@ -69,9 +69,9 @@ class TestOtherPages:
         room.assert_fits()
         for button, signal in (
             (panel.refused.compare, panel.compare_wanted),
-            (panel.refused.show_me, panel.show_me_wanted),
+            (panel.refused.run_demo, panel.demo_wanted),
             (panel.measuring.stop, panel.stop_wanted),
-            (panel.welcome.show_me, panel.show_me_wanted),
+            (panel.welcome.run_demo, panel.demo_wanted),
             (panel.welcome.experiment, panel.experiment_wanted),
             (panel.welcome.limit, panel.limit_wanted),
         ):

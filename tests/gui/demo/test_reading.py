@@ -179,7 +179,7 @@ def test_what_comes_too_late_is_not_shown(workspace: Workspace, pair: Pair) -> N
     workspace.show(*second)
     assert workspace.ids() == tuple(run.id for run in second)
     workspace.reader.show_comparison([run.id for run in first])
-    workspace.reader.hold(True)
+    workspace.reader.set_measuring(True)
     workspace.wait()
     assert workspace.ids() == tuple(run.id for run in second), "held for what is being measured"
 

@@ -101,7 +101,7 @@ class TestTransport:
             assert saved.args == [name]
         with room.qtbot.waitSignal(panel.compare_wanted):
             next(one for one in actions if "Results" in one.text()).trigger()
-        with room.qtbot.waitSignal(panel.show_me_wanted):
+        with room.qtbot.waitSignal(panel.demo_wanted):
             next(one for one in actions if "Run demo" in one.text()).trigger()
 
     def test_motion_can_be_switched_off_for_good(self, room: Any) -> None:
@@ -283,10 +283,10 @@ def test_it_ticks_by_itself_and_stops_with_its_owner(
 def test_with_reduced_motion_a_race_is_at_its_end_and_a_replay_comes_there_in_five_jumps(
     clock: RaceClock, hands: Hands
 ) -> None:
-    clock.begin()
+    clock.start()
     assert clock.is_playing
     hands.is_reduced = True
-    clock.begin()
+    clock.start()
     assert clock.is_at_end and not clock.is_ticking
     seen: list[float] = []
     clock.ticked.connect(seen.append)

@@ -22,7 +22,7 @@ from gui.help.browser import (
     GuideBrowser,
     GuidePage,
     guide_pages,
-    matching,
+    matching_pages,
     picture,
     picture_bytes,
     recolored,
@@ -106,7 +106,7 @@ def _sentences(text: str) -> list[str]:
 
 @pytest.mark.parametrize("term", GLOSSARY)
 def test_a_search_for_a_term_of_the_race_finds_a_page_about_it(term: str) -> None:
-    assert {page.name for page in matching(guide_pages(), term)} - {"README"}
+    assert {page.name for page in matching_pages(guide_pages(), term)} - {"README"}
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_nothing_but_its_own_pictures_is_read(name: str) -> None:
 
 def test_words_are_found_wherever_they_stand() -> None:
     pages = guide_pages()
-    assert [page.name for page in matching(pages, "grad_SCALER.py")] == ["loss-scaling"]
-    assert matching(pages, "  ") == pages
-    assert not matching(pages, "fp32 nowhere-to-be-found")
+    assert [page.name for page in matching_pages(pages, "grad_SCALER.py")] == ["loss-scaling"]
+    assert matching_pages(pages, "  ") == pages
+    assert not matching_pages(pages, "fp32 nowhere-to-be-found")
 
 
 def test_no_page_is_wider_than_the_window(guide: GuideDialog) -> None:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
-from engine.protocol.summary import Energy, RankFigures, RankMemory
+from engine.protocol.summary import Energy, RankMemory, RankMetrics
 from gui.charts.live_plot import LEAST_HEIGHT
 from gui.train.figures import step_ms
 from gui.train.panel import LivePanel, LiveRun
@@ -140,7 +140,7 @@ def test_the_memory_of_each_device_stands_in_a_line_while_it_trains_and_once_it_
     panel.set_runs([live.run("fp16", *events)])
     assert strip.isVisible()
     assert strip.accessibleName().startswith("Memory by rank. Rank 0: 2.0 GiB, Rank 1: 3.0 GiB, A full bar")
-    ranks = tuple(RankFigures(device=f"cuda:{rank}", peak_mib=4_096.0 + rank) for rank in range(2))
+    ranks = tuple(RankMetrics(device=f"cuda:{rank}", peak_mib=4_096.0 + rank) for rank in range(2))
     panel.set_runs([live.run("fp16", *events, Finished(summary=Summary(ranks=ranks)))])
     assert strip.accessibleName().startswith("Peak memory by rank. Rank 0: 4.0 GiB, Rank 1: 4.0 GiB")
 
@@ -339,7 +339,7 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
 
 def test_the_details_have_a_row_for_each_device(panel: LivePanel, live: Any) -> None:
     ranks = tuple(
-        RankFigures(
+        RankMetrics(
             device=f"cuda:{place}",
             samples_per_second=speed,
             step_ms=128_000 / speed / 2,

@@ -53,31 +53,31 @@ def room(qtbot: QtBot) -> Room:
 
 def test_nothing_on_the_page_moves_for_a_message_and_all_of_a_long_one_is_seen(room: Room) -> None:
     before = room.button.geometry()
-    room.notice.tell("It failed.", "Try it again.")
+    room.notice.notify("It failed.", "Try it again.")
     assert room.notice.isVisible() and room.button.geometry() == before
     corner = room.notice.geometry().bottomRight()
     assert (room.window.width() - corner.x(), room.window.height() - corner.y()) == (17, 17)
     room.window.resize(700, 400)
     assert room.window.rect().contains(room.notice.geometry())
-    room.notice.tell("A long message. " * 20, "What to do about it. " * 20, "Do it", lambda: None)
+    room.notice.notify("A long message. " * 20, "What to do about it. " * 20, "Do it", lambda: None)
     for words in room.notice.findChildren(QLabel):
         assert words.height() >= words.heightForWidth(words.width())
     assert room.window.rect().contains(room.notice.geometry())
 
 
 def test_a_message_goes_when_its_time_is_up_but_one_that_asks_stays(room: Room) -> None:
-    statement = room.notice.tell("It is done.")
+    statement = room.notice.notify("It is done.")
     assert statement.timer.isActive()
-    longer = room.notice.tell("It is done, and there is more to read about it than there was.")
+    longer = room.notice.notify("It is done, and there is more to read about it than there was.")
     assert longer.timer.interval() > statement.timer.interval()
     room.let_pass()
     assert room.texts() == [] and not room.notice.isVisible()
-    question = room.notice.tell("One run waits.", action="Run now", do=lambda: None)
+    question = room.notice.notify("One run waits.", action="Run now", do=lambda: None)
     assert not question.timer.isActive()
 
 
 def test_nothing_goes_from_under_the_hand_that_would_press_it(room: Room) -> None:
-    message = room.notice.tell_written("Wrote it.", Path("report.html"))
+    message = room.notice.notify_written("Wrote it.", Path("report.html"))
     open_it = next(one for one in message.findChildren(QAbstractButton) if one.text() == "Open")
     open_it.setFocus(Qt.FocusReason.TabFocusReason)
     room.let_pass()
@@ -88,8 +88,8 @@ def test_nothing_goes_from_under_the_hand_that_would_press_it(room: Room) -> Non
 
 
 def test_escape_and_the_cross_close_the_newest_and_say_so(qtbot: QtBot, room: Room) -> None:
-    room.notice.tell("First?", action="Yes", do=lambda: None)
-    room.notice.tell("Second?", action="Yes", do=lambda: None)
+    room.notice.notify("First?", action="Yes", do=lambda: None)
+    room.notice.notify("Second?", action="Yes", do=lambda: None)
     room.button.setFocus()
     with qtbot.waitSignal(room.notice.dismissed):
         qtbot.keyClick(room.button, Qt.Key.Key_Escape)
@@ -100,10 +100,10 @@ def test_escape_and_the_cross_close_the_newest_and_say_so(qtbot: QtBot, room: Ro
 
 
 def test_a_statement_gives_way_to_the_next_and_a_question_stays_above_it(room: Room) -> None:
-    room.notice.tell("Writing report.html…")
-    room.notice.tell("Replace it?", action="Replace", do=lambda: None)
-    room.notice.tell("Importing…")
-    room.notice.tell("Imported 2 runs.")
+    room.notice.notify("Writing report.html…")
+    room.notice.notify("Replace it?", action="Replace", do=lambda: None)
+    room.notice.notify("Importing…")
+    room.notice.notify("Imported 2 runs.")
     assert room.texts() == ["Replace it?", "Imported 2 runs."]
     first, second = room.notice.messages()
     assert first.geometry().bottom() < second.geometry().top()
@@ -113,7 +113,7 @@ def test_a_statement_gives_way_to_the_next_and_a_question_stays_above_it(room: R
 
 def test_more_questions_than_there_is_room_for_leave_the_newest(room: Room) -> None:
     for number in range(6):
-        room.notice.tell(f"Question {number}?", "Well? " * 30, "Yes", lambda: None)
+        room.notice.notify(f"Question {number}?", "Well? " * 30, "Yes", lambda: None)
     room.window.resize(500, 200)
     shown = [message for message in room.notice.messages() if message.isVisible()]
     assert room.texts()[-1] == "Question 5?" and len(room.texts()) <= 3
@@ -122,7 +122,7 @@ def test_more_questions_than_there_is_room_for_leave_the_newest(room: Room) -> N
 
 def test_what_goes_on_holding_stands_above_until_it_is_taken_back(qtbot: QtBot, room: Room) -> None:
     standing = room.notice.stand("Nothing can be saved here.")
-    room.notice.tell("Deleted “Run 1”.")
+    room.notice.notify("Deleted “Run 1”.")
     assert room.texts() == ["Nothing can be saved here.", "Deleted “Run 1”."]
     room.button.setFocus()
     for _ in range(2):
@@ -130,14 +130,14 @@ def test_what_goes_on_holding_stands_above_until_it_is_taken_back(qtbot: QtBot, 
     assert room.texts() == ["Nothing can be saved here."] and room.notice.text() == ""
     room.notice.drop()
     assert standing in room.notice.messages() and not standing.timer.isActive()
-    room.notice.take_back(standing)
-    room.notice.take_back(standing)
+    room.notice.withdraw(standing)
+    room.notice.withdraw(standing)
     assert room.texts() == []
 
 
 def test_a_button_does_what_it_says_after_its_message_is_gone(room: Room) -> None:
     seen: list[list[str]] = []
-    room.notice.tell("One run waits.", action="Run now", do=lambda: seen.append(room.texts()))
+    room.notice.notify("One run waits.", action="Run now", do=lambda: seen.append(room.texts()))
     assert room.notice.offers() == ("Run now",)
     room.press("Run now")
     assert seen == [[]]
@@ -145,7 +145,7 @@ def test_a_button_does_what_it_says_after_its_message_is_gone(room: Room) -> Non
 
 def test_a_written_file_is_told_with_its_path(room: Room, tmp_path: Path) -> None:
     path = tmp_path / ("a folder of a very long name " * 4) / "report.html"
-    message = room.notice.tell_written("Wrote 2 runs to report.html.", path)
+    message = room.notice.notify_written("Wrote 2 runs to report.html.", path)
     assert room.notice.offers() == ("Open", "Show in folder")
     line = next(one for one in message.findChildren(QLabel) if one.accessibleName() == str(path))
     assert (
@@ -160,7 +160,7 @@ def test_no_message_covers_what_a_person_presses_first(start: Open, size: tuple[
     window.show()
     for page in ("compare", "limit", "results", "show"):
         window.show_page(page)
-        window.notice.tell("It failed. " * 10, "Try it again. " * 10, "Try again", lambda: None)
+        window.notice.notify("It failed. " * 10, "Try it again. " * 10, "Try again", lambda: None)
         at = QRect(window.notice.mapTo(window, QPoint()), window.notice.size())
         for button in window.findChildren(QPushButton):
             if button.isVisible() and button.property("kind") in ("primary", "showPrimary"):

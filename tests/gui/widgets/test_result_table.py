@@ -219,12 +219,12 @@ def test_a_filtered_table_counts_its_rows(qtbot: QtBot) -> None:
     view = FilteredTable(table, "fruit", "All of these words")
     qtbot.addWidget(view)
     table.show_rows(FRUITS)
-    view.tell("There is no fruit.")
+    view.show_count("There is no fruit.")
     assert view.count_text() == "4 fruits"
     qtbot.keyClicks(view.filter, "apple")
     assert view.count_text() == "2 of 4 fruits"
     view.keep(lambda fruit: False, "Nothing is kept.")
     assert table.accessibleDescription() == "Nothing is kept."
     table.show_rows(())
-    view.tell("There is no fruit.")
+    view.show_count("There is no fruit.")
     assert table.accessibleDescription() == "There is no fruit."

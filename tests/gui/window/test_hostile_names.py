@@ -151,7 +151,7 @@ def test_no_name_is_rendered_on_any_page(window: MainWindow, qtbot: QtBot) -> No
     window.show_page("compare")
     for run in runs:
         window.runs.open_requested.emit(run.id)
-    window.notice.tell(MARKUP, MARKUP, action=MARKUP, do=lambda: None)
+    window.notice.notify(MARKUP, MARKUP, action=MARKUP, do=lambda: None)
     others = window.others
     shown = {
         "compare": window.live,

@@ -57,13 +57,13 @@ def cut_off(widget: QWidget) -> list[str]:
 def test_each_button_says_what_it_does_and_tells_that_it_was_pressed(qtbot: QtBot, is_large: bool) -> None:
     welcome = Welcome(is_large)
     shown(qtbot, welcome, 1_000, 700)
-    wanted = (welcome.show_me_wanted, welcome.experiment_wanted, welcome.limit_wanted)
-    for button, signal in zip((welcome.show_me, welcome.experiment, welcome.limit), wanted, strict=True):
+    wanted = (welcome.demo_wanted, welcome.experiment_wanted, welcome.limit_wanted)
+    for button, signal in zip((welcome.run_demo, welcome.experiment, welcome.limit), wanted, strict=True):
         assert button.toolTip().endswith(".") and button.accessibleName() == button.text().strip()
         with qtbot.waitSignal(signal):
             button.click()
-    assert [one.text().strip() for one in (welcome.show_me, welcome.experiment, welcome.limit)] == BUTTONS
-    assert (welcome.show_me.property("kind") == "primary") is is_large
+    assert [one.text().strip() for one in (welcome.run_demo, welcome.experiment, welcome.limit)] == BUTTONS
+    assert (welcome.run_demo.property("kind") == "primary") is is_large
 
 
 @pytest.mark.parametrize("width", [640, 724, 1_120, 3_500])

@@ -11,7 +11,7 @@ import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.advice import AdviceKind
-from engine.protocol.profile import Exchange, StepPart, StepProfile
+from engine.protocol.profile import Communication, StepPart, StepProfile
 from engine.training.profile import exchange as module
 from engine.training.profile.bar import step_bar
 from engine.training.profile.exchange import advise_on_exchange, exchange_of
@@ -78,7 +78,7 @@ def test_what_shards_are_gathered_from_and_scattered_to_counts_whole(
 
 def of_two(
     monkeypatch: pytest.MonkeyPatch, folder: Path, other: Sequence[Sequence[float]]
-) -> Exchange | None:
+) -> Communication | None:
     """The exchange of this rank and another, which answers in turn with the figures `other`."""
     answers = iter(other)
     monkeypatch.setattr(module, "current_rank", lambda: Rank(0, 2))
@@ -117,7 +117,7 @@ def test_a_single_rank_exchanges_nothing(tmp_path: Path) -> None:
     assert exchange_of(trace, found, 10.0, CPU, ["cpu"]) is None
 
 
-def advised(found: Exchange, **settings: Any) -> dict[AdviceKind, tuple[float, str, dict[str, str]]]:
+def advised(found: Communication, **settings: Any) -> dict[AdviceKind, tuple[float, str, dict[str, str]]]:
     experiment: Experiment = experiment_from(
         {"model": "linear", "dataset": "synthetic-regression", "devices": 2, **settings}
     )

@@ -141,7 +141,7 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *asked: told.append(asked[-1]))
     trains, _own, shown = training.submit(window, endless, endless, endless)
     training.wait_for_steps(window, trains)
-    window.others.shows.show_me.pair._submitted.add(shown)
+    window.others.shows.measurement.pair._submitted.add(shown)
     window._may_close()
     assert told == ["a run"]
 
