@@ -1,4 +1,4 @@
-"""Makes the README's screenshots from the real window: every place and page, and every state of a comparison.
+"""Take the README's screenshots from the real window: every place and page, and each state of a comparison.
 
     uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900] [--seconds 600]
 
@@ -76,7 +76,7 @@ WORKSTATION = Hardware(
 
 
 def grab(application: QApplication, window: MainWindow, folder: Path, name: str) -> None:
-    """One picture a theme."""
+    """Save an image in each theme."""
     for mode in ("dark", "light"):
         theme().set_mode(mode)
         window.live.refresh()
@@ -86,7 +86,7 @@ def grab(application: QApplication, window: MainWindow, folder: Path, name: str)
 
 
 def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -> None:
-    """The page *Install PyTorch* on a constructed machine. Nothing is downloaded."""
+    """Show the page *Install PyTorch* for a constructed machine. Nothing is downloaded."""
     builds = builds_for(WORKSTATION)
     found = Description(state=State.ABSENT, folder=ENGINE_FOLDER, hardware=WORKSTATION, builds=builds)
 
@@ -159,7 +159,7 @@ def take(
 def show_results(
     application: QApplication, window: MainWindow, folder: Path, run_ids: tuple[str, ...]
 ) -> None:
-    """The comparison in Results, at its figures and at its profile."""
+    """Show the comparison in Results, at its metrics and at its profile."""
     window.runs.set_checked(run_ids)
     window.show_page("results")
     # the comparison is read in a thread
@@ -173,7 +173,7 @@ def show_results(
 
 
 def fail(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A model of one's own whose last layer expects other numbers than it receives."""
+    """Run a model file whose last layer expects another size than it receives."""
     with tempfile.TemporaryDirectory() as own:
         path = Path(own) / "net.py"
         path.write_text(WRONG_MODEL, encoding="utf-8")
@@ -188,7 +188,7 @@ def fail(application: QApplication, window: MainWindow, folder: Path, seconds: f
 
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
-    """The race of the two runs, at the moment at which the faster one is through."""
+    """Show the replay of the two runs, at the moment the faster one ends."""
     window.show_page("show")
     run_until(lambda: window.others.show_panel.page == "race", within_seconds=START_SECONDS)
     clock = window.others.show_panel.race.clock
@@ -200,7 +200,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """The largest batch on a small limit."""
+    """Find the largest batch under a small limit."""
     window.show_page("limit")
     window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
     window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
@@ -212,7 +212,7 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
 
 
 def examine(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """The numerics of the form's model in half precision, with its precision map in front."""
+    """Examine the numerics of the form's model in FP16 or BF16 and show its precision map."""
     window.setup.set_text("memory_cap_gib", "")
     window.show_page("numerics")
     numerics, panel = window.experiments.numerics, window.others.numerics_panel
@@ -227,7 +227,7 @@ def examine(application: QApplication, window: MainWindow, folder: Path, seconds
 def profile(
     application: QApplication, window: MainWindow, folder: Path, seconds: float, run_ids: tuple[str, ...]
 ) -> None:
-    """The profiles of the two runs, side by side."""
+    """Profile both runs and show them side by side."""
     profiles = window.experiments.profiles
     window.others.profiles.profile_runs(run_ids)
     run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
@@ -237,7 +237,7 @@ def profile(
 
 
 def tune(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """The fastest of a few settings, proven."""
+    """Tune a few settings and show the verified result."""
     window.show_page("tune")
     options, tunings = window.others.tune_panel.options, window.experiments.tunings
     options.restore({**options.state(), "kinds": CHANGE_KINDS[:TUNED_KINDS]})
@@ -248,7 +248,7 @@ def tune(application: QApplication, window: MainWindow, folder: Path, seconds: f
 
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
-    """A sweep of batch sizes: in progress, with the queue in which other work waits, and at its end."""
+    """Sweep batch sizes: show it in progress, with other jobs in the queue, and at its end."""
     window.show_page("compare")
     form, queue, sweeps = window.setup.form, window.experiments.queue, window.experiments.sweeps
     if "epochs" in form.length.unit_button.text():

@@ -1,4 +1,4 @@
-"""Draws the packages of the code and their imports in ARCHITECTURE.md, as Mermaid, which code hosts show.
+"""Draw the packages of the code and their imports in ARCHITECTURE.md, as Mermaid charts.
 
     uv run python packaging/structure.py [--check]
 
@@ -23,7 +23,7 @@ Imports = Mapping[str, frozenset[str]]
 
 
 def package_imports(root: str) -> Imports:
-    """The packages directly below a root, and those that they import; modules of the root are not shown."""
+    """Return the packages directly below a root with their imports, without the root's own modules."""
     graph = grimp.build_graph(root, cache_dir=None)
     packages = {child for child in graph.find_children(root) if graph.find_children(child)}
     return {
@@ -37,7 +37,7 @@ def package_imports(root: str) -> Imports:
 
 
 def reduced(imports: Imports) -> Imports:
-    """The imports without those that follow from others. The layers' contracts exclude cycles."""
+    """Return the imports without those that follow from others. The layers' contracts exclude cycles."""
 
     def below(package: str) -> frozenset[str]:
         return imports[package].union(*(below(other) for other in imports[package]))
@@ -51,7 +51,7 @@ def reduced(imports: Imports) -> Imports:
 
 
 def drawing(root: str) -> str:
-    """A fenced Mermaid flow chart of a root's packages."""
+    """Return a fenced Mermaid flow chart of a root's packages."""
     imports = reduced(package_imports(root))
     names = {package: package.removeprefix(f"{root}.") for package in imports}
     arrows = [f"    {names[a]} --> {names[b]}" for a in sorted(imports) for b in sorted(imports[a])]
@@ -62,7 +62,7 @@ def drawing(root: str) -> str:
 
 
 def with_drawings(text: str) -> str:
-    """The page with the pictures between its markers drawn again."""
+    """Return the page with the pictures between its markers drawn again."""
     for root in ROOTS:
         marked = re.compile(rf"(<!-- structure of {root} -->\n).*?(<!-- end -->)", re.DOTALL)
         assert marked.search(text), f"ARCHITECTURE.md has no place for the structure of {root}"

@@ -161,8 +161,12 @@ def _is_as_here(environment: Mapping[str, str]) -> bool:
     def read(all_of_them: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in all_of_them.items() if name.startswith(_READ_AT_IMPORT)}
 
+    from engine.worker.keeper import worker_environment
+
     has_own_engine = Path(environment.get("AMMETER_ENGINE", "")).is_dir() or TRIED_PACKAGES in environment
-    return read(environment) == read(os.environ) and not has_own_engine
+    # the server runs with -P, which a worker's PYTHONSAFEPATH asks for
+    here = {**worker_environment({}), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    return not has_own_engine and read(environment) in (read(os.environ), read(here))
 
 
 def _serve(requests: socket.socket) -> None:

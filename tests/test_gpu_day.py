@@ -108,13 +108,13 @@ def test_what_was_seen_in_several_calls_makes_one_table(tmp_path: Path) -> None:
     results = seen(show=70, mfu=0.5)
     results.save(tmp_path)
     again = read(tmp_path / "day.json")
-    again.take(seen(show=48, tests=0))
+    again.merge(seen(show=48, tests=0))
     assert {key: figure.value for key, figure in again.figures.items()} == {
         "show": 48,
         "mfu": 0.5,
         "tests": 0,
     }
-    again.take(Results(is_rehearsal=True, figures={"show": Seen(value=1.0)}))
+    again.merge(Results(is_rehearsal=True, figures={"show": Seen(value=1.0)}))
     assert again.figures["show"].value == 48, "a rehearsal's figures mean nothing"
 
 
@@ -123,7 +123,7 @@ def test_a_step_that_does_not_tell_its_figures_is_found_out() -> None:
     results = Results(
         steps=done, figures=seen(telemetry_plain=1, telemetry_control=0, waits_fast=0, waits_fused=0).figures
     )
-    assert results.untold() == ["telemetry-fast", "show"], "energy needs a counter"
+    assert results.unreported() == ["telemetry-fast", "show"], "energy needs a counter"
 
 
 @pytest.fixture
@@ -173,8 +173,8 @@ def test_a_step_that_dies_is_told_and_the_next_is_done(
 ) -> None:
     results = Results()
     day = stand("import os; os._exit(7)", results)
-    assert not day.do(["show"]) and results.steps["show"].problem == "died with status 7"
-    assert stand(_DONE.format(name="tax", problem=""), results).do(["tax"])
+    assert not day.run(["show"]) and results.steps["show"].problem == "died with status 7"
+    assert stand(_DONE.format(name="tax", problem=""), results).run(["tax"])
     assert list(results.steps) == ["show", "tax"]
 
 
@@ -193,7 +193,7 @@ def test_files_of_earlier_calls_stay_beside_those_of_this_one(
     stand: Callable[..., command.Day], tmp_path: Path
 ) -> None:
     for step in ("show", "tax"):
-        stand(_DONE.format(name=step, problem="") + _FILE.format(name=step)).do([step])
+        stand(_DONE.format(name=step, problem="") + _FILE.format(name=step)).run([step])
         shutil.rmtree(tmp_path / "files")
     with tarfile.open(tmp_path / "files.tar.gz") as packed:
         names = {name for name in packed.getnames() if name.endswith("made.txt")}
@@ -204,7 +204,7 @@ def test_without_time_a_step_is_left_out(
     stand: Callable[..., command.Day], capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = Results()
-    assert not stand("", results, seconds=20).do(["show"])
+    assert not stand("", results, seconds=20).run(["show"])
     assert not results.steps and "show: left out, no time left" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Makes the built-in pictures, resources/fashion, from the four IDX files of Fashion-MNIST.
+"""Make the built-in images, resources/fashion, from the four IDX files of Fashion-MNIST.
 
 Usage: python packaging/datasets/make_fashion.py FOLDER, where FOLDER holds the files as their authors
 publish them.
@@ -19,7 +19,7 @@ TARGET = Path(__file__).resolve().parents[2] / "resources" / "fashion"
 
 
 def read_idx(path: Path, samples: int) -> NDArray[np.uint8]:
-    """The first `samples` entries of a gzipped IDX file of bytes, in its own shape."""
+    """Return the first `samples` entries of a gzipped IDX file of bytes, in its own shape."""
     data = gzip.decompress(path.read_bytes())
     dimensions = data[3]
     shape = np.frombuffer(data, dtype=">u4", count=dimensions, offset=4)

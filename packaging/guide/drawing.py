@@ -1,4 +1,4 @@
-"""An SVG of plain shapes and text in the light theme's colours: what the guide's pictures are drawn with."""
+"""SVG drawings of plain shapes and text in the light theme's colors, for the guide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FONTS = "Inter, Noto Sans, DejaVu Sans, sans-serif"
 
 
 class Drawing:
-    """An SVG of plain shapes and text, in pixels; `title` says in words what it shows."""
+    """An SVG of plain shapes and text, in pixels; `title` describes it for screen readers."""
 
     def __init__(self, height: int, title: str) -> None:
         self._height, self._title = height, title

@@ -1,4 +1,4 @@
-"""Write the pages of the guide that the program knows best: its contents, settings, commands and shortcuts.
+"""Write the generated pages of the guide: contents, settings, commands and shortcuts.
 
     uv run python packaging/guide/make_pages.py [--check]
 
@@ -58,7 +58,7 @@ says so.
 
 
 def made_pages() -> Mapping[str, str]:
-    """The text of each generated page, by its file name."""
+    """Return the text of each generated page, by its file name."""
     return {
         "README.md": _contents(),
         "settings.md": _settings(),
@@ -165,7 +165,7 @@ def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
 
 
 def main() -> int:
-    """Write the pages, or compare them; returns 1 where they differ."""
+    """Write or compare the pages; return 1 if they differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare")
     is_check = parser.parse_args().check

@@ -1,9 +1,9 @@
-"""Draws the guide's pictures, resources/guide/pictures, in the light theme's colours.
+"""Draw the guide's pictures, resources/guide/pictures, in the light theme's colors.
 
     python packaging/guide/make_pictures.py [FOLDER]
 
-The window shows them in its own theme: it puts the dark colours in place of the light ones, so that a picture
-may use no other colours than tokens.
+The window shows them in its own theme by replacing light with dark colors, so a picture may use only the
+colors of tokens.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORMATS = {
 
 
 def bits(drawing: Drawing, name: str, x: float, y: float, pitch: float) -> None:
-    """One cell a bit: the sign grey, the exponent pale, the mantissa in full colour, unused ones empty."""
+    """Draw a cell per bit: sign gray, exponent pale, mantissa in full color, unused bits empty."""
     look, exponent, mantissa, unused, *_ = FORMATS[name]
     fills = [LIGHT.text3, *[look.dim] * exponent, *[look.color] * mantissa, *[LIGHT.bg1] * unused]
     for place, fill in enumerate(fills):
@@ -56,7 +56,7 @@ def formats() -> Drawing:
 
 
 def one_format(name: str) -> Drawing:
-    """The bits of a format, and the numbers that it reaches on a logarithmic line."""
+    """Draw the bits of a format, and the range of its numbers on a logarithmic line."""
     look, exponent, mantissa, unused, normal, smallest, largest = FORMATS[name]
     drawing = Drawing(206, f"{name}: {exponent} bits of exponent, {mantissa} of mantissa, and its range")
     bits(drawing, name, EDGE, 20, 15)

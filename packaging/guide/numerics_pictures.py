@@ -1,4 +1,4 @@
-"""The guide's pictures of numerics: where numbers lie, overflow and part."""
+"""The guide's pictures of numerics: ranges of numbers, overflows and divergence."""
 
 from __future__ import annotations
 

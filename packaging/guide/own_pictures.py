@@ -1,4 +1,4 @@
-"""The guide's pictures of the engine's installation, and of models and data of one's own."""
+"""The guide's pictures of installing PyTorch, and of the user's own models and data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide's pictures of a profile, and of many runs: a grid, the queue, a tuning, several devices."""
+"""The guide's pictures of profiles, sweeps, the queue, tuning and multiple GPUs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _BANDWIDTH, _PEAKS = 2.0, ((HALF, "FP16", 600.0), (FULL, "FP32", 40.0))
 
 
 def _across(intensity: float) -> float:
-    """The x of an arithmetic intensity, from 0.1 to 10,000 FLOP/byte."""
+    """Return the x of an arithmetic intensity, from 0.1 to 10,000 FLOP/byte."""
     return _LEFT + (math.log10(intensity) + 1) / 5 * (_RIGHT - _LEFT)
 
 

@@ -1,4 +1,4 @@
 """The recipe of Ammeter's packages: an interpreter, the window, its dependencies and uv, and no torch.
 
-`tree.build_tree` makes the program's folder, the same for every system; `deb` and the others wrap it up.
+`tree.build_tree` builds the program's folder, the same for every system; `deb` and the others package it.
 """

@@ -1,4 +1,4 @@
-"""The package for Debian and Ubuntu: the program in /usr/lib/ammeter, and what the desktop knows of it."""
+"""The package for Debian and Ubuntu: the program in /usr/lib/ammeter and its desktop integration."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ License: Expat
 
 
 def build_deb(out: Path, is_quick: bool = False) -> Path:
-    """Builds the package in the folder `out` and returns its file. Raises RecipeError.
+    """Build the package in the folder `out` and return its file. Raises RecipeError.
 
-    `is_quick` packs in seconds in place of minutes, and a fifth larger: for a test that installs it once.
+    `is_quick` compresses in seconds instead of minutes to a file a third larger, for a test.
     """
     target = linux_here("deb")
     architecture = _ARCHITECTURES[target.machine]
@@ -67,7 +67,7 @@ def build_deb(out: Path, is_quick: bool = False) -> Path:
         _write_documents(root / "usr/share")
         _write_control(root, architecture, debian_packages(tree))
         settle(root)
-        packed = ("-Zzstd", "-z5") if is_quick else ("-Zxz", "-z6")
+        packed = ("-Zzstd", "-z1") if is_quick else ("-Zxz", "-z6")
         # fmt: off
         run(
             "dpkg-deb", "--root-owner-group", *packed, "--build", root, package,
@@ -78,7 +78,7 @@ def build_deb(out: Path, is_quick: bool = False) -> Path:
 
 
 def build_twice(out: Path, is_quick: bool = False) -> Path:
-    """Builds the package twice, in different folders. Raises RecipeError if the files differ."""
+    """Build the package twice, in different folders. Raises RecipeError if the files differ."""
     with tempfile.TemporaryDirectory() as elsewhere:
         first, second = build_deb(Path(elsewhere), is_quick), build_deb(out, is_quick)
         if first.read_bytes() != second.read_bytes():
@@ -180,7 +180,7 @@ _DEBIAN = {
 
 
 def debian_packages(tree: Path) -> tuple[str, ...]:
-    """The packages that a program depends on. Raises RecipeError for a library that the table lacks."""
+    """Return the packages that a program depends on. Raises RecipeError for an unknown library."""
     files = elf_files(tree)
     own = {path.name for path in tree.rglob("*.so*")}
     found = set()

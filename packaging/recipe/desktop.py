@@ -1,4 +1,4 @@
-"""The program as a desktop knows it: its entry, icons, file type, description and manual page."""
+"""Desktop integration: the program's entry, icons, file type, description and manual page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZES = (16, 22, 24, 32, 48, 64, 128, 256, 512)
 
 
 def write_desktop(share: Path) -> None:
-    """Writes everything below `share`, such as /usr/share of a package."""
+    """Write all files below `share`, such as /usr/share of a package."""
     _copy(f"{APP}.desktop", share / "applications")
     _copy(f"{APP}.xml", share / "mime" / "packages")
     _write(share / "metainfo" / f"{APP}.metainfo.xml", metainfo().encode())
@@ -33,7 +33,7 @@ def write_desktop(share: Path) -> None:
 
 
 def metainfo() -> str:
-    """The AppStream description of this version."""
+    """Return the AppStream description of this version."""
     day = datetime.fromtimestamp(epoch(), UTC).date().isoformat()
     text = (LINUX / f"{APP}.metainfo.xml").read_text(encoding="utf-8")
     return text.replace("@VERSION@", __version__).replace("@DATE@", day)
@@ -56,7 +56,7 @@ _FILES = (
 
 
 def manual_page() -> str:
-    """The page in the language of man(7)."""
+    """Return the manual page in man(7) format."""
     # click is inside typer, whose parameters have no public type
     program: Any = typer.main.get_command(_app())
     day = datetime.fromtimestamp(epoch(), UTC).date().isoformat()

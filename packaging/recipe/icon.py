@@ -15,7 +15,7 @@ APP = "org.ammeter.Ammeter"
 
 
 def icon_svg() -> str:
-    """The program's icon: its logo on a dark tile, which is seen on light and dark desktops alike."""
+    """Return the icon as SVG: the logo on a dark tile, visible on light and dark desktops."""
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" width="128" height="128" viewBox="0 0 24 24">'
         f'<rect x="1" y="1" width="22" height="22" rx="5" fill="{DARK.bg1}"/>'
@@ -25,7 +25,7 @@ def icon_svg() -> str:
 
 
 def icon_image(size: int) -> QImage:
-    """The icon, `size` pixels wide."""
+    """Return the icon as an image, `size` pixels wide."""
     image = QImage(size, size, QImage.Format.Format_ARGB32)
     image.fill(0)
     painter = QPainter(image)
@@ -35,6 +35,6 @@ def icon_image(size: int) -> QImage:
 
 
 def icon_bitmap(size: int) -> Image.Image:
-    """The program's icon, `size` pixels wide."""
+    """Return the icon as a bitmap, `size` pixels wide."""
     image = icon_image(size).convertToFormat(QImage.Format.Format_RGBA8888)
     return Image.frombytes("RGBA", (size, size), bytes(image.constBits()))

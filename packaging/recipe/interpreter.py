@@ -1,4 +1,4 @@
-"""The interpreter of a package: copied, trimmed, and made independent of where it lies.
+"""The interpreter of a package: copied, trimmed, and made relocatable.
 
 A release is built with an interpreter of python-build-standalone (`uv run --managed-python`): it runs on any
 Linux and has its libraries inside. Of another, the libraries that not every Linux has are copied beside it.
@@ -34,7 +34,7 @@ _ON_EVERY_LINUX = (
 
 
 def copy_interpreter(target: Target, into: Path) -> None:
-    """Copies the target's interpreter to `into`/python. Raises RecipeError."""
+    """Copy the target's interpreter to `into`/python. Raises RecipeError."""
     source, place = target.python.resolve(), into / "python"
     if source == Path("/usr"):
         raise RecipeError(
@@ -61,9 +61,9 @@ def copy_interpreter(target: Target, into: Path) -> None:
 
 
 def foreign_python(system: str, into: Path) -> Path:
-    """The folder of an interpreter of python-build-standalone for `system`, such as "windows-x86_64".
+    """Return the folder of an interpreter of python-build-standalone for `system`, such as "windows-x86_64".
 
-    Of this Python's version, which compiles the modules. Raises RecipeError.
+    Its version is that of this Python, which compiles the modules. Raises RecipeError.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     name = f"cpython-{version}-{system}-none"
@@ -93,12 +93,12 @@ def _forget_where_it_was_built(source: Path, library: Path) -> None:
 
 
 def elf_files(folder: Path) -> list[Path]:
-    """The programs and libraries of Linux in a folder."""
+    """Return the programs and libraries of Linux in a folder."""
     return [path for path in sorted(folder.rglob("*")) if begins_with(path, b"\x7fELF")]
 
 
 def needed_by(*files: Path) -> set[str]:
-    """The names of the libraries that these files are linked with."""
+    """Return the names of the libraries that these files are linked with."""
     return set(run(_patchelf(), "--print-needed", *files).split())
 
 
@@ -138,7 +138,7 @@ def _carried(path: Path) -> dict[str, Path]:
 
 
 def begins_with(path: Path, *marks: bytes) -> bool:
-    """True for a file, and no link to one, that begins with one of the marks, of four bytes each."""
+    """Return whether a path is a file, not a link, that begins with one of the 4-byte marks."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Ammeter.app: the program's folder with what macOS asks of a bundle, signed where an identity is named."""
+"""Ammeter.app: the program's folder as a macOS bundle, signed if an identity is given."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ exec "${0%/*}/../Resources/program/ammeter" "$@"
 
 
 def build_macos(out: Path, python: Path | None = None) -> Path:
-    """Builds the package in the folder `out` and returns its file. Raises RecipeError.
+    """Build the package in the folder `out` and return its file. Raises RecipeError.
 
     `python` is the folder of an interpreter for macOS on Apple's processors; by default uv fetches one.
     """
@@ -44,7 +44,7 @@ def build_macos(out: Path, python: Path | None = None) -> Path:
 
 
 def complete_bundle(contents: Path) -> Path:
-    """Adds description, icon and launcher to the folder that has the program; returns the bundle, signed."""
+    """Add description, icon and launcher to the program's folder; return the signed bundle."""
     (contents / "Info.plist").write_bytes(plistlib.dumps(description()))
     (contents / "PkgInfo").write_text("APPL????", encoding="ascii")
     launcher = contents / "MacOS" / "Ammeter"
@@ -59,7 +59,7 @@ def complete_bundle(contents: Path) -> Path:
 
 
 def build_package(bundle: Path, out: Path) -> Path:
-    """A disk image with the bundle and a way to Applications; where this is not macOS, a zip archive."""
+    """Build a disk image with the bundle and a link to Applications; outside macOS, a zip archive."""
     out.mkdir(parents=True, exist_ok=True)
     name = f"ammeter-{__version__}-macos-arm64"
     if sys.platform != "darwin":
@@ -73,7 +73,7 @@ def build_package(bundle: Path, out: Path) -> Path:
 
 
 def description() -> dict[str, Any]:
-    """The content of Info.plist."""
+    """Return the content of Info.plist."""
     return {
         "CFBundleIdentifier": APP,
         "CFBundleName": "Ammeter",
@@ -136,7 +136,7 @@ _MACHO = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
 def sign(bundle: Path) -> None:
-    """Signs all that is executed in the bundle, the inner parts first, with the hardened runtime.
+    """Sign all executables in the bundle, the innermost first, with the hardened runtime.
 
     Raises RecipeError.
     """
@@ -155,7 +155,7 @@ def sign(bundle: Path) -> None:
 
 
 def notarize(package: Path) -> None:
-    """Has Apple notarize the signed disk image and attaches its word. Raises RecipeError."""
+    """Have Apple notarize the signed disk image and attach the ticket. Raises RecipeError."""
     profile = os.environ.get(PROFILE)
     if not profile:
         print(f"Not notarized, as {PROFILE} names no profile: {package.name}")
@@ -165,6 +165,6 @@ def notarize(package: Path) -> None:
 
 
 def signed_parts(bundle: Path) -> list[Path]:
-    """The programs and libraries in the bundle, the deepest first."""
+    """Return the programs and libraries in the bundle, the deepest first."""
     parts = [path for path in bundle.rglob("*") if begins_with(path, *_MACHO)]
     return sorted(parts, key=lambda path: len(path.parts), reverse=True)

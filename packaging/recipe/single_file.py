@@ -1,4 +1,4 @@
-"""The program in one file for any Linux: a script, and behind it the packed folder.
+"""The program in one file for any Linux: a script followed by the packed folder.
 
 Not an AppImage, whose runtime is a binary of others that must be fetched, and which mounts itself by FUSE,
 where that is installed. This file unpacks the program once, and needs tar, xz and no administrator rights.
@@ -18,7 +18,7 @@ from recipe.tree import build_tree
 
 
 def build_run(out: Path, is_quick: bool = False) -> Path:
-    """Builds the file in the folder `out`, and returns it. Raises RecipeError."""
+    """Build the file in the folder `out` and return it. Raises RecipeError."""
     target = linux_here("run")
     out.mkdir(parents=True, exist_ok=True)
     made = out / f"Ammeter-{__version__}-{target.machine}.run"
@@ -32,7 +32,7 @@ def build_run(out: Path, is_quick: bool = False) -> Path:
 
 
 def packed(tree: Path, archive: Path, level: int) -> bytes:
-    """The whole file of a program's folder; `archive` is made on the way."""
+    """Return the bytes of the single file for a program's folder; write the packed folder to `archive`."""
     digest = pack(tree, archive, level)
     script = (LINUX / "run-header").read_text(encoding="utf-8")
     for name, value in (("VERSION", __version__), ("SHORT", digest[:8]), ("SUM", digest)):
@@ -44,7 +44,7 @@ def packed(tree: Path, archive: Path, level: int) -> bytes:
 
 
 def pack(tree: Path, archive: Path, level: int) -> str:
-    """Packs a folder as .tar.xz, the same bytes each time, and returns its SHA-256."""
+    """Pack a folder reproducibly as .tar.xz and return its SHA-256."""
     # fmt: off
     run(
         "tar", "--create", "--file", archive, "--sort=name", "--owner=0", "--group=0", "--numeric-owner",
@@ -56,7 +56,7 @@ def pack(tree: Path, archive: Path, level: int) -> str:
 
 
 def build_flatpak(out: Path, is_quick: bool = False) -> Path:
-    """Makes both in the folder `out`, and returns the manifest. Raises RecipeError."""
+    """Build a Flatpak's archive and manifest in the folder `out`; return the manifest. Raises RecipeError."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ammeter-flatpak-") as folder:
         tree = build_tree(linux_here("flatpak"), Path(folder) / "ammeter")
@@ -68,7 +68,7 @@ def build_flatpak(out: Path, is_quick: bool = False) -> Path:
 
 
 def write_manifest(out: Path, archive: str, digest: str) -> Path:
-    """The manifest beside the archive."""
+    """Write the Flatpak manifest next to the archive and return its path."""
     text = (LINUX / f"{APP}.yml").read_text(encoding="utf-8")
     made = out / f"{APP}.yml"
     made.write_text(text.replace("@ARCHIVE@", archive).replace("@SUM@", digest), encoding="utf-8")

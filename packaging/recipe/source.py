@@ -1,4 +1,4 @@
-"""The source that a package is made of, and what runs to make it."""
+"""Source and target of a package, and helpers to build it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class RecipeError(Exception):
-    """Why a package cannot be built, as a sentence."""
+    """A package cannot be built; the text is a sentence that says why."""
 
 
 @cache
 def epoch() -> int:
-    """The time that every file of a package bears: SOURCE_DATE_EPOCH, else that of the last commit."""
+    """Return the modification time of all files in a package: SOURCE_DATE_EPOCH, or the last commit's."""
     named = os.environ.get("SOURCE_DATE_EPOCH")
     return int(named or run("git", "log", "-1", "--format=%ct", folder=ROOT))
 
@@ -34,7 +34,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     text: str | None = None,
 ) -> str:
-    """Runs a command and returns its output. Raises RecipeError with the end of its stderr."""
+    """Run a command and return its output. Raises RecipeError with the end of its stderr."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         raise RecipeError(f"`{words[0]}` is needed to build this package, and is not installed.")
@@ -54,7 +54,7 @@ def run(
 
 
 def settle(folder: Path) -> None:
-    """Gives all files the same time and plain permissions, so that two builds are the same bytes."""
+    """Give all files the same time and plain permissions, to make builds reproducible."""
     for path in sorted([folder, *folder.rglob("*")], reverse=True):
         if not path.is_symlink():
             is_program = path.is_dir() or path.stat().st_mode & 0o100
@@ -63,7 +63,7 @@ def settle(folder: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """The bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
@@ -113,24 +113,24 @@ class Target:
 
     @property
     def standard_library(self) -> PurePosixPath:
-        """Its place in the program's folder."""
+        """Relative path of the standard library in the program's folder."""
         if self.system == "windows":
             return PurePosixPath("python/Lib")
         return PurePosixPath(f"python/lib/python{self.python_version}")
 
     @property
     def site_packages(self) -> PurePosixPath:
-        """The place of the packages in the program's folder."""
+        """Relative path of site-packages in the program's folder."""
         return self.standard_library / "site-packages"
 
     @property
     def executable(self) -> PurePosixPath:
-        """The place of the interpreter in the program's folder; uv lies beside it."""
+        """Relative path of the interpreter in the program's folder; uv is in the same folder."""
         return PurePosixPath("python/python.exe" if self.system == "windows" else "python/bin/python3")
 
 
 def linux_here(package: Package, python: Path | None = None) -> Target:
-    """The target of a Linux package, with the interpreter that runs this, unless `python` is another."""
+    """Return the target of a Linux package, with this interpreter or the one in `python`."""
     import platform
 
     return Target(package, "linux", platform.machine(), python or Path(sys.base_prefix))

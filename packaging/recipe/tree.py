@@ -37,7 +37,7 @@ _LICENCE_WORDS = ("licen", "copying", "notice", "authors")
 
 
 def write_notices(target: Target, into: Path) -> None:
-    """Writes NOTICE.txt and gathers the licences' texts."""
+    """Write NOTICE.txt and collect the license texts."""
     place = into / "licences"
     place.mkdir()
     shutil.copy(ROOT / "LICENSE", place / "LICENSE.txt")
@@ -110,7 +110,7 @@ _PLATFORMS = ("xcb", "wayland", "offscreen", "minimal", "windows", "cocoa")
 
 
 def install_packages(target: Target, into: Path) -> None:
-    """Puts all packages into the program's folder, and uv beside the interpreter."""
+    """Install all packages into the program's folder, and uv next to the interpreter."""
     site = into / target.site_packages
     wanted = into / "requirements.txt"
     # fmt: off
@@ -197,7 +197,7 @@ exec "${here%/*}/python/bin/python3" -P -m gui "$@"
 
 
 def build_tree(target: Target, into: Path) -> Path:
-    """Makes the program's folder at `into`, which must not exist, and returns it. Raises RecipeError."""
+    """Build the program's folder at `into`, which must not exist, and return it. Raises RecipeError."""
     if into.exists():
         raise RecipeError(f"{into} exists already.")
     copy_interpreter(target, into)
@@ -215,7 +215,7 @@ def build_tree(target: Target, into: Path) -> Path:
 
 
 def _compile(target: Target, into: Path) -> None:
-    """Compiles all modules: the folder is read-only to its users. The files do not depend on times.
+    """Compile all modules reproducibly, because the folder is read-only to its users.
 
     Raises RecipeError where this is another version of Python than the target's.
     """

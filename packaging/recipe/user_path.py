@@ -1,4 +1,4 @@
-r"""Puts a folder on the user's PATH or takes it off; run by the installer with the program's interpreter.
+r"""Add a folder to the user's PATH or remove it; run by the installer with the program's interpreter.
 
 python -I user_path.py add|remove C:\Users\me\AppData\Local\Programs\Ammeter\bin
 """
@@ -9,7 +9,7 @@ import sys
 
 
 def changed(path: str, folder: str, *, is_added: bool) -> str:
-    """The PATH with the folder at its end, or without it; all else stays as it is."""
+    """Return the PATH with the folder at its end, or without the folder."""
     others = [part for part in path.split(";") if part.rstrip("\\").casefold() != folder.casefold()]
     if not is_added:
         return ";".join(others)
@@ -17,7 +17,7 @@ def changed(path: str, folder: str, *, is_added: bool) -> str:
 
 
 def change(folder: str, *, is_added: bool) -> None:
-    """Changes the PATH in the user's registry, and tells the running programs."""
+    """Change the PATH in the user's registry and notify running programs."""
     if sys.platform == "win32":
         import ctypes
         import winreg

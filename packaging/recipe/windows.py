@@ -1,4 +1,4 @@
-"""The installer for Windows, made by NSIS: of the program's folder, its launchers and its icon."""
+"""The installer for Windows, built by NSIS from the program's folder, launchers and icon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_PATH = 160
 
 
 def build_windows(out: Path, python: Path | None = None) -> Path:
-    """Builds the installer in the folder `out` and returns its file. Raises RecipeError.
+    """Build the installer in the folder `out` and return its file. Raises RecipeError.
 
     `python` is the folder of an interpreter for Windows; by default uv fetches one.
     """
@@ -38,7 +38,7 @@ def build_windows(out: Path, python: Path | None = None) -> Path:
 
 
 def complete_tree(tree: Path) -> None:
-    """Adds to the program's folder what only Windows needs, signed. Raises RecipeError."""
+    """Add signed launchers and the icon to the program's folder. Raises RecipeError."""
     write_launchers(tree)
     icon_bitmap(256).save(tree / "ammeter.ico", sizes=[(size, size) for size in _ICON_SIZES])
     shutil.copy(HERE / "user_path.py", tree)
@@ -48,7 +48,7 @@ def complete_tree(tree: Path) -> None:
 
 
 def build_installer(tree: Path, out: Path) -> Path:
-    """Makes the installer of a complete folder, signed. Raises RecipeError."""
+    """Build the signed installer of a complete folder. Raises RecipeError."""
     out.mkdir(parents=True, exist_ok=True)
     installer = out.resolve() / f"ammeter-{__version__}-windows-x86_64.exe"
     numbers = ".".join([*__version__.split(".")[:3], "0"])
@@ -89,7 +89,7 @@ sys.exit(main())
 
 
 def write_launchers(tree: Path) -> None:
-    """Writes Ammeter.exe, which opens the window, and bin/ammeter.exe for the command line.
+    """Write Ammeter.exe, which opens the window, and bin/ammeter.exe for the command line.
 
     Their first line names the interpreter from their own folder, so that the program's folder may be moved.
     """
@@ -115,7 +115,7 @@ CERTIFICATE, PASSWORD, CLOCK = (
 
 
 def sign(*programs: Path) -> None:
-    """Signs the files in place: by signtool on Windows, elsewhere by osslsigncode. Raises RecipeError."""
+    """Sign the files in place: by signtool on Windows, elsewhere by osslsigncode. Raises RecipeError."""
     certificate = os.environ.get(CERTIFICATE)
     if not certificate:
         names = ", ".join(program.name for program in programs)

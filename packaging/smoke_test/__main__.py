@@ -37,7 +37,7 @@ DOWNLOAD_MB, INSTALLED_MB = 120, 350
 
 
 def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
-    """Tests a package, by default a new one. Raises SmokeError at the first thing that is wrong."""
+    """Test a package, by default a new one. Raises SmokeError at the first failure."""
     if package is None:
         with steps.step("The package builds"):
             package = build_deb(scratch / "packages", is_quick=True)
@@ -104,7 +104,7 @@ _SHELL = {"PATH": os.defpath}
 
 
 def _lonely_environment(scratch: Path) -> dict[str, str]:
-    """A new user's environment, with nothing on the PATH but what the launcher itself calls."""
+    """Return a new user's environment, whose PATH has only the programs that the launcher calls."""
     programs, home = scratch / "programs", scratch / "home"
     programs.mkdir()
     home.mkdir()
@@ -133,7 +133,7 @@ PACKAGE, HIGHER, WHEELS = "ammeter.deb", "ammeter-higher.deb", "wheels"
 
 
 def main() -> int:
-    """Runs the quick test or the whole, and returns the exit status."""
+    """Run the quick or the full test and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="packaging/smoke", description="Tests the program as it is packaged."
     )

@@ -17,7 +17,7 @@ from gui.__main__ import main
 
 
 def watch_window() -> None:
-    """Has the window tell when it is painted; it is imported no earlier than the program does."""
+    """Report the window's first paint, without importing the window earlier than the program does."""
     check = engine.doctor.display.display_problem
 
     def checked() -> object:

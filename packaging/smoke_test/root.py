@@ -1,4 +1,4 @@
-"""A bare Debian root: made once, kept, and entered through an overlay that vanishes with its namespace."""
+"""A bare Debian root: built once, kept, and entered through an overlay that ends with its namespace."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _ABSENT = ("python3", "python", "pip", "uv", "gcc", "cc", "clang", "g++", "make"
 
 
 def kept_folder() -> Path:
-    """Where roots are kept from test to test."""
+    """Return the folder where roots are kept between tests."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ammeter-smoke"
 
 
 def make_root(suite: str, package: Path) -> Path:
-    """A minimal root with what `package` depends on, and nothing else; mmdebstrap makes it."""
+    """Build a minimal root with only the dependencies of `package`, by mmdebstrap."""
     needed = output_of(["dpkg-deb", "--field", package, "Depends"]).strip()
     # of alternatives the first; a version is met by the suite or dpkg will complain
     names = sorted(
@@ -53,7 +53,7 @@ def make_root(suite: str, package: Path) -> Path:
 
 
 def enter_namespaces(*arguments: str | Path) -> int:
-    """Starts this program with other arguments, without network, with mounts and processes of its own.
+    """Run this program with other arguments in new namespaces, without a network.
 
     When it ends, the kernel ends every process that it started and undoes every mount. Returns the status.
     """
@@ -63,7 +63,7 @@ def enter_namespaces(*arguments: str | Path) -> int:
 
 
 def loopback_up() -> None:
-    """Brings up the only network of the namespace."""
+    """Bring up the only network of the namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback:
         set_flags, up_and_running = 0x8914, 0x41
         ioctl(loopback, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
@@ -76,18 +76,18 @@ class Root:
     folder: Path
 
     def at(self, path: str | Path) -> Path:
-        """A path of the root as seen from outside."""
+        """Return a path of the root as seen from outside."""
         return self.folder / str(path).lstrip("/")
 
     def command(self, *words: str | Path, is_user: bool = False) -> list[str]:
-        """A command that runs inside, as root or as the user."""
+        """Return a command that runs inside, as root or as the user."""
         inside = [_CHROOT, *([f"--userspec={USER_ID}:{USER_ID}"] if is_user else []), str(self.folder)]
         return [*inside, *(str(word) for word in words)]
 
     def run(
         self, *words: str | Path, environment: Mapping[str, str] | None = None, is_user: bool = False
     ) -> str:
-        """Runs a command inside and returns its output. Raises SmokeError if it fails."""
+        """Run a command inside and return its output. Raises SmokeError if it fails."""
         return output_of(
             self.command(*words, is_user=is_user), clean_environment(is_user) | dict(environment or {})
         )
@@ -100,7 +100,7 @@ class Root:
 
 
 def mount_root(lower: Path, scratch: Path, shared: Sequence[Path]) -> Root:
-    """Mounts a fresh root over the kept one, with the folders `shared` in it at the same paths, and a user.
+    """Mount a new root over the kept one, with a user and the folders `shared` at the same paths.
 
     Everything is seen in this namespace only.
     """
@@ -121,7 +121,7 @@ def mount_root(lower: Path, scratch: Path, shared: Sequence[Path]) -> Root:
 
 
 def clean_environment(is_user: bool) -> dict[str, str]:
-    """The environment of somebody who has just logged in."""
+    """Return the environment of a user who has just logged in."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games" + ("" if is_user else ":/usr/sbin:/sbin"),
         "HOME": f"/home/{USER}" if is_user else "/root",
@@ -156,7 +156,7 @@ _PAYLOAD_BYTES = 48_000_000
 
 
 def checkout_packages(python: str) -> Path:
-    """The folder of this checkout's torch, for the package's Python. Raises SmokeError if that is another."""
+    """Return the folder of this checkout's torch. Raises SmokeError if the package has another Python."""
     here = sysconfig.get_python_version()
     check(
         here == python,
@@ -196,7 +196,7 @@ def real_wheels(folder: Path, source: Path) -> None:
 
 
 def add_program_packages(folder: Path, site_packages: Path) -> None:
-    """Adds wheels that only tell the versions of what the program has: uv resolves it, nothing fetches it."""
+    """Add wheels with only the versions of the program's packages, which uv resolves and never downloads."""
     there = {_normal(path.name) for path in folder.glob("*.whl")}
     for info in sorted(site_packages.glob("*.dist-info")):
         part: Distribution = PathDistribution(info)
@@ -206,7 +206,7 @@ def add_program_packages(folder: Path, site_packages: Path) -> None:
 
 
 def python_of(unpacked: Path) -> str:
-    """The Python of an unpacked package, such as "3.12". Raises SmokeError."""
+    """Return the Python of an unpacked package, such as "3.12". Raises SmokeError."""
     for path in sorted((unpacked / INSTALLED / "python" / "lib").glob("python3.*")):
         if re.fullmatch(r"python3\.\d+", path.name):
             return path.name.removeprefix("python")

@@ -1,4 +1,4 @@
-"""The steps of a smoke test: what is checked, how long it took, and the plain sentence when it fails."""
+"""Steps of a smoke test: each is printed with its seconds, and fails with a plain sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recipe.source import RecipeError
 
 
 class SmokeError(Exception):
-    """A step that failed; its text is the sentence for whoever started the test."""
+    """A failed step; the text is a sentence for the user."""
 
 
 @dataclass
@@ -41,13 +41,13 @@ class Steps:
 
 
 def check(is_so: object, otherwise: str) -> None:
-    """Raises SmokeError with the sentence unless it is so."""
+    """Raise SmokeError with the sentence `otherwise` unless `is_so`."""
     if not is_so:
         raise SmokeError(otherwise)
 
 
 def wait_for(is_so: Callable[[], object], otherwise: str, seconds: float = 60, every: float = 0.1) -> None:
-    """Waits until it is so. Raises SmokeError with the sentence after `seconds`."""
+    """Wait until `is_so()`. Raises SmokeError with the sentence `otherwise` after `seconds`."""
     end = time.monotonic() + seconds
     while not is_so():
         check(time.monotonic() < end, f"{otherwise} after {seconds:.0f} seconds")
@@ -60,7 +60,7 @@ def output_of(
     folder: Path | None = None,
     seconds: float = 600,
 ) -> str:
-    """Runs a command and returns its output. Raises SmokeError with the end of its output if it fails."""
+    """Run a command and return its output. Raises SmokeError with the end of its output if it fails."""
     words = [str(word) for word in command]
     try:
         said = subprocess.run(
@@ -91,7 +91,7 @@ INSTALLED = Path("usr/lib/ammeter")
 
 
 def build_deb(into: Path, *, is_quick: bool) -> Path:
-    """Builds the `.deb`; a quick one is compressed little."""
+    """Build the `.deb`, with little compression if `is_quick`. Raises SmokeError."""
     try:
         return deb.build_deb(into, is_quick)
     except RecipeError as error:
@@ -99,7 +99,7 @@ def build_deb(into: Path, *, is_quick: bool) -> Path:
 
 
 def raised(package: Path, into: Path) -> Path:
-    """The same package with a higher version."""
+    """Return the same package with a higher version."""
     folder = into / "raised"
     output_of(["dpkg-deb", "--raw-extract", package, folder])
     control = folder / "DEBIAN" / "control"
@@ -113,7 +113,7 @@ def raised(package: Path, into: Path) -> Path:
 
 @dataclass(frozen=True)
 class Painted:
-    """The facts of a start, as `first_paint.py` tells them."""
+    """The report of a start by `first_paint.py`."""
 
     seconds: float
     processor_seconds: float
@@ -123,7 +123,7 @@ class Painted:
 
 
 def first_paint(interpreter: Path, environment: dict[str, str]) -> Painted:
-    """Opens the program's window, waits for its first paint, and closes it. Raises SmokeError."""
+    """Open the program's window, wait for its first paint, and close it. Raises SmokeError."""
     began = {"AMMETER_BEGAN": str(time.monotonic())}
     said = output_of([interpreter, "-P", FIRST_PAINT], environment | began, seconds=120)
     try:

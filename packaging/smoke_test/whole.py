@@ -1,4 +1,4 @@
-"""The whole: a bare root, the package installed, the engine fetched, hello-amp trained, all removed."""
+"""The full test: in a bare root, install the package and PyTorch, train hello-amp, and remove all."""
 
 from __future__ import annotations
 

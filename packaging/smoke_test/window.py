@@ -32,25 +32,25 @@ class Desktop:
         }
 
     def screenshot(self, path: Path) -> None:
-        """Saves the whole screen as a PNG."""
+        """Save the whole screen as a PNG."""
         output_of(["import", "-window", "root", path], self.environment)
 
     def click(self, x: int, y: int) -> None:
-        """Moves the mouse there and clicks."""
+        """Click at a point."""
         output_of(["xdotool", "mousemove", str(x), str(y), "sleep", "0.1", "click", "1"], self.environment)
 
     def press(self, *keys: str) -> None:
-        """Presses keys in xdotool's names, such as "ctrl+Return", on the active window."""
+        """Press keys in xdotool's names, such as "ctrl+Return", on the active window."""
         output_of(["xdotool", "key", "--delay", "80", *keys], self.environment)
 
     def type(self, text: str) -> None:
-        """Types text into what has the focus."""
+        """Type text into the focused widget."""
         output_of(["xdotool", "type", "--delay", "30", text], self.environment)
 
 
 @contextmanager
 def desktop(runtime: Path, log: Path) -> Iterator[Desktop]:
-    """Starts the desktop for the user, its sockets in `runtime`; on leaving it is ended."""
+    """Start the desktop for the user, with its sockets in `runtime`; end it on leaving."""
     shown = Desktop(runtime)
     os.chown(runtime, USER_ID, USER_ID)
     runtime.chmod(0o700)
@@ -125,7 +125,7 @@ class Window:
         yield from self._below("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root", 0)
 
     def find(self, name: str, role: str | None = None) -> Part | None:
-        """The first part of this name, exactly or as its beginning, that can be used."""
+        """Return the first enabled part with this name, or whose name starts with it."""
         try:
             for part in self.parts():
                 if part.name.startswith(name) and role in (None, part.role) and part.is_enabled:
@@ -136,7 +136,7 @@ class Window:
         return None
 
     def wait_for(self, name: str, role: str | None = None, seconds: float = 60) -> Part:
-        """Waits until there is such a part."""
+        """Wait until there is such a part."""
         kept: list[Part] = []
 
         def is_there() -> bool:
@@ -148,7 +148,7 @@ class Window:
         return kept[0]
 
     def click(self, name: str, role: str | None = None, seconds: float = 60) -> None:
-        """Waits for a part and clicks its middle."""
+        """Wait for a part and click its center."""
         part = self.wait_for(name, role, seconds)
         component = "org.a11y.atspi.Component"
         place = _call(self._connection, part.bus, part.path, component, "GetExtents", "u", (_SCREEN,))
@@ -156,7 +156,7 @@ class Window:
         self._desktop.click(x + width // 2, y + height // 2)
 
     def texts(self) -> list[str]:
-        """The window's words, part by part."""
+        """Return the texts of the window's parts."""
         return [part.name for part in self.parts() if part.name]
 
     def _below(self, bus: str, path: str, depth: int) -> Iterator[Part]:

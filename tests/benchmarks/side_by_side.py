@@ -95,7 +95,8 @@ def ratio(over: Rounds, under: Rounds) -> tuple[float, float, float]:
 
 
 def _drawn_medians(blocks: Sequence[float], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    return np.median(rng.choice(blocks, size=(count, len(blocks))), axis=1)
+    medians: NDArray[np.float64] = np.median(rng.choice(blocks, size=(count, len(blocks))), axis=1)
+    return medians
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:

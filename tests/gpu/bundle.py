@@ -1,4 +1,4 @@
-"""Packs what the program and the kit need beside torch, for a machine with a card but no package index.
+"""Pack the dependencies other than torch, for a machine with a GPU but no package index.
 
     uv run python tests/gpu/bundle.py [--python 3.12] [--torch 2.11]      here, in the project's root
 
@@ -88,11 +88,11 @@ for name, parts in exports.items():
 
 
 class BundleError(Exception):
-    """Why nothing was packed, as a sentence."""
+    """Nothing was packed; the text is a sentence that says why."""
 
 
 def main() -> int:
-    """Packs, and says how large all is that would travel; returns 1 where that fails."""
+    """Pack and print the size; return 1 if that fails."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -109,13 +109,12 @@ def main() -> int:
 
 
 def project() -> dict[str, Any]:
-    """What pyproject.toml says."""
+    """Return the content of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def needed(project: Mapping[str, Any]) -> list[str]:
-    """The requirements of the program, of FP8 and of the tests. Other extras are left out: transformers is
-    there."""
+    """Return the requirements of the program, FP8 and the tests. Other extras are left out."""
     of_tests = [
         requirement
         for requirement in project["dependency-groups"]["dev"]
@@ -126,7 +125,7 @@ def needed(project: Mapping[str, Any]) -> list[str]:
 
 
 def packed(resolved: Iterable[str], there: Iterable[str], needed: Iterable[str]) -> list[str]:
-    """Of the resolved requirements those to pack: what torch does not bring, or the project names itself."""
+    """Return the requirements to pack: those that torch does not bring, or that the project names."""
     known = {name_of(requirement) for requirement in there} - set(BESIDES)
     named = {name_of(requirement) for requirement in needed}
     names = {requirement: name_of(requirement) for requirement in resolved}
@@ -134,14 +133,14 @@ def packed(resolved: Iterable[str], there: Iterable[str], needed: Iterable[str])
 
 
 def name_of(requirement: str) -> str:
-    """The package's name as an index writes it."""
+    """Return the package's name as an index writes it."""
     name = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert name is not None, requirement
     return re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
 def pack(scratch: Path, python: str, torch: str) -> None:
-    """Makes the folder `.gpu`. Raises BundleError."""
+    """Make the folder `.gpu`. Raises BundleError."""
     known = project()
     options = ["--python-version", python, "--python-platform", PLATFORM]
     newest = known["tool"]["uv"].get("exclude-newer")
@@ -172,7 +171,7 @@ def _resolved(scratch: Path, requirements: Sequence[str], options: Sequence[str]
 
 
 def _trim(site: Path) -> None:
-    """Keeps of Qt what a window of widgets and its tests load, and of torchao what is Python."""
+    """Keep of Qt what a window of widgets and its tests load, and of torchao what is Python."""
     for path in (site / "torchao").glob("_C*.so"):  # for formats of inference, and 13 MiB
         path.unlink()
     qt = site / "PySide6"
@@ -204,7 +203,7 @@ def _libraries(scratch: Path) -> None:
 
 
 def _weigh(names: Sequence[str]) -> None:
-    """Prints the size of all that would travel. Raises BundleError where it is too much."""
+    """Print the size of what is sent. Raises BundleError if it is too large."""
     tracked = _run(["git", "-C", ROOT, "ls-files", "-z"]).split("\0")
     files = [ROOT / name for name in tracked if name]
     ours = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""What tests on a card share."""
+"""Fixtures of the tests that need a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @pytest.fixture
 def compiled_in_this_process() -> Iterator[None]:
-    """No helper processes, which would outlive the test."""
+    """Compile without helper processes, which would outlive the test."""
     from torch._inductor import config
 
     torch._dynamo.reset()

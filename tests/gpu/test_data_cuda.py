@@ -1,4 +1,4 @@
-"""Batches on their way to a CUDA device: the same as on the CPU, without the host waiting for them."""
+"""Batches copied to a CUDA device: the same as on the CPU, without synchronizations."""
 
 from __future__ import annotations
 

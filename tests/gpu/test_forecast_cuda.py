@@ -1,4 +1,4 @@
-"""A forecast beside the peak that a CUDA card's allocator measured."""
+"""Forecasts compared with the peak of a CUDA device's allocator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def experiment(model: str, **settings: Any) -> Experiment:
 
 
 def measured_mib(asked: Experiment) -> float:
-    """The training peak of what the allocator gave out."""
+    """Return the training peak of what the allocator gave out."""
     torch.cuda.empty_cache()
     *_, last = train(asked, Control())
     assert isinstance(last, Finished) and last.summary.peak_allocated_mib is not None

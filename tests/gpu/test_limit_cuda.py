@@ -1,4 +1,4 @@
-"""Trials and searches on a CUDA card: caps, what is given back, an answer that stays."""
+"""Trials and searches on a CUDA device: caps, memory released, stable results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tried(batch_size: int, **settings: Any) -> Tried:
 
 
 def answer(**settings: Any) -> Search:
-    """A search in this process, one trial after another."""
+    """Return a search in this process, one trial after another."""
     search = Search()
     while (batch := search.next_batch()) is not None:
         told = tried(batch, **settings)

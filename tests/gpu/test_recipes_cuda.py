@@ -1,4 +1,4 @@
-"""The recipes on a CUDA card: their waits, their losses, and everything that must work under capture."""
+"""The recipes on a CUDA device: synchronizations, losses, and all that must work under capture."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_fast_and_plain_lose_the_same_from_the_same_weights(
 
 
 def align(model: PlainStep, copy: PlainStep) -> None:
-    """Gives one step's weights, buffers and optimizer state to another, in the memory that is there."""
+    """Give one step's weights, buffers and optimizer state to another, in the memory that is there."""
     with torch.no_grad():
         for one, other in zip(tensors_of(model), tensors_of(copy), strict=True):
             other.copy_(one)

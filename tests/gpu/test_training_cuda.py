@@ -1,4 +1,4 @@
-"""Training on a CUDA card: the formats, the scaler, the clock and the memory."""
+"""Training on a CUDA device: formats, scaler, clock and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the desktop is told of the program, as the desktop's own tools read it."""
+"""The desktop integration, as read by the desktop's own tools."""
 
 from __future__ import annotations
 

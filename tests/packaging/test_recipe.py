@@ -1,4 +1,4 @@
-"""The parts of the recipe that need no build: an interpreter's copy, and equal bytes."""
+"""Parts of the recipe that need no build: the interpreter's copy, and reproducible bytes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What only a machine with a card can show: steps that measure and try, and a table of figures and aims."""
+"""Steps that measure and test on a GPU, and a table of results and aims."""

@@ -1,4 +1,4 @@
-"""The command: `python tests/gpu/day STEP...` in the project's root, on a machine with a card."""
+"""The command: `python tests/gpu/day STEP...` in the project's root, on a machine with a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that does steps, in the order given: one on a card, several in a rehearsal."""
+"""The process that runs steps in the order given: one on a GPU, several in a rehearsal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from day.steps import STEPS
 from day.work import StepError, Work
 
 
-def do(names: Sequence[str], folder: Path, told: Path, seconds: float, *, is_rehearsal: bool) -> int:
-    """Does the steps; `told` gets their figures and how each ended. Returns the exit status."""
+def run_steps(names: Sequence[str], folder: Path, told: Path, seconds: float, *, is_rehearsal: bool) -> int:
+    """Run the steps, append their results to `told`, and return the exit status."""
     began, status = time.monotonic(), 0
     for name in names:
         since = time.monotonic()

@@ -1,4 +1,4 @@
-"""The command line: which steps are done, in which processes, for how long, and what is written of them."""
+"""The command line, which runs each step in a process with a time limit and keeps the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.installation.hardware import hardware_here
 REHEARSAL_LANES = 2
 _MARGIN_SECONDS, _LEAST_SECONDS, _GRACE_SECONDS = 15.0, 30.0, 5.0
 _ABOUT = """\
-Shows what only a machine with a card can: step after step, each in a process of its own, and a table of
+Measure what only a machine with a GPU can show: step after step, each in a process of its own, and a table of
 figures and aims (day.json, day.md) that grows from call to call. Logs are in day.log, pictures and reports
 in files.tar.gz.
 """
@@ -35,12 +35,14 @@ _VERSIONS = ("torch", "torchvision", "triton", "PySide6-Essentials", "lightning"
 
 
 def main() -> int:
-    """Does the steps that are named and returns the exit status: 1 if one failed."""
+    """Run the named steps; return 1 if one failed."""
     parser = _parser()
     options = parser.parse_args()
     names = _names(parser, options.step) or (list(STEPS) if options.rehearse else [])
     if options.told is not None:
-        return child.do(names, options.out, options.told, options.seconds, is_rehearsal=options.rehearse)
+        return child.run_steps(
+            names, options.out, options.told, options.seconds, is_rehearsal=options.rehearse
+        )
     if not names and not options.earlier:
         parser.print_help()
         return 0
@@ -49,10 +51,10 @@ def main() -> int:
     results = Results(is_rehearsal=options.rehearse)
     known = [] if options.rehearse else [*options.earlier, *sorted(out.glob("day.json"))]
     for path in known:
-        results.take(read(path))
+        results.merge(read(path))
     with tempfile.TemporaryDirectory(prefix="ammeter-day-") as scratch:
         day = Day(out, Path(scratch), results, options.seconds)
-        is_well = day.rehearse(names) if options.rehearse else day.do(names)
+        is_well = day.rehearse(names) if options.rehearse else day.run(names)
     results.save(out)
     if not options.rehearse:
         print(results.markdown())
@@ -94,7 +96,7 @@ def _names(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
 
 
 class Day:
-    """Starts the steps' processes, and takes what they tell into the results."""
+    """A call of the command: runs steps in processes and collects their results."""
 
     def __init__(self, out: Path, scratch: Path, results: Results, seconds: float) -> None:
         self._out, self._scratch, self._results = out, scratch, results
@@ -108,8 +110,8 @@ class Day:
             with tarfile.open(self._packed) as packed:
                 packed.extractall(scratch, filter="data")
 
-    def do(self, names: Sequence[str]) -> bool:
-        """Does one step after another; whether all went well."""
+    def run(self, names: Sequence[str]) -> bool:
+        """Run one step after another; return whether all succeeded."""
         print(self._machine, flush=True)
         is_well = True
         for name in names:
@@ -124,18 +126,18 @@ class Day:
         return is_well
 
     def rehearse(self, names: Sequence[str]) -> bool:
-        """Does all in small, in two processes side by side; whether all went well and told their figures."""
+        """Run small versions in two parallel processes; return whether all succeeded and reported."""
         left = self._ends - time.monotonic()
         lanes = [list(names[lane::REHEARSAL_LANES]) for lane in range(REHEARSAL_LANES)]
         with ThreadPoolExecutor(REHEARSAL_LANES) as pool:
             done = list(pool.map(lambda lane: self._process(lane, left, shows=False), filter(None, lanes)))
-        untold = self._results.untold()
-        if untold:
-            print(f"No step told {', '.join(untold)}.")
-        return all(done) and not untold
+        missing = self._results.unreported()
+        if missing:
+            print(f"No step reported {', '.join(missing)}.")
+        return all(done) and not missing
 
     def _process(self, names: list[str], seconds: float, *, shows: bool) -> bool:
-        """Does the steps in one process that is ended when its time is over; whether they went well."""
+        """Run the steps in one process, ended after `seconds`; return whether they succeeded."""
         home = Path(tempfile.mkdtemp(dir=self._scratch))
         told = home / "told.jsonl"
         is_rehearsal = self._results.is_rehearsal
@@ -179,7 +181,7 @@ class Day:
                     print(line, end="", flush=True)
 
     def _take(self, told: Path, names: list[str], status: int | None, seconds: float) -> dict[str, Ended]:
-        """Takes what was told, and how those steps ended that could not tell it themselves."""
+        """Collect the reported results, and add how a step ended that could not report it."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         later = Results(is_rehearsal=self._results.is_rehearsal)
         for line in told.read_text(encoding="utf-8").splitlines() if told.exists() else ():
@@ -191,7 +193,7 @@ class Day:
         problem = f"ended after {seconds:,.0f} s" if status is None else f"died with status {status}"
         for name in names:
             later.steps.setdefault(name, Ended(at=at, seconds=seconds, problem=problem))
-        self._results.take(later)
+        self._results.merge(later)
         return later.steps
 
     def _pack(self) -> None:
@@ -202,7 +204,7 @@ class Day:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends what is left of the process and of all that it started."""
+    """End the process and all that it started."""
     for force in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, force)

@@ -1,4 +1,4 @@
-"""The figures that the steps tell, each with its aim and what is known of it."""
+"""The results that the steps report, each with its aim and an earlier value."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HOLDS: Mapping[Sign, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of `step`; its aim is `sign` and `bound`, in `unit`. `known` is of an H200, by hand.
+    """A result of `step`, with the aim `sign` `bound` in `unit`. `known` was measured on an H200, by hand.
 
-    A figure that `is_optional` is told only where what it needs is there.
+    An optional one is reported only if its requirements are installed.
     """
 
     step: str
@@ -39,7 +39,7 @@ class Figure:
         return _HOLDS[self.sign](value, self.bound)
 
     def text(self, value: float) -> str:
-        """The value with its unit."""
+        """Return the value with its unit."""
         digits = f"{value:,.3f}".rstrip("0").rstrip(".")
         return f"{digits} {self.unit}" if self.unit else digits
 
@@ -117,7 +117,7 @@ FIGURES: Mapping[str, Figure] = {
     "unnamed": Figure("profile", "kernels above 1% of the time without a family", "=", 0),
     "mfu": Figure("profile", "the highest fraction of the measured peak", "<", 1),
     "profile-tests": Figure("profile", "tests of profiles that failed or did not run", "=", 0),
-    "show": Figure("show", "from *Run demo* to the end of the race", "<", 60, "s"),
+    "show": Figure("show", "from *Run demo* to the end of the replay", "<", 60, "s"),
     "numerics": Figure("numerics", "map and ranges of ResNet-50", "≤", 20, "s"),
     "planted": Figure("numerics", "planted overflows and NaNs not named", "=", 0),
     "energy": Figure(
@@ -127,8 +127,8 @@ FIGURES: Mapping[str, Figure] = {
     "tune-time": Figure("tune", "the time it took to find, of that of all combinations", "≤", 0.334),
     "kinds": Figure("check", "kinds of runs that failed", "=", 0),
     "formats": Figure("formats", "runs in FP8, pure BF16 and with low-bit optimizers that failed", "=", 0),
-    "engine": Figure("engine", "cards that `engine show` or PyTorch does not see", "=", 0),
-    "doctor": Figure("engine", "problems that `doctor` tells", "=", 0),
+    "engine": Figure("engine", "GPUs that `engine show` or PyTorch does not see", "=", 0),
+    "doctor": Figure("engine", "problems that `doctor` reports", "=", 0),
     "graph": Figure("graph", "kernels recorded of a graph captured before the profiler started", "≥", 1),
     "tests": Figure("tests", "tests that failed or did not run", "=", 0),
     "tests-slow": Figure("tests-slow", "tests that compile ResNet-50 that failed or did not run", "=", 0),

@@ -1,4 +1,4 @@
-"""A pytest plugin: each test has a limit of its own, and what became of it is written down at once."""
+"""A pytest plugin that gives each test a time limit and records its result at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEGAN, _MARGIN_SECONDS = time.monotonic(), 5.0
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of a test: "passed", "failed", "skipped" or "not run", and why."""
+    """The result of a test: "passed", "failed", "skipped" or "not run", and why."""
 
     test: str
     outcome: str = NOT_RUN
@@ -30,7 +30,7 @@ class Entry:
 
 
 def read(path: Path) -> dict[str, Entry]:
-    """The tests by their names; one whose teardown failed is failed."""
+    """Return the tests by their names; one whose teardown failed is failed."""
     found: dict[str, Entry] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         entry = Entry(**json.loads(line))
@@ -50,13 +50,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Skips what there is no time for."""
+    """Skip the test if no time is left."""
     if time.monotonic() - _BEGAN > float(os.environ[LEFT]) - _MARGIN_SECONDS:
         pytest.skip(NOT_RUN)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Writes down the outcome of a test."""
+    """Write down the outcome of a test."""
     if report.when != "call" and report.passed:
         return
     said = ""

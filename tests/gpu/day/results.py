@@ -1,4 +1,4 @@
-"""What the steps have told so far, merged over calls, as JSON and as a table in Markdown."""
+"""Results of the steps, merged over calls, as JSON and as a Markdown table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JSON_NAME, TABLE_NAME = "day.json", "day.md"
 
 
 class Seen(BaseModel):
-    """A figure as it was seen on `machine`, and `detail` that explains it."""
+    """A value measured on `machine`, with an explanation in `detail`."""
 
     value: float
     detail: str = ""
@@ -22,7 +22,7 @@ class Seen(BaseModel):
 
 
 class Ended(BaseModel):
-    """How a step ended: in `problem`, or well where that is empty."""
+    """The end of a step: it failed with `problem`, or succeeded if that is empty."""
 
     seconds: float
     problem: str = ""
@@ -30,20 +30,20 @@ class Ended(BaseModel):
 
 
 class Results(BaseModel):
-    """Figures by their keys and steps by their names; the latest counts."""
+    """Values by key and ends of steps by name; the latest counts."""
 
     is_rehearsal: bool = False
     figures: dict[str, Seen] = Field(default_factory=dict)
     steps: dict[str, Ended] = Field(default_factory=dict)
 
-    def take(self, later: Results) -> None:
-        """Adds what was seen later. A rehearsal's figures mean nothing, and never mix with others."""
+    def merge(self, later: Results) -> None:
+        """Merge later results. A rehearsal's values mean nothing and never mix with others."""
         if later.is_rehearsal == self.is_rehearsal:
             self.figures |= later.figures
             self.steps |= later.steps
 
-    def untold(self) -> list[str]:
-        """The figures that the steps done should have told, and did not."""
+    def unreported(self) -> list[str]:
+        """Return the keys that the steps that ran should have reported, and did not."""
         return [
             key
             for key, figure in FIGURES.items()
@@ -51,7 +51,7 @@ class Results(BaseModel):
         ]
 
     def markdown(self) -> str:
-        """The table of figures and aims, the machines and the steps."""
+        """Return the tables of values and aims, and of steps."""
         return "\n".join(self._lines()) + "\n"
 
     def save(self, folder: Path) -> None:
@@ -81,5 +81,5 @@ class Results(BaseModel):
 
 
 def read(path: Path) -> Results:
-    """The results in a file. Raises OSError, or ValueError for what are no results."""
+    """Return the results in a file. Raises OSError, or ValueError if the file is invalid."""
     return Results.model_validate_json(path.read_text(encoding="utf-8"))

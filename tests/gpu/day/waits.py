@@ -1,4 +1,4 @@
-"""How often the host waits for the card in a step."""
+"""Count the host's synchronizations with the GPU in a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WARM = 8
 
 
 def waits_in(step: PlainStep, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> int:
-    """How often the host waits for the device in steps that are steady, one of each batch; 0 on a CPU."""
+    """Return how often the host synchronizes in steady steps, one per batch; 0 on a CPU."""
     for _ in range(WARM):
         step([batches[0]])
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""What a step works with: its time, its folder, the command line, and where it tells its figures."""
+"""The context of a step: its time and folder, the command line, and its reports."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LEAST_SECONDS = 10.0
 
 
 class StepError(Exception):
-    """A step that cannot go on; its text says why."""
+    """A step cannot continue; the text says why."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the command line answered: its exit status, its one JSON object, and the end of its stderr."""
+    """An answer of the command line: exit status, JSON object, and the end of stderr."""
 
     status: int
     told: dict[str, Any]
@@ -67,18 +67,18 @@ class Work:
 
     @property
     def left(self) -> float:
-        """The seconds that are left."""
+        """Seconds left."""
         return self.seconds - (time.monotonic() - self.began)
 
     def has_time(self, seconds: float, what: str) -> bool:
-        """Whether so many seconds are left for it; says what is left out."""
+        """Return whether so many seconds are left for it; says what is left out."""
         if self.is_rehearsal or self.left >= seconds:
             return True
         print(f"left out, no time left: {what}", flush=True)
         return False
 
-    def tell(self, key: str, value: float, detail: str = "") -> None:
-        """Tells a figure of this step. It is kept even if the step does not come to its end."""
+    def report(self, key: str, value: float, detail: str = "") -> None:
+        """Report a value of this step. It is kept even if the step does not end."""
         figure = FIGURES[key]
         assert figure.step == self.name, f"{key} is a figure of {figure.step}"
         verdict = "rehearsed" if self.is_rehearsal else "met" if figure.is_met(value) else "MISSED"
@@ -89,7 +89,7 @@ class Work:
     def run(
         self, *command: str | Path, seconds: float, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command, for no longer than is left. Raises StepError where it takes longer."""
+        """Run a command, for no longer than is left. Raises StepError where it takes longer."""
         room = max(_LEAST_SECONDS, min(seconds, self.left - _LEAST_SECONDS))
         words = [str(word) for word in command]
         whole = {**os.environ, **(environment or {})}
@@ -101,7 +101,7 @@ class Work:
             raise StepError(f"ended after {room:.0f} s: {' '.join(words)}") from None
 
     def ammeter(self, *arguments: str, seconds: float = 150) -> Answer:
-        """Runs a verb of the command line with --json. Raises StepError where it takes longer.
+        """Run a verb of the command line with --json. Raises StepError where it takes longer.
 
         A rehearsal runs it in this process: each would import torch anew.
         """
@@ -115,13 +115,13 @@ class Work:
 
     @contextmanager
     def launcher(self) -> Iterator[Launcher]:
-        """Starts workers; a rehearsal does their jobs in this process, since each would import torch anew."""
+        """Start workers; a rehearsal does their jobs in this process, since each would import torch anew."""
         with Launcher(self.small(Target.PROCESS, Target.THREAD)) as launcher:
             yield launcher
 
 
 def json_in(text: str) -> dict[str, Any]:
-    """The object that was printed; empty where there is none."""
+    """Return the object that was printed; empty where there is none."""
     try:
         found = json.loads(text)
     except ValueError:

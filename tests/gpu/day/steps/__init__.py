@@ -1,4 +1,4 @@
-"""The steps: what each does, and how long it may take."""
+"""The steps by name, with their time limits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from day.work import Work
 
 @dataclass(frozen=True)
 class Step:
-    """`do` names a module here and its function of one `Work`; in a rehearsal `seconds` are not for one step
-    but for all."""
+    """A function of one `Work`, as "module:function" in this package, with at most `seconds` on a GPU."""
 
     do: str
     seconds: float
@@ -51,6 +50,6 @@ STEPS: Mapping[str, Step] = {
     "numerics": Step("numerics:numerics", 300, "the map and the ranges of ResNet-50, planted faults"),
     "energy": Step("energy:energy", 90, "the counter of energy beside the sensor of power"),
     "tune": Step("tune:tune", 520, "Tuning beside every combination"),
-    "show": Step("show:show", 300, "*Run demo*, its pictures, the race and the report"),
+    "show": Step("show:show", 300, "*Run demo*, its pages, the replay and the exports"),
 }
 """By name; `speed` is followed by the name of a workload."""

@@ -1,6 +1,6 @@
-"""The command line on this card: every kind of run, a resumed one, a script, the engine and the doctor.
+"""The command line on this GPU: every kind of run, a resumed run, a script, `engine` and `doctor`.
 
-The speeds are of runs beside each other and mean nothing: `speed` and `tax` measure.
+Runs share the GPU, so their throughput means nothing. `speed` and `tax` measure.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ IN_SMALL = {
 
 
 def check(work: Work) -> None:
-    """Trains every kind of run, three at a time; continues a stopped one; runs an exported script."""
+    """Train every kind of run, three at a time; resume a stopped run; run an exported script."""
     rows = _all_trained(work, RUNS, at_once=3)
     failed = [
         name for name, run in rows.items() if (run.get("status") == "finished") is (name == MEANT_TO_FAIL)
     ]
     others = [what for what in (_script(work, rows), _resumed(work)) if what is not None]
-    work.tell("kinds", len(failed) + len(others), "; ".join([*failed, *others]))
+    work.report("kinds", len(failed) + len(others), "; ".join([*failed, *others]))
 
 
 def formats(work: Work) -> None:
@@ -138,7 +138,7 @@ def formats(work: Work) -> None:
     for runs, at_once in groups:
         found |= _all_trained(work, {name: (None, run) for name, run in runs.items()}, at_once)
     failed = [name for name, run in found.items() if run.get("status") != "finished"]
-    work.tell("formats", len(failed), "; ".join(failed))
+    work.report("formats", len(failed), "; ".join(failed))
 
 
 def _all_trained(
@@ -160,7 +160,7 @@ def _all_trained(
 
 
 def engine(work: Work) -> None:
-    """Asks `engine show` and `doctor`; what these do not see of the card, and what they call a problem."""
+    """Run `engine show` and `doctor`; report unseen GPUs and problems."""
     shown = work.ammeter("engine", "show", seconds=60)
     told = work.ammeter("doctor", seconds=120)
     if not shown.told or not told.told:
@@ -174,13 +174,13 @@ def engine(work: Work) -> None:
     for each in checks:
         if each["status"] != "ok":
             print(f"{each['status']}: {each['name']}: {each['detail']} {each['remedy']}")
-    work.tell("engine", work.small(1, 0) - min(seen, 1), f"torch {shown.told['torch']}")
+    work.report("engine", work.small(1, 0) - min(seen, 1), f"torch {shown.told['torch']}")
     problems = [each["name"] for each in checks if each["status"] == "problem"]
-    work.tell("doctor", len(problems), ", ".join(problems))
+    work.report("doctor", len(problems), ", ".join(problems))
 
 
 def _where(work: Work) -> list[str]:
-    """A rehearsal trains in the verb's own process: each worker would import torch anew."""
+    """Return options that make a rehearsal train in the command's process, which has imported torch."""
     return work.small([], ["--target", Target.THREAD.value])
 
 
@@ -192,7 +192,7 @@ def _options(preset: str | None, values: Mapping[str, Any]) -> list[str]:
 
 
 def _validate(words: Sequence[str]) -> None:
-    """Reads a run's options as the command line does, and trains nothing."""
+    """Read a run's options as the command line does, without training."""
     parameters: dict[str, Any] = {"set_": [word for word in words if "=" in word]}
     if "--preset" in words:
         parameters["preset"] = words[words.index("--preset") + 1]
@@ -200,7 +200,7 @@ def _validate(words: Sequence[str]) -> None:
 
 
 def _trained(work: Work, options: Sequence[str]) -> dict[str, Any]:
-    """The run as the command line prints it, with `remark` where there is something to say."""
+    """Return the run as the command line prints it, with `remark` where there is something to say."""
     if not work.has_time(30, " ".join(options)):
         return {"status": "left out"}
     try:
@@ -238,7 +238,7 @@ def _number(value: object, digits: int = 0) -> str:
 
 
 def _script(work: Work, rows: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """What went wrong when a run was exported as a script and run."""
+    """Export a run as a script and run it; return what failed."""
     name = work.small("small-cnn FP16 fast", "small-cnn FP32")
     run_id = rows[name].get("id")
     if run_id is None:
@@ -247,6 +247,9 @@ def _script(work: Work, rows: Mapping[str, Mapping[str, Any]]) -> str | None:
     written = work.ammeter("export", run_id, "--to", str(script))
     if written.status:
         return f"the script was not written: {written.stderr}"
+    if work.is_rehearsal:  # tests of the exports run scripts
+        compile(script.read_text(encoding="utf-8"), script, "exec")
+        return None
     done = work.run(sys.executable, script, seconds=90)
     last = (done.stdout.strip().splitlines() or ["nothing"])[-1]
     print(f"script of {name}: exit status {done.returncode}: {last[:100]} {done.stderr.strip()[-300:]}")
@@ -254,7 +257,7 @@ def _script(work: Work, rows: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def _resumed(work: Work) -> str | None:
-    """What went wrong when a run was stopped half-way and continued."""
+    """Stop a run and resume it; return what failed."""
     recipe, precision = work.small("fused+capture", "plain"), work.small("fp16", "fp32")
     words = settings(precision=precision, steps=work.small(15_000, 300), batch_size=work.small(64, 4))
     words += settings(step__recipe=recipe, checkpoint__last="true", validation__every=0)
@@ -275,7 +278,7 @@ def _resumed(work: Work) -> str | None:
 
 
 def _await_steps(process: subprocess.Popen[str]) -> None:
-    """Waits until the run that the process trains has made steps, or has ended."""
+    """Wait until the run that the process trains has made steps, or has ended."""
     with Store() as store:
         until = time.monotonic() + _START_SECONDS
         while process.poll() is None and time.monotonic() < until:

@@ -54,7 +54,7 @@ def energy(work: Work) -> None:
         print("The stretch was too short for the counter.")
         return
     words = f"({found.joules:,.0f} J and {integral:,.0f} J, {len(sampler.points)} samples of the power)"
-    work.tell("energy", 100 * abs(found.joules / integral - 1), words)
+    work.report("energy", 100 * abs(found.joules / integral - 1), words)
 
 
 def _multiply(device: torch.device, size: int, seconds: float) -> None:

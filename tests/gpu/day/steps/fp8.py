@@ -23,7 +23,7 @@ _RECIPE = "fused+compile"
 
 
 def fp8(work: Work) -> None:
-    """Layers of two sizes, forward and both gradients; then whole steps of a model whose layers are large."""
+    """Measure layers of two sizes, forward and backward, then full steps of a model with large layers."""
     device = torch.device(work.device)
     with uncompiled_in_rehearsals(work):
         for size in _SIZES:
@@ -76,7 +76,7 @@ def _linear_speeds(
 
 
 def _tell(work: Work, key: str, arms: Mapping[str, Arm], *, rounds: int, seconds: float) -> None:
-    """Tells the ratio of the arms where so many seconds, those of a first round, are left."""
+    """Report the ratio of the arms if `seconds`, the length of a first round, are left."""
     if not work.has_time(seconds, key):
         return
     began = time.monotonic()
@@ -84,4 +84,4 @@ def _tell(work: Work, key: str, arms: Mapping[str, Arm], *, rounds: int, seconds
     middle, low, high = ratio(found["fp8"], found["bf16"])
     speeds = " and ".join(f"{speed(each):,.0f}" for each in found.values())
     taken = f"{len(found['fp8'])} rounds in {time.monotonic() - began:.0f} s"
-    work.tell(key, middle, f"({low:.3f} to {high:.3f}, {taken}; {speeds}/s)")
+    work.report(key, middle, f"({low:.3f} to {high:.3f}, {taken}; {speeds}/s)")

@@ -1,4 +1,4 @@
-"""The engine beside Lightning and accelerate as their users run them: ResNet-50, batch 64, FP16.
+"""The engine compared with Lightning and accelerate as users run them: ResNet-50, batch 64, FP16.
 
 Each is measured where it is installed. All have the same batches on the device already, AdamW and
 cross-entropy; Lightning's logger, progress bar and checkpoints are off.
@@ -26,7 +26,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def frameworks(work: Work) -> None:
-    """Measures the frameworks that are here in turns with the engine's fast recipe."""
+    """Measure the installed frameworks, alternating with the engine's fast recipe."""
     workload = workload_of("resnet50-64", work)
     arms: Mapping[str, tuple[str, Callable[[Workload], list[float]]]] = {
         "lightning": ("lightning", lightning_blocks),
@@ -46,7 +46,7 @@ def frameworks(work: Work) -> None:
         if count:
             middle, low, high = ratio(found["engine"][:count], found[name][:count])
             speeds = f"{speed(found['engine']):,.0f} and {speed(found[name]):,.0f} samples/s"
-            work.tell(name, middle, f"({low:.2f} to {high:.2f}, {count} rounds; {speeds})")
+            work.report(name, middle, f"({low:.2f} to {high:.2f}, {count} rounds; {speeds})")
 
 
 class _Clock:
@@ -65,7 +65,7 @@ class _Clock:
             self._ends.append(time.perf_counter())
 
     def speeds(self) -> list[float]:
-        """Samples per second of each block."""
+        """Return the samples per second of each block."""
         samples = self._workload.block * self._workload.batch_size
         return [samples / (end - begin) for begin, end in itertools.pairwise(self._ends)]
 
@@ -87,7 +87,7 @@ def _loader(workload: Workload) -> torch.utils.data.DataLoader[Batch]:
 
 
 def lightning_blocks(workload: Workload) -> list[float]:
-    """Speeds of the blocks of a Trainer's steps."""
+    """Return the throughput of each block of a Trainer's steps."""
     from lightning.pytorch import LightningModule, Trainer
 
     clock, network = _Clock(workload), workload.network()
@@ -121,7 +121,7 @@ def lightning_blocks(workload: Workload) -> list[float]:
 
 
 def accelerate_blocks(workload: Workload) -> list[float]:
-    """Speeds of the blocks of a loop with an Accelerator."""
+    """Return the throughput of each block of a loop with an Accelerator."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(mixed_precision=workload.precision, cpu=workload.device.type == "cpu")

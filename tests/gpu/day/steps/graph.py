@@ -21,7 +21,7 @@ _GRAPH_SECONDS = 120.0
 
 def graph(work: Work) -> None:
     """Profile a captured step in a worker of its own, and count the kernels recorded."""
-    work.tell("graph", *_kernels_of_a_graph(work))
+    work.report("graph", *_kernels_of_a_graph(work))
 
 
 def _kernels_of_a_graph(work: Work) -> tuple[int, str]:

@@ -32,7 +32,7 @@ _STEPS, _WARMUP_STEPS = 8, 4
 
 
 def limit(work: Work) -> None:
-    """Searches ResNet-50's largest batch under a cap, plain in two precisions, then captured."""
+    """Search ResNet-50's largest batch under a cap, plain in two precisions, then captured."""
     model, size = work.small(("resnet50", 224), ("small-cnn", 28))
     base = {
         "model": model,
@@ -66,11 +66,11 @@ def limit(work: Work) -> None:
 def _tell_limit(work: Work, precision: str, result: LimitResult) -> None:
     verified = "proven" if result.verified else "NOT proven"
     tried = ", ".join(f"{each.batch_size:,}{'' if each.fits else ' x'}" for each in result.trials)
-    work.tell(
+    work.report(
         f"limit-{precision}", result.largest_batch, f"({verified}, peak {result.peak_mib or 0:,.0f} MiB)"
     )
-    work.tell(f"limit-{precision}-trials", len(result.trials), f"({tried})")
-    work.tell(f"limit-{precision}-seconds", result.seconds)
+    work.report(f"limit-{precision}-trials", len(result.trials), f"({tried})")
+    work.report(f"limit-{precision}-seconds", result.seconds)
 
 
 def ooms(work: Work) -> None:
@@ -107,12 +107,12 @@ def ooms(work: Work) -> None:
                 process.close()
         failures += sum(not each.trial.fits for each in told)
         grew.append(told[-1].baseline_mib - told[0].baseline_mib)
-    work.tell("ooms-answer", sum(changed), f"{failures:,} errors, {', '.join(recipes)}")
-    work.tell("ooms-held", max(grew), f"{failures:,} errors, {', '.join(recipes)}")
+    work.report("ooms-answer", sum(changed), f"{failures:,} errors, {', '.join(recipes)}")
+    work.report("ooms-held", max(grew), f"{failures:,} errors, {', '.join(recipes)}")
 
 
 def _answer(work: Work, process: benchmark.OneProcess, label: str) -> tuple[int, int]:
-    """The largest batch that fits, and the smallest that does not; a rehearsal knows them."""
+    """Return the largest batch that fits, and the smallest that does not; in a rehearsal constants."""
     if work.is_rehearsal:
         process.tried(1)
         return 1, 50_000
@@ -120,7 +120,7 @@ def _answer(work: Work, process: benchmark.OneProcess, label: str) -> tuple[int,
 
 
 def forecast(work: Work) -> None:
-    """Forecasts ten models before any run and after one of half the batch, beside what was measured."""
+    """Compare forecasts of ten models, before any run and after one of half the batch, with measurements."""
     models = work.small(_MODELS, ("small-cnn",))
     errors: dict[str, tuple[float, float]] = {}
     longest = 0.0
@@ -140,7 +140,7 @@ def forecast(work: Work) -> None:
         raise StepError("no model was measured")
     for key, column in (("forecast-before", 0), ("forecast-after", 1)):
         off, name = max((abs(error[column]), name) for name, error in errors.items())
-        work.tell(key, 100 * off, f"({name}; {len(errors)} of {2 * len(models)} measured)")
+        work.report(key, 100 * off, f"({name}; {len(errors)} of {2 * len(models)} measured)")
 
 
 def _experiments(model: str, precision: str, device: str) -> tuple[Experiment, Experiment]:
@@ -189,5 +189,5 @@ def _errors(runner: Runner, store: Store, model: str, precision: str, device: st
 
 
 def _store(work: Work) -> Store:
-    """A store that no earlier step has told anything."""
+    """Return a new store, without the measurements of earlier steps."""
     return Store(work.told.parent / f"{work.name}.sqlite")

@@ -1,4 +1,4 @@
-"""Diagnoses on the card: how long the map and the ranges take, and whether planted faults are named."""
+"""Numerics on the GPU: time of the map and the ranges, and whether planted faults are named."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FAULT_SECONDS = 30.0
 
 
 def numerics(work: Work) -> None:
-    """Diagnoses ResNet-50 in FP16, batch 64, then model files with one planted fault each."""
+    """Examine ResNet-50 in FP16, batch 64, then model files with one planted fault each."""
     model, batch_size = work.small(("resnet50", 64), ("small-cnn", 2))
     seconds = timed(experiment_of(model, work.device, work.half, batch_size))
     parts = ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items())
-    work.tell("numerics", seconds["all"], f"({parts})")
+    work.report("numerics", seconds["all"], f"({parts})")
     missed, asked = [], 0
     for planted in PLANTED[: work.small(len(PLANTED), 1)]:
         if not work.has_time(_FAULT_SECONDS, planted.name):
@@ -30,4 +30,4 @@ def numerics(work: Work) -> None:
         if not planted.is_named_by(search):
             missed.append(planted.name)
             print(f"{planted.name}: {search.sentence} {search.first}", flush=True)
-    work.tell("planted", len(missed), f"of {asked}: {', '.join(missed) or 'all named'}")
+    work.report("planted", len(missed), f"of {asked}: {', '.join(missed) or 'all named'}")

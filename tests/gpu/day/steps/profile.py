@@ -1,4 +1,4 @@
-"""Profiles on the card: recorded beside unprofiled steps, kernels without a family, % of peak, and tests."""
+"""Profiles on the GPU: recorded and unprofiled steps, unknown kernels, % of peak, and their tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODEL_SECONDS = 60.0
 
 
 def profiled(model: str, precision: str, device: str, limits: Limits | None, **settings: Any) -> StepProfile:
-    """The profile of a model's step; the device's limits are measured where none are given."""
+    """Return the profile of a model's step; measure the device's limits if none are given."""
     values = {"model": model, "precision": precision, "device": device, "steps": 60, **settings}
     job = jobs.Profile(experiment=Experiment.model_validate(values), limits=limits)
     (found,) = [event.profile for event in profile_steps(job, Control()) if isinstance(event, Profiled)]
@@ -37,13 +37,13 @@ def profiled(model: str, precision: str, device: str, limits: Limits | None, **s
 
 
 def unnamed(found: StepProfile) -> list[TimeRow]:
-    """The kernels of no known family that take more than a hundredth of the time."""
+    """Return the kernels of no known family that take more than 1% of the time."""
     whole = sum(row.ms for row in found.kernels)
     return [row for row in found.kernels if row.part is StepPart.OTHER and row.ms > 0.01 * whole]
 
 
 def profiles(work: Work) -> None:
-    """Profiles models in several precisions, on limits that are measured once; then the tests of profiles."""
+    """Profile models in several precisions, on limits that are measured once; then the tests of profiles."""
     found: dict[str, StepProfile] = {}
     limits: Limits | None = None
     for model, settings in work.small(MODELS, _SMALL).items():
@@ -55,13 +55,13 @@ def profiles(work: Work) -> None:
             limits = found[name].limits
             _show(name, found[name])
     off = {name: 100 * abs(each.recorded_ms / each.step_ms - 1) for name, each in found.items()}
-    work.tell("bar", max(off.values()), f"({max(off, key=off.__getitem__)}, {len(found)} profiles)")
+    work.report("bar", max(off.values()), f"({max(off, key=off.__getitem__)}, {len(found)} profiles)")
     without = [f"{row.name[:60]} ({name})" for name, each in found.items() for row in unnamed(each)]
-    work.tell("unnamed", len(without), "; ".join(without))
+    work.report("unnamed", len(without), "; ".join(without))
     fractions = {name: each.fraction_of_measured_peak or 0.0 for name, each in found.items()}
-    work.tell("mfu", max(fractions.values()), f"({max(fractions, key=fractions.__getitem__)})")
+    work.report("mfu", max(fractions.values()), f"({max(fractions, key=fractions.__getitem__)})")
     outcome = run_tests(work, "profiles", "tests/gpu/test_profile_cuda.py", seconds=work.left - 20)
-    work.tell("profile-tests", outcome.bad, outcome.words)
+    work.report("profile-tests", outcome.bad, outcome.words)
 
 
 def _show(name: str, found: StepProfile) -> None:

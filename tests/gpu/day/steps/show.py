@@ -1,4 +1,4 @@
-"""*Run demo* in the real window on the card: how long it takes, its pages, the race and the report."""
+"""*Run demo* in the real window on the GPU: its seconds, pages, replay and exports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ANY = Span(0.0, 1.0, 600.0)
 
 
 def show(work: Work) -> None:
-    """Presses *Run demo* in a new store and plays the race to its end; then exports the two runs."""
+    """Press *Run demo* in a new store and plays the race to its end; then exports the two runs."""
     application = make_application([])
     # what the desktop asks for must not cut the race short
     set_reduced_motion(False)
@@ -44,14 +44,14 @@ def show(work: Work) -> None:
     with Store() as store, work.launcher() as launcher, small if work.is_rehearsal else nullcontext():
         shown = benchmark.show_me(store, launcher, work.folder, work.left - 60, look)
     application.processEvents()
-    work.tell("show", shown.seconds, _ratio_words(shown.race))
+    work.report("show", shown.seconds, _ratio_words(shown.race))
     for name in _EXPORTS[:: work.small(1, -1)][: work.small(len(_EXPORTS), 1)]:
         if work.has_time(_EXPORT_SECONDS, name):
             _export(work, shown.run_ids, name)
 
 
 def _ratio_words(race: Race) -> str:
-    """The ratio with its interval; without repeats it is the one within the two runs."""
+    """Return the ratio with its interval; without repeats it is the one within the two runs."""
     if race.ratio is None:
         return f"(no ratio: {race.reason})"
     if race.ratio_interval is not None:
@@ -76,7 +76,7 @@ def _export(work: Work, run_ids: tuple[str, ...], name: str) -> None:
 
 
 def _small_case(_: Catalog) -> Showcase:
-    """A pair that is trained in a moment."""
+    """Return a pair that is trained in a moment."""
     settings = {
         "model": "small-cnn",
         "dataset": "fashion",

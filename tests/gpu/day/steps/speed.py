@@ -1,4 +1,4 @@
-"""The engine beside loops by hand on one workload: full and mixed precision, plain and fast, in turns.
+"""The engine compared with loops by hand on one workload: full and mixed precision, plain and fast.
 
 By hand "plain" is the loop of PyTorch's guides with cuDNN's search off, as the engine's plain recipe has it;
 "fast" is channels last, fused, compiled and captured; it compiles the loss with the model, and the engine the
@@ -29,7 +29,7 @@ _SEQUENCE, _VOCABULARY = 512, 32_000
 
 
 def speeds(work: Work) -> None:
-    """Measures the arms of the workload that the step names, and what precision and recipe gain alone."""
+    """Measure the arms of the step's workload, and print the gain of precision and recipe alone."""
     name = work.name.removeprefix("speed ")
     workload = workload_of(name, work)
     half = workload.precision
@@ -63,7 +63,7 @@ def _tell(work: Work, name: str, arm: str, found: Mapping[str, Rounds], *, is_ai
     key = f"{name}-{arm.rpartition(' ')[2]}"
     if is_aimed_at and key in FIGURES:
         detail = f"({low:.3f} to {high:.3f}, {count} rounds; {speeds[0]} and {speeds[1]} samples/s)"
-        work.tell(key, middle, detail)
+        work.report(key, middle, detail)
 
 
 class _Flat(nn.Module):
@@ -99,7 +99,7 @@ class Text(Workload):
 
 
 def experiment_for(workload: Workload, recipe: str) -> Experiment:
-    """The workload as the engine trains it."""
+    """Return the workload as the engine trains it."""
     found = experiment_of(workload, recipe)
     if not isinstance(workload, Text):
         return found
@@ -108,7 +108,7 @@ def experiment_for(workload: Workload, recipe: str) -> Experiment:
 
 
 def workload_of(name: str, work: Work) -> Workload:
-    """The workload of that name; in a rehearsal a few steps of a small model."""
+    """Return the workload of that name; in a rehearsal a few steps of a small model."""
     device = torch.device(work.device)
     half: Format = "bf16" if work.is_rehearsal or name == "vit-64" else "fp16"
     if name == "lm-tiny":

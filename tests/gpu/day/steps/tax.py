@@ -1,4 +1,4 @@
-"""What the program itself costs a training: its telemetry, its waits for the card, its window."""
+"""Costs of the program to training: telemetry, synchronizations with the GPU, the window."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def tax(work: Work) -> None:
         control, least, most = overhead(found, CONTROL)
         again = f"off again {control:+.1f} us ({least:.1f} to {most:.1f})"
         if recipe == "plain":
-            work.tell("telemetry-control", abs(control), f"({again})")
+            work.report("telemetry-control", abs(control), f"({again})")
         more, low, high = overhead(found, TELEMETRY)
         speeds = f"{off / (off + high):.3f} to {off / (off + low):.3f}, {len(found[OFF])} rounds"
         words = f"({speeds}; {more:+.1f} us on a step of {off / 1e3:.2f} ms; {again})"
-        work.tell(f"telemetry-{recipe}", off / (off + more), words)
+        work.report(f"telemetry-{recipe}", off / (off + more), words)
     for key, (recipe, words) in _WAITS.items():
         count, in_force = _waits(work, recipe)
-        work.tell(key, count, f"in 5 steps of {words}; in force: {in_force}")
+        work.report(key, count, f"in 5 steps of {words}; in force: {in_force}")
 
 
 def _waits(work: Work, recipe: str) -> tuple[int, str]:
@@ -77,4 +77,4 @@ def window(work: Work) -> None:
         )
     ratios = found[where, _HZ]
     middle, low, high = median_interval(ratios)
-    work.tell(f"window-{_HZ}", middle, f"({low:.3f} to {high:.3f}, {len(ratios)} pairs)")
+    work.report(f"window-{_HZ}", middle, f"({low:.3f} to {high:.3f}, {len(ratios)} pairs)")

@@ -60,9 +60,9 @@ def tune(work: Work) -> None:
     best = max(speeds, key=lambda places: speeds[places])
     found = space.of_changes(tuning.winner_changes)
     share = speeds[found] / speeds[best] if found in speeds else 0.0
-    work.tell("tune", share, f"(found: {space.words(found)}; best: {space.words(best)}; of {space.size})")
+    work.report("tune", share, f"(found: {space.words(found)}; best: {space.words(best)}; of {space.size})")
     with_proof = f"({tuning.seconds / seconds:.2f} with the proof, {tuning.runs} runs)"
-    work.tell("tune-time", search_seconds / seconds, with_proof)
+    work.report("tune-time", search_seconds / seconds, with_proof)
 
 
 def _all_speeds(launcher: Launcher, space: Space) -> dict[Places, float]:
