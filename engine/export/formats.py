@@ -165,7 +165,7 @@ def _comparison_formats() -> tuple[Format[Content], ...]:
 
 _CSV_BESIDE = ("-runs.csv", "-summary.csv")
 _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
-_SCRIPT = _own("script", ".py", "Python script of the winner", "kinds.tune.write_script")
+_SCRIPT = _own("script", ".py", "Python script of the fastest settings", "kinds.tune.write_script")
 
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
 LIMIT: Kind[Study[Limit]] = Kind("the largest batch", _document_formats("kinds.limit.document"))

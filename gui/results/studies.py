@@ -213,7 +213,7 @@ def _tune(tuning: Tuning) -> _Told:
 
 def _fastest(tuning: Tuning) -> str:
     if tuning.winner is None:
-        return "no winner" if tuning.phase == "over" else "unfinished"
+        return "nothing faster" if tuning.phase == "over" else "unfinished"
     return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "unchanged"
 
 

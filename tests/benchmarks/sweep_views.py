@@ -26,14 +26,14 @@ from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.results import Results, results_of
-from gui.sweep.cells import CellsView
-from gui.sweep.picture_view import HeatMapView, LinesView, PictureView, ScatterView
+from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
+from gui.sweep.panel import CellsView
 from gui.window.app import make_application
 
 _SIZE = (1_120, 680)
 _TYPED = "128 0.0 done"
 _BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
-_PICTURES: dict[str, type[PictureView]] = {
+_PICTURES: dict[str, type[ChartView]] = {
     "heat map": HeatMapView,
     "lines": LinesView,
     "scatter": ScatterView,
@@ -63,7 +63,7 @@ def main() -> None:
     table.deleteLater()
 
 
-def _shown(view: PictureView | CellsView, results: Results) -> float:
+def _shown(view: ChartView | CellsView, results: Results) -> float:
     view.resize(*_SIZE)
     return _timed(view, lambda: view.show_results(results))
 

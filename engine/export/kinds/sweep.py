@@ -13,9 +13,9 @@ from engine.experiment.sweep import Grid
 from engine.export.document import Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.chart import default_axes, default_lines, default_places, shown_figures
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
-from engine.sweep.picture import shown_figures, usual_axes, usual_lines, usual_places
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results, results_of
 from engine.sweep.scaling import DEVICES, EXCHANGE, STRONG, WEAK
 from engine.sweep.scatter import scatter
@@ -32,7 +32,7 @@ def document(record: SweepRecord) -> Document:
         record.name,
         _experiments(grid),
         [Section("Result", answers(results)), *_picture_sections(results), cells_section(results)],
-        size=counted(grid.size, "cell"),
+        size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
         tables={"": lambda: (_row(results, cell) for cell in results.cells)},
         values=lambda: _values(record, results),
@@ -46,7 +46,9 @@ def cells_section(results: Results) -> Section:
     columns = columns_of(results)
     rows = tuple(tuple(column.text(cell) for column in columns) for cell in results.cells)
     right = tuple(column.heading for column in columns if column.is_number)
-    return Section("Cells", (), tuple(column.heading for column in columns), rows, right, notes_of(results))
+    return Section(
+        "Combinations", (), tuple(column.heading for column in columns), rows, right, notes_of(results)
+    )
 
 
 def _picture_sections(results: Results) -> Iterator[Section]:
@@ -56,13 +58,13 @@ def _picture_sections(results: Results) -> Iterator[Section]:
     by_name = {figure.name: figure for figure in figures}
     speed = by_name.get(SPEED.name, figures[0])
     memory, shade = by_name.get(PEAK_MEMORY.name), by_name.get(ACCURACY.name)
-    at = usual_places(results, speed)
+    at = default_places(results, speed)
 
     def draw_map(width: float) -> Drawing:
-        return heat_map(results, *usual_axes(results.grid), speed, at, (width, 440.0)).drawing
+        return heat_map(results, *default_axes(results.grid), speed, at, (width, 440.0)).drawing
 
     def draw_lines(width: float) -> Drawing:
-        return lines(results, *usual_lines(results.grid), speed, at, (width, 440.0)).drawing
+        return lines(results, *default_lines(results.grid), speed, at, (width, 440.0)).drawing
 
     def draw_scatter(width: float) -> Drawing:
         assert memory is not None
@@ -85,7 +87,7 @@ def _scaling_pictures(
     for figure in (figure for figure in shown if figure.name in figures):
 
         def draw(width: float, figure: Figure = figure) -> Drawing:
-            return lines(results, *usual_lines(grid), figure, at, (width, 380.0)).drawing
+            return lines(results, *default_lines(grid), figure, at, (width, 380.0)).drawing
 
         yield Picture(figure.name.replace("_", "-"), draw)
 

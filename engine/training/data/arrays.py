@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from engine.experiment.checks import array_samples
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.array_files import Array, file_error
-from engine.experiment.own.arrays import FileSamples, held_out_of
+from engine.experiment.own.arrays import FileSamples, held_out_count
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.training.data.batches import Draw, HostBatch, Pictures, Row, held_out, spread
 from engine.training.data.pictures import Normalization
@@ -41,7 +41,7 @@ def has_pictures(experiment: Experiment) -> bool:
 def look(experiment: Experiment) -> tuple[Normalization | None, int]:
     """Return the normalization of images (not used for floats) and their pixels per side."""
     samples = array_samples(experiment)
-    layout = samples.pictures
+    layout = samples.image_layout
     assert layout is not None  # has_pictures() said so
     return None if samples.inputs.kind == "f" else _NORMALIZATION, min(layout.height, layout.width)
 
@@ -75,7 +75,7 @@ class ArraySamples(Pictures):
         self._task = "own" if experiment.own_code is not None else samples.task
         count = samples.inputs.shape[0]
         self._split = held_out(count) if samples.validation is None else None
-        self.validation_samples = held_out_of(count)
+        self.validation_samples = held_out_count(count)
         self.train_samples = count - self.validation_samples
         if samples.validation is not None:
             self.train_samples, self.validation_samples = count, samples.validation[0].shape[0]
@@ -101,14 +101,14 @@ class ArraySamples(Pictures):
 
     def examples(self, count: int) -> torch.Tensor | None:
         """Return at most `count` training images as bytes. None without images, or before `open`."""
-        if not self._parts or self._samples.pictures is None:
+        if not self._parts or self._samples.image_layout is None:
             return None
         chosen = tuple(spread(self.train_samples, count))
         pictures: torch.Tensor = self.batch(Draw(is_training=True, epoch=0, number=0, indices=chosen))[0]
         return pictures
 
     def _formed(self, inputs: torch.Tensor, targets: torch.Tensor) -> HostBatch:
-        layout = self._samples.pictures
+        layout = self._samples.image_layout
         match self._task:
             case "classification" if layout is not None:
                 if inputs.dim() == 3:

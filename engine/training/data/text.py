@@ -13,7 +13,7 @@ import torch
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment, setting_error
-from engine.experiment.own.folders import no_text_problem, texts
+from engine.experiment.own.folders import no_text_problem, text_files
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, own_seed, seed_of, turns_of
@@ -114,7 +114,7 @@ def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
     """A folder's text, sorted, for training and, every tenth file, for validation. Raises ProblemError."""
-    files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
+    files = sorted(map(Path, text_files(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))
     try:
@@ -141,7 +141,7 @@ def _require_memory(path: str, size_bytes: int) -> None:
 
 def text_bytes(path: str) -> int:
     """Return the bytes of all text below a folder."""
-    return sum(Path(file).stat().st_size for file in texts(Path(path).expanduser().absolute()))
+    return sum(Path(file).stat().st_size for file in text_files(Path(path).expanduser().absolute()))
 
 
 def _split(files: list[bytes]) -> tuple[bytes, bytes]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from engine.cli import main
-from engine.cli.options import asked
+from engine.cli.options import parse
 from engine.cli.session import Session
 from engine.compare.sides import differing_work, sides_of
 from engine.experiment.experiment import Experiment, experiment_from
@@ -153,13 +153,13 @@ def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not
     trusted, nothing = TrustedCode(), cast(Any, None)
     session = Session(nothing, cast(Any, SimpleNamespace(trusted_code=trusted)), nothing, nothing, nothing)
     save_own("Mine", own(read_code(net)))
-    brought = asked({"preset": "mine"})
+    brought = parse({"preset": "mine"})
     experiments = [experiment_from(brought.settings(True))]
     with pytest.raises(UntrustedCodeError):
         session.accept(brought, experiments, on_gpu=True, trusts_all=False)
     session.accept(brought, experiments, on_gpu=True, trusts_all=True)
     net.write_text(FILE + "\n# changed\n", encoding="utf-8")
-    named = asked({"model": str(net)})
+    named = parse({"model": str(net)})
     experiments = [experiment_from(named.settings(True))]
     session.accept(named, experiments, on_gpu=True, trusts_all=False)
     assert trusted.has(read_code(net)) and experiments[0].dataset == "own"

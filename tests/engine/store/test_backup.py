@@ -104,7 +104,7 @@ def test_a_verb_that_reads_the_runs_and_ends_well_ends_the_need_for_the_copy(hom
     copy.touch()
     assert main(["presets"]) == 0 and main(["show", "no such run"]) == 2
     assert copy.exists()
-    assert main(["runs"]) == 0
+    assert main(["results"]) == 0
     assert not copy.exists()
 
 

@@ -28,7 +28,7 @@ from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from tests.engine.tune.test_outcome import CHANGES, TUNING, WINNER
+from tests.engine.tune.test_result import CHANGES, TUNING, WINNER
 
 
 class Made(NamedTuple):
@@ -218,7 +218,7 @@ def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: P
     assert found["winner_changes"] == CHANGES and found["command"].startswith("ammeter run")
     assert "bfloat16" in TUNE.export(record, tmp_path / "x.py").read_text(encoding="utf-8")
     begun = store.studies.begin(Study(answer=Tuning(experiment=WINNER), device_name="a card"))
-    with pytest.raises(ProblemError, match="no winner yet"):
+    with pytest.raises(ProblemError, match="not found the fastest settings"):
         TUNE.export(begun, tmp_path / "y.py")
     assert (
         "No gains to draw: the tuning has not finished" in TUNE.export(begun, tmp_path / "y.svg").read_text()
