@@ -203,7 +203,7 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
     """Find the largest batch under a small limit."""
     window.show_page("limit")
     window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
-    window.others.limit_panel.card_chosen.emit(LIMIT_GIB)
+    window.others.limit_panel.memory_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
     limits = window.experiments.limits
     run_until(lambda: limits.running is not None, within_seconds=START_SECONDS)

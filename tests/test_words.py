@@ -53,7 +53,7 @@ PATTERNS = {words: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in I
 PATTERNS[" %"] = re.compile(r"\d[\s\u00a0\u202f]%(?!\})")
 RIGHT = {
     r"(?<!ammeter )(?<![/.])engine(?![./])": "engine/machines/program.py engine/training/runs/trial.py",
-    r"(graphics )?cards?": "gui/sweep/cells.py",  # a card of the window
+    r"(graphics )?cards?": "gui/sweep/panel.py",  # a card of the window
     r"processors?": "engine/installation/hardware.py engine/machines/script.py",  # keys of other programs
     r"figures?": "engine/cli/engine.py engine/cli/session.py engine/export/report/report.py "
     "resources/guide/commands.md",  # keys

@@ -18,10 +18,8 @@ import typer
 
 from engine import __version__
 from engine.cli import engine as engine_verbs
-from engine.cli import export, machine, output, questions, saved, sweep, train
-from engine.cli import machines as machine_verbs
-from engine.cli.interrupt import InterruptError
-from engine.cli.session import DONE, FAILED, INTERRUPTED
+from engine.cli import machine, output, questions, saved, sweep, train
+from engine.cli.session import DONE, FAILED, INTERRUPTED, InterruptError
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
 
@@ -39,7 +37,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "resume": train.resume,
     "results": saved.results,
     "show": saved.show,
-    "export": export.export,
+    "export": saved.export,
     "import": saved.import_,
     "delete": saved.delete,
     "presets": machine.presets,
@@ -48,16 +46,16 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "doctor": machine.doctor,
     "template": machine.template,
 }
-_FORMER: dict[str, Callable[..., int]] = {
-    "probe": questions.limit,
-    "diagnose": questions.numerics,
-    "fastest": questions.tune,
-    "runs": saved.runs,
-    "sweeps": saved.sweeps,
-}
-"""Commands of earlier versions, which still work but are not in the help."""
-
 VERBS = (*_COMMANDS, "engine", "machines")
+_WITHOUT_RUNS = (
+    machine.presets,
+    machine.settings,
+    machine.doctor,
+    machine.template,
+    *engine_verbs.ACTIONS.values(),
+    *machine.MACHINE_ACTIONS.values(),
+)
+"""The commands that do not read the saved runs."""
 
 # what typer's parser raises for a wrong command line; typer exports only this subclass of it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -153,17 +151,16 @@ def _app() -> typer.Typer:
     app.callback()(_program)
     actions = typer.Typer(name="engine", help="Install, show, check or remove PyTorch.")
     machines = typer.Typer(name="machines", help="List, add, check or forget remote machines.")
-    for group, commands, is_former in (
-        (app, _COMMANDS, False),
-        (app, _FORMER, True),
-        (actions, engine_verbs.ACTIONS, False),
-        (machines, machine_verbs.ACTIONS, False),
+    for group, commands in (
+        (app, _COMMANDS),
+        (actions, engine_verbs.ACTIONS),
+        (machines, machine.MACHINE_ACTIONS),
     ):
         for name, function in commands.items():
             # a line for each paragraph, which the terminal's width breaks
             paragraphs = (inspect.getdoc(function) or "").split("\n\n")
             text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
-            group.command(name, help=text, hidden=is_former)(_interruptible(function))
+            group.command(name, help=text)(_interruptible(function))
     app.add_typer(actions)
     app.add_typer(machines)
     return app

@@ -10,9 +10,16 @@ import typer
 from rich.progress import BarColumn
 
 from engine.cli import output
-from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import AsJson, MachineName
-from engine.cli.session import DONE, FAILED, ProgressLine, text_column
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    Interrupt,
+    InterruptError,
+    ProgressLine,
+    saved_results,
+    text_column,
+)
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
@@ -33,6 +40,11 @@ from engine.installation.request import (
     StageBegan,
     Unpacked,
 )
+from engine.machines.catalogs import refuse_kept
+from engine.machines.check import check_known
+from engine.machines.line import Line
+from engine.machines.machine import Machine, Machines
+from engine.machines.program import RemoteInstaller, answer_of, remote_description, remove_all
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 
@@ -46,12 +58,7 @@ _STATES = {
 
 def show(machine: MachineName = "", as_json: AsJson = False) -> int:
     """Show the installed PyTorch, and which builds are compatible with the machine."""
-    if machine:
-        from engine.cli.remote_engine import description_on
-
-        found = description_on(machine)
-    else:
-        found = description_here()
+    found = description_on(machine) if machine else description_here()
     if as_json:
         output.json_object(found.model_dump(mode="json"))
         return DONE
@@ -124,15 +131,13 @@ def install(
         raise request_error(message, "Remove one of them.", key="mirror")
     wanted = InstallRequest(backend, Source(mirror, find_links), tuple(extras or ()))
     if machine:
-        from engine.cli.remote_engine import install_on
-
         return install_on(machine, wanted, as_json)
     installer = Installer(None, try_out)
     return execute(installer, checked_request(wanted), as_json, lambda: str(engines_folder()))
 
 
 def execute(installer: Installs, wanted: InstallRequest, as_json: bool, place: Callable[[], str]) -> int:
-    """Install with a progress line. `place` returns the folder at the end."""
+    """Install PyTorch with a progress line. `place` is called at the end and returns the folder."""
     installation = None
     with Interrupt(installer.stop, "Stopping. Downloaded files are kept.") as interrupt, kept_awake():
         try:
@@ -218,8 +223,6 @@ _TRAIN = typer.Option("--train", help="Also train a step.")
 def check(train: Annotated[bool, _TRAIN] = False, machine: MachineName = "", as_json: AsJson = False) -> int:
     """Check that PyTorch's files are complete. The exit status is 1 if they are not."""
     if machine:
-        from engine.cli.remote_engine import check_on
-
         return check_on(machine, train, as_json)
     problem = missing_files_problem() or (_train_problem() if train else None)
     if problem is not None:
@@ -251,13 +254,54 @@ def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
     With --machine, remove all of Ammeter's files there: program, PyTorch, datasets and checkpoints.
     """
     if machine:
-        from engine.cli.remote_engine import remove_on
-
         return remove_on(machine, as_json)
     freed = remove()
     left = ["A worker still uses PyTorch. Its files are removed when Ammeter next starts."] * has_leftovers()
     output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)
     return DONE
+
+
+def description_on(name: str) -> Description:
+    """Return PyTorch and the hardware of a remote machine. Raises ProblemError."""
+    machine = _known(name)
+    return remote_description(Line(machine), machine)
+
+
+def install_on(name: str, wanted: InstallRequest, as_json: bool) -> int:
+    """Copy Ammeter to a remote machine if its version differs, and install PyTorch there."""
+    installer = RemoteInstaller(Machines().find(name))
+    return execute(installer, wanted, as_json, lambda: f"{installer.machine.home}/engine on {name}")
+
+
+def check_on(name: str, trains: bool, as_json: bool) -> int:
+    """Check PyTorch's files on a remote machine, and with `trains` that it trains a step."""
+    machine = _known(name)
+    value = answer_of(Line(machine), machine, "engine", "check", *["--train"] * trains)
+    step = ", and it trains a step" if trains else ""
+    output.outcome(as_json, value, f"All files of PyTorch on {machine.name} are complete{step}.")
+    return DONE
+
+
+def remove_on(name: str, as_json: bool) -> int:
+    """Remove all of Ammeter's files on a remote machine, unless a run still trains there."""
+    machine = Machines().find(name)
+    with saved_results() as store:
+        refuse_kept(store, machine.name, "Reconnect with `ammeter resume {run}`, and stop it first.")
+    remove_all(machine)
+    Machines().put(machine.model_copy(update={"program": ""}))
+    output.outcome(as_json, {"removed": machine.name}, f"Removed all of Ammeter's files on {machine.name}.")
+    return DONE
+
+
+def _known(name: str) -> Machine:
+    """Return the named machine with its folder. Raises ProblemError if Ammeter is not installed there."""
+    machine = Machines().find(name)
+    if not (machine.home and machine.program):
+        machine, checks = check_known(name)
+    if not (machine.home and machine.program):
+        failed = next(check for check in checks if check.status == "problem")
+        raise request_error(f"{failed.name}: {failed.detail}", failed.remedy)
+    return machine
 
 
 ACTIONS: dict[str, Callable[..., int]] = {

@@ -1,8 +1,9 @@
-"""The commands that do not train: `presets`, `settings`, `catalog`, `check`, `doctor` and `template`."""
+"""Commands that do not train: `presets`, `settings`, `catalog`, `check`, `doctor`, `template`, `machines`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,15 @@ import typer
 
 from engine.cli import options, output
 from engine.cli.options import AsJson
-from engine.cli.session import DONE, FAILED, TargetOption, launcher_for, open_session, open_store
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    TargetOption,
+    launcher_for,
+    open_session,
+    open_store,
+    saved_results,
+)
 from engine.doctor.doctor import examine, report_text
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
@@ -27,10 +36,14 @@ from engine.experiment.problem import (
 )
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.files import TEMPLATE_NAME, write_template
+from engine.machines.catalogs import forget_machine, kept_catalog, refuse_kept
+from engine.machines.check import check_known
+from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol.advice import Checked, ModuleRow
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.words.names import as_typed
+from engine.words.numbers import NONE
 from engine.worker.launcher import Launcher, Target
 
 
@@ -128,8 +141,6 @@ def doctor(
 ) -> int:
     """Check whether a machine is ready. The exit status is 1 if there is a problem."""
     if machine:
-        from engine.machines.check import check_known
-
         return print_checks(check_known(machine)[1], as_json=as_json, report=report)
     with Launcher(target) as launcher:
         checks = examine(launcher)
@@ -223,7 +234,7 @@ def check(
     Two small batches pass through the model on the CPU, in FP32 and under autocast. The exit status is 1 if
     the model cannot be trained as it is.
     """
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     experiment_from(asked.settings(True))
     with open_session(target, asked.machine, saves=False) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
@@ -266,3 +277,124 @@ def _print_checked(experiment: Experiment, checked: Checked, *, with_tree: bool)
 def _module(row: ModuleRow) -> tuple[str, str, str, str, str, str]:
     name = "  " * row.depth + (row.name.rpartition(".")[2] or "the model")
     return name, row.class_name, f"{row.parameters:,}", row.output, row.dtype, ", ".join(row.own)
+
+
+_OfSlurm = Annotated[str, typer.Option(metavar="NAME", help="As for sbatch.")]
+_MachineName = Annotated[str, typer.Argument(metavar="NAME", help="Name for the machine.")]
+
+
+def list_machines(as_json: AsJson = False) -> int:
+    """List the remote machines to train on."""
+    machines = Machines().all()
+    if as_json:
+        output.json_object({"machines": [machine.model_dump() for machine in machines]})
+    elif machines:
+        output.table(("Name", "Host", "Folder", "Devices"), map(_machine_row, machines))
+    else:
+        output.line("No remote machines. Add one with `ammeter machines add NAME HOST`.")
+    return DONE
+
+
+def _machine_row(machine: Machine) -> tuple[str, ...]:
+    kept = kept_catalog(machine.name)
+    known = NONE
+    if kept is not None:
+        catalog, read = kept
+        names = ", ".join(device.title for device in catalog.devices)
+        known = f"{names} (as of {output.when(read)})"
+    return machine.name, machine.place, machine.home or machine.folder, known
+
+
+def add_machine(
+    name: _MachineName,
+    host: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOST]",
+            help="Host as for ssh: a name from your ssh configuration, or user@host. With --slurm, the login "
+            "node, or nothing if sbatch is on this machine.",
+            show_default=False,
+        ),
+    ] = "",
+    folder: Annotated[
+        str,
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Folder for Ammeter's files on the machine.", show_default=True
+        ),
+    ] = ".ammeter",
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="Cluster: train in Slurm jobs, on full nodes.")
+    ] = False,
+    partition: _OfSlurm = "",
+    account: _OfSlurm = "",
+    time: Annotated[str, typer.Option("--time", metavar="LIMIT", help="Time limit of a job.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="--NAME=VALUE", help="Further sbatch option, e.g. --gres=gpu:1. Repeatable."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Add a remote machine, to train on over ssh with --machine NAME. Nothing changes there yet.
+
+    ssh must log in without a prompt: with a key in its agent, and a known host key. On a cluster the folder
+    must be on a file system that the login node shares with the others.
+    """
+    wishes = {"partition": partition, "account": account, "time_limit": time, "options": option or []}
+    if any(wishes.values()) and not slurm:
+        raise request_error("These options apply to a cluster only.", "Add --slurm.", key="slurm")
+    machine = new_machine(name, host, folder, wishes if slurm else None)
+    machines = Machines()
+    if any(machine.name.casefold() == known.name.casefold() for known in machines.all()):
+        message = f"A machine named {machine.name} already exists."
+        remedy = f"Choose another name, or run `ammeter machines remove {machine.name}` first."
+        raise request_error(message, remedy, key="name", value=name)
+    machines.put(machine)
+    typed = shlex.quote(machine.name)
+    lines = [
+        f"Added {machine.name}.",
+        f"`ammeter machines check {typed}` checks whether it is ready.",
+        f"`ammeter engine install --machine {typed}` installs PyTorch on it.",
+    ]
+    output.outcome(as_json, machine.model_dump(), *lines)
+    return DONE
+
+
+def check_machine(name: _MachineName, as_json: AsJson = False) -> int:
+    """Check whether a remote machine answers and is ready. The exit status is 1 if there is a problem."""
+    return print_checks(check_known(name)[1], as_json=as_json)
+
+
+def remove_machine(
+    name: _MachineName,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Give up runs that still train there. Their results so far are kept."),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Forget a remote machine. Its saved runs, and Ammeter's files on it, are kept.
+
+    To remove these files, first run `ammeter engine remove --machine NAME`.
+    """
+    machine = Machines().find(name)
+    with saved_results(writes=True) as store:
+        if not force:
+            refuse_kept(
+                store, machine.name, "Reconnect with `ammeter resume {run}`, or give it up with --force."
+            )
+        for run_id in store.remote_runs(machine.name):
+            store.take_over(run_id)
+            store.close_lost(run_id)
+        forget_machine(store, machine.name)
+    output.outcome(as_json, {"removed": machine.name}, f"Forgot {machine.name}.")
+    return DONE
+
+
+MACHINE_ACTIONS: dict[str, Callable[..., int]] = {
+    "list": list_machines,
+    "add": add_machine,
+    "check": check_machine,
+    "remove": remove_machine,
+}

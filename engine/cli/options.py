@@ -98,7 +98,7 @@ def _flags() -> Iterator[Flag]:
 
 
 def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Add the flags of an experiment to a command, except `without`. Read them by `asked(ctx.params)`.
+    """Add the flags of an experiment to a command, except `without`. Read them by `parse(ctx.params)`.
 
     An annotated parameter of the command replaces the flag of the same name.
     """
@@ -137,7 +137,7 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunOptions:
     """The request in the options: a preset, and layers of settings over it by increasing precedence.
 
     The first layer is the TOML file's, and `sweep` are the settings that it sweeps. `machine` is the remote
@@ -189,7 +189,7 @@ class Asked:
         return any("model" in layer and "code" not in layer for layer in typed)
 
 
-def asked(parameters: Mapping[str, Any]) -> Asked:
+def parse(parameters: Mapping[str, Any]) -> RunOptions:
     """Parse the options of one call, by typer's names. Raises ProblemError."""
     # a list, such as compare's own --precision, names the sides of a comparison and is no setting of them all
     values = {
@@ -204,7 +204,7 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
     if swept and "sweep" not in parameters:
         message = f"{path} has a table [sweep], which only `ammeter sweep` uses."
         raise request_error(message, "Use `ammeter sweep`, or remove the table.", key="sweep")
-    return Asked(
+    return RunOptions(
         preset=preset(name) if name is not None else None,
         over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
         sweep=values_of_table(swept),
@@ -235,7 +235,7 @@ def _set(text: str) -> dict[str, Any]:
 LabeledExperiment = tuple[str, Experiment]
 
 
-def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[LabeledExperiment]:
+def sides_of(asked: RunOptions, precisions: list[str] | None, *, on_gpu: bool) -> list[LabeledExperiment]:
     """Return the labeled sides of --precision or the preset. Raises ProblemError for a duplicate."""
     base = asked.settings(on_gpu)
     presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
@@ -256,7 +256,7 @@ def default_precisions(*, on_gpu: bool) -> tuple[str, ...]:
     return (Precision.FP32.value, amp.value)
 
 
-def refuse_limit(asked: Asked) -> None:
+def refuse_limit(asked: RunOptions) -> None:
     """Raise ProblemError for a preset that finds the largest batch instead of training."""
     preset = asked.preset
     if preset is not None and preset.kind == "limit":
@@ -265,7 +265,7 @@ def refuse_limit(asked: Asked) -> None:
         raise request_error(message, remedy, key="preset", value=preset.name)
 
 
-def refuse_settings(asked: Asked, run: str, *, precisions: Sequence[str] = ()) -> None:
+def refuse_settings(asked: RunOptions, run: str, *, precisions: Sequence[str] = ()) -> None:
     """Raise ProblemError for settings together with --run."""
     if asked.preset is not None or any(asked.over) or precisions:
         message = "--run uses the settings of the saved run, so no other settings are allowed."

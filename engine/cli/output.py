@@ -27,7 +27,7 @@ from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
-from engine.words.numbers import memory_text
+from engine.words.numbers import counted, memory_text
 
 Pair = tuple[str, str]
 
@@ -48,7 +48,7 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
 
 
 def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
-    yield "Speed", _speed(summary)
+    yield "Throughput", _throughput(summary)
     for _, disturbance in machine_disturbances(summary):
         yield "Unreliable", f"the run {disturbance}"
     for figure in shown_metrics([run])[1:]:
@@ -112,7 +112,7 @@ def _gpu(summary: Summary) -> list[Pair]:
     ]
 
 
-def _speed(summary: Summary) -> str:
+def _throughput(summary: Summary) -> str:
     if summary.samples_per_second is None:
         return f"not measured: {in_sentence(summary.speed_note)}" if summary.speed_note else "not measured"
     speed = SPEED.text_with_unit(summary.samples_per_second)
@@ -155,7 +155,7 @@ def json_object_of(name: str, entries: Iterable[dict[str, Any]], rest: Callable[
 
 
 def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
-    """Print the outcome of a command: the one object of `--json`, or else lines."""
+    """Print the result of a command: the one object of `--json`, or else lines."""
     if as_json:
         json_object(value)
     else:
@@ -176,6 +176,7 @@ def error(problem: Problem, as_json: bool, **values: Any) -> None:
 
 
 def line(text: str = "") -> None:
+    """Print a line on stdout."""
     _console(sys.stdout).print(printable(text), soft_wrap=True)
 
 
@@ -190,7 +191,7 @@ def warning(text: str) -> None:
 
 
 def aside(text: str) -> None:
-    """Print a remark on stderr, for people only."""
+    """Print a remark on stderr, for people: only on a terminal."""
     if sys.stderr.isatty():
         _console(sys.stderr).print(printable(text), soft_wrap=True)
 
@@ -234,7 +235,7 @@ def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
         if rows:
             table(section.headings, [list(map(str, row)) for row in rows], section.right)
         if more:
-            line(f"{more:,} more rows. --json prints all.")
+            line(f"{counted(more, 'more row')}. --json prints all.")
         for note in section.notes:
             line(note)
 
@@ -245,6 +246,7 @@ def when(moment: datetime) -> str:
 
 
 def progress_console() -> Console:
+    """Return the console of progress lines, on stderr."""
     return _console(sys.stderr)
 
 

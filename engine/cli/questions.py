@@ -10,7 +10,7 @@ import typer
 
 from engine.cli import options, output
 from engine.cli.session import Session, TargetOption, find, open_session, saved_results
-from engine.cli.study import follow
+from engine.cli.study import run_study
 from engine.cli.sweep import time_limit_seconds
 from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
 from engine.experiment.problem import request_error
@@ -65,7 +65,7 @@ def limit(
     as_json: options.AsJson = False,
 ) -> int:
     """Find the largest batch that fits, in each precision."""
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     options.sides_of(asked, precision, on_gpu=True)
     seconds = time_limit_seconds(time_limit)
     LIMIT.check(to or (), force=force)
@@ -78,8 +78,8 @@ def limit(
         )
         study = Study(answer=Limit(sides=sides, margin_fraction=margin))
         driver = LimitDriver if seconds is None else partial(LimitDriver, time_limit_seconds=seconds)
-        followed = follow(session, driver, study, to, force=force)
-    return followed.report(as_json=as_json)
+        ended = run_study(session, driver, study, to, force=force)
+    return ended.report(as_json=as_json)
 
 
 def by_strategy(
@@ -139,7 +139,7 @@ def numerics(
     By default, runs the parts of the preset, or the map and the ranges, and searches one step for a NaN or
     Inf. The exit status is 1 if one was found or the study failed. The study is always saved.
     """
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     flags: dict[Part, bool] = {"map": map_, "range": range_, "nan": nan}
     flags |= {"ladder": divergence, "islands": fp32_modules}
     named = tuple(part for part, is_named in flags.items() if is_named)
@@ -159,9 +159,9 @@ def numerics(
             wanted = Numerics(experiment=saved.experiment, parts=parts, run_id=saved.id)
             trains_all = trains_all or trouble_step(session.store, saved) is not None
         study = Study(answer=wanted if trains_all else wanted.model_copy(update={"steps": 1}))
-        followed = follow(session, NumericsDriver, study, to, force=force)
-    nan_part = followed.answer.results.nan
-    return followed.report(as_json=as_json, is_failure=nan_part is not None and nan_part.first is not None)
+        ended = run_study(session, NumericsDriver, study, to, force=force)
+    nan_part = ended.answer.results.nan
+    return ended.report(as_json=as_json, is_failure=nan_part is not None and nan_part.first is not None)
 
 
 @options.takes_settings("name")
@@ -199,7 +199,7 @@ def profile(
     Some steps after the warm-up are timed, then a few are recorded. The profile names each bottleneck, what
     would help, and how close it comes to the measured limits of the device. It is saved.
     """
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     if run:
         options.refuse_settings(asked, run[0], precisions=precision or ())
     else:
@@ -216,9 +216,9 @@ def profile(
             experiments = [side for _, side in session.sides(asked, precision, trusts_all=trust_code)]
         session.warn_if_busy(experiments[0])
         study = Study(answer=profiles_of(experiments, [known.id for known in saved]))
-        followed = follow(session, ProfileDriver, study, (*(to or ()), *traces), force=force)
-    problems = (side.problem for side in followed.answer.sides)
-    return followed.report(as_json=as_json, failed_part=next(filter(None, problems), None))
+        ended = run_study(session, ProfileDriver, study, (*(to or ()), *traces), force=force)
+    problems = (side.problem for side in ended.answer.sides)
+    return ended.report(as_json=as_json, failed_part=next(filter(None, problems), None))
 
 
 _KINDS = ", ".join(CHANGE_KINDS)
@@ -254,8 +254,8 @@ def tune(
         typer.Option(
             "--guard",
             metavar="GUARD",
-            help="Accuracy check. alike: the winner's losses must stay within the range of FP32's repeats. "
-            "none: no check.",
+            help="Accuracy check. alike: the losses of the fastest settings must stay within the range of "
+            "FP32's repeats. none: no check.",
         ),
     ] = "alike",
     repeats: Annotated[
@@ -264,7 +264,7 @@ def tune(
             "--repeats",
             min=2,
             max=MOST_PROOF_REPEATS,
-            help="Alternating runs of the winner and of plain FP32 for the verification.",
+            help="Alternating runs of the fastest settings and of plain FP32 for the verification.",
         ),
     ] = 3,
     time_limit: Annotated[
@@ -286,10 +286,10 @@ def tune(
     """Find the fastest settings for this model, data and device, and verify them against plain FP32.
 
     Short runs screen precisions, optimizations, activation checkpointing, batch sizes and loader settings.
-    Fast ones get more and longer runs. The winner and plain FP32 then train alternately as saved runs.
-    --memory-gib limits the memory.
+    Fast ones get more and longer runs. The fastest settings and plain FP32 then train alternately as saved
+    runs. --memory-gib limits the memory.
     """
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     plan = _plan(change, guard, repeats, time_limit)
     plan = plan.model_copy(update={"changes_batch": any_batch, "coarse_formats": coarse_formats})
     if resume is None:
@@ -329,10 +329,10 @@ def _follow(
     session: Session, study: Study[Tuning], to: Iterable[str] | None, *, force: bool, as_json: bool
 ) -> int:
     session.warn_if_busy(study.experiments[0])
-    followed = follow(session, TuneDriver, study, to, force=force)
-    status = followed.report(as_json=as_json)
-    if followed.is_unfinished and followed.answer.is_known:
-        output.aside(f"Resume it with `ammeter resume {followed.study.id}`.")
+    ended = run_study(session, TuneDriver, study, to, force=force)
+    status = ended.report(as_json=as_json)
+    if ended.is_unfinished and ended.answer.is_known:
+        output.aside(f"Resume it with `ammeter resume {ended.study.id}`.")
     return status
 
 

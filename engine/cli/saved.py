@@ -1,9 +1,10 @@
-"""The commands for saved results: `results`, `runs`, `show`, `delete` and `import`."""
+"""The commands for saved results: `results`, `show`, `delete`, `export` and `import`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -15,22 +16,28 @@ from numpy.typing import NDArray
 
 from engine.cli import output
 from engine.cli import sweep_output as shown
-from engine.cli.options import AsJson
+from engine.cli.options import AsJson, Force
 from engine.cli.session import RUN, SWEEP, Id, Ids, Match, find, saved_results
-from engine.cli.study import show_study
+from engine.cli.study import OUTPUTS, show_study
 from engine.cli.sweep import show_sweep
 from engine.compare.evidence import was_slowed_down
 from engine.compare.metrics import shown_metrics
+from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
+from engine.export import formats
 from engine.export.archive.reader import import_archive
+from engine.export.content import Content, Write, content_of
+from engine.export.formats import COMPARISON, companion_files, companions_clause, is_mlflow
+from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, Status, UnreadableRun
-from engine.store.saved.study import ANSWERS, StudyEntry
+from engine.store.saved.study import ANSWERS, Study, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.words.names import applying_settings, as_typed
 from engine.words.numbers import NONE, counted
+from resources.looks import DARK, LIGHT
 
 _ROWS_SHOWN = 20
 _PAGE_ROWS = 500
@@ -156,16 +163,6 @@ def _warn(unreadable: Iterable[UnreadableRun]) -> None:
         output.warning(f"{run.name} ({run.id}) is skipped. {run.why}")
 
 
-def runs(limit: _Most = None, as_json: AsJson = False) -> int:
-    """List the saved runs, newest first."""
-    return results(RUN, limit, as_json)
-
-
-def sweeps(as_json: AsJson = False) -> int:
-    """List the saved sweeps, newest first."""
-    return results(SWEEP, as_json=as_json)
-
-
 def show(
     id_: Id,
     samples: Annotated[
@@ -262,6 +259,131 @@ def _show_curves(columns: dict[str, NDArray[Any]]) -> None:
     output.line(f"\nCurves: {len(chosen)} of {rows:,} steps (--json prints all)")
     cells = [[f"{columns[name][row]:,.6g}" for name in columns] for row in chosen]
     output.table(list(columns), cells, list(columns))
+
+
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="PATH",
+        help=f"File to write, in the format of its ending: {COMPARISON.endings}. A path that ends in / is a"
+        " TensorBoard folder. mlflow:FOLDER or mlflow:http://HOST:PORT logs to MLflow.",
+    ),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="RUN", help="Run that the others are compared with.")
+]
+Lead = Annotated[
+    str | None,
+    typer.Option("--lead", metavar="RUN", help="Run that leads the report and is replayed."),
+]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the report.")]
+_PLOTS = (*CHART_NAMES, RACE)
+Plot = Annotated[
+    str | None,
+    typer.Option(
+        "--plot",
+        metavar="NAME",
+        help=f"Image: the chart, one of {', '.join(CHART_NAMES)}, or race for the replay.",
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option("--by", metavar="AXIS", help=f"Image: the x axis of curves, one of {', '.join(BYS)}."),
+]
+Theme = Annotated[
+    str | None,
+    typer.Option(
+        "--theme",
+        metavar="NAME",
+        help=f"Image: {' or '.join(THEME_NAMES)}. Default: light for charts, dark for a replay.",
+    ),
+]
+
+
+def export(
+    ids: Ids,
+    to: To,
+    baseline: Baseline = None,
+    lead: Lead = None,
+    title: Title = "",
+    plot: Plot = None,
+    by: Against = None,
+    theme: Theme = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> int:
+    """Export runs as a report, table, image, replay, script or archive.
+
+    Export each sweep or study by itself: as a report, images, tables or other formats of its kind.
+    """
+    with saved_results() as store:
+        found = find(store, ids[0])
+        if found.kind != RUN:
+            of_runs = (*ids[1:], baseline, lead, title, plot, by, theme)
+            _export_alone(store, found, to, force, as_json, has_more=any(of_runs))
+            return 0
+        image = _image_writer(to, plot, by, theme)
+        content = content_of(store, ids, baseline, lead, title)
+        sentences = _write_runs(content, to, image, force)
+    output.outcome(as_json, {"to": to, "runs": [run.id for run in content.runs]}, *sentences)
+    return 0
+
+
+def _export_alone(store: Store, found: Match, to: str, force: bool, as_json: bool, *, has_more: bool) -> None:
+    if has_more:
+        message = f"A {found.kind} is exported by itself, with only the options --to and --force."
+        raise request_error(message, "Remove the rest.", key="id", value=found.id)
+    result: SweepRecord | Study[Any]
+    if found.kind == SWEEP:
+        result = store.sweeps.find(found.id)
+        path = formats.SWEEP.export(result, to, force=force)
+    else:
+        result = store.studies.find(found.id)
+        path = OUTPUTS[result.kind].formats.export(result, to, force=force)
+    output.outcome(as_json, {"to": to, found.kind: found.id}, f"Wrote {result.name} to {path}.")
+
+
+def _write_runs(content: Content, to: str, image: Write | None, force: bool) -> tuple[str, ...]:
+    if is_mlflow(to):
+        # its client takes a second to load
+        from engine.export.mlflow import log_runs
+
+        return log_runs(content, to).sentences
+    path = COMPARISON.export(content, to, force=force, write=image)
+    return (
+        f"Wrote {counted(len(content.runs), 'run')} to {path}{companions_clause(companion_files(path))}.",
+    )
+
+
+def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
+    form = None if is_mlflow(to) else COMPARISON.format_for(to)
+    if plot is None and by is None and theme is None:
+        return None
+    if form is None or form.suffix not in RACE_SUFFIXES:
+        message = "--plot, --by and --theme apply to images only."
+        remedy = "End the path in .png or .svg."
+        raise request_error(message, remedy, key="plot", value=plot)
+    if plot is not None and plot not in _PLOTS:
+        raise ProblemError(unknown_name("plot", plot, _PLOTS, "plot"))
+    axes = tuple(name for name in BYS if name == (by or "seconds"))
+    if not axes:
+        raise ProblemError(unknown_name("by", by or "", BYS, "axis"))
+    themes = tuple(name for name in THEME_NAMES if name == theme)
+    if theme is not None and not themes:
+        raise ProblemError(unknown_name("theme", theme, THEME_NAMES, "theme"))
+    if plot == RACE or (form.is_race and plot is None and by is None):
+        return race_writer(form.suffix, *themes)
+    if form.is_race:
+        message = f"A {form.suffix} file can only show a replay."
+        remedy = "End the path in .png or .svg, or remove --plot and --by."
+        raise request_error(message, remedy, key="plot", value=plot)
+    # imported here, because exporting a table should not wait for the drawing libraries
+    from engine.export.report.charts import SHEET, write_picture
+
+    charts = tuple(name for name in CHART_NAMES if name == plot) or SHEET
+    palette = DARK if themes == ("dark",) else LIGHT
+    return partial(write_picture, charts=charts, by=axes[0], palette=palette)
 
 
 ArchivePath = Annotated[

@@ -1,37 +1,93 @@
-"""Shared by the commands: the store, finding results by id, a runner, and a progress line.
+"""Shared by the commands: the store, finding results by id, a runner, Ctrl+C, and a progress line.
 
-Progress is shown only on a terminal.
+The first Ctrl+C stops the running work, as the window's button does, and the second ends it at once. On a
+remote machine a run or sweep outlives the command, so there the second leaves it training. Progress is shown
+only on a terminal.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, Self
+from types import FrameType
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from engine.busyness import LoadMonitor
 from engine.cli import output
-from engine.cli.interrupt import Interrupt, InterruptError
-from engine.cli.options import Asked, LabeledExperiment, sides_of
+from engine.cli.options import LabeledExperiment, RunOptions, sides_of
 from engine.cli.output import progress_console, warning
 from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
-from engine.experiment.problem import Kind, ProblemError, request_error, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import printable, shortened
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, PhaseName, Samples, Started
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target, kept_awake
+
+_T = TypeVar("_T")
+
+
+class InterruptError(Exception):
+    """Ctrl+C ended a command before it could print its result. `problem` describes the state of its work."""
+
+    def __init__(self, problem: Problem | None = None) -> None:
+        super().__init__()
+        self.problem = problem
+
+
+class Interrupt:
+    """While entered, the first SIGINT calls `stop` and sets `asked`, and the second raises KeyboardInterrupt.
+
+    The first prints `remark` on a terminal. After the second, and when the terminal is closed or the program
+    is ended, training on a remote `machine` continues.
+    """
+
+    def __init__(
+        self, stop: Callable[[], None], remark: str = "Stopping after this step.", machine: str = ""
+    ) -> None:
+        self.asked = False
+        self._stop, self._remark, self._machine = stop, remark, machine
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        # Python allows handlers in the main thread only, and Ctrl+C arrives nowhere else
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._on_first)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def watch(self, events: Iterable[_T]) -> Iterator[_T]:
+        """Yield the events of work, and stop the work again if it started after Ctrl+C."""
+        for event in events:
+            yield event
+            if self.asked:
+                self._stop()
+
+    def _on_first(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._machine and number != signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+        then = f"leave it training on {self._machine}" if self._machine else "stop immediately"
+        output.aside(f"{self._remark} Press Ctrl+C again to {then}.")
+        # the handler may have interrupted the main thread while it held the lock that stop() needs
+        threading.Thread(target=self._stop, name="stop", daemon=True).start()
 
 
 class ProgressLine:
@@ -149,7 +205,7 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 @dataclass(frozen=True)
 class Session:
-    """The open store and runner of one command. `watch` checks the load from before its own work."""
+    """The open store and runner of one command. `watch` knows the load from before the command's own work."""
 
     store: Store
     launcher: Launcher
@@ -174,12 +230,12 @@ class Session:
         self.raise_if_interrupted()
         return catalog
 
-    def on_gpu(self, asked: Asked) -> bool:
+    def on_gpu(self, asked: RunOptions) -> bool:
         """Return True if the device in the options is a GPU."""
         device = self.catalog.device(str(asked.settings(True).get("device", "auto")))
         return device.is_gpu if device is not None else self.catalog.has_gpu
 
-    def experiment(self, asked: Asked, *, trusts_all: bool) -> Experiment:
+    def experiment(self, asked: RunOptions, *, trusts_all: bool) -> Experiment:
         """Return the experiment in the options, with trusted code. Raises ProblemError."""
         # reading the catalog imports torch, so it is read only if the settings depend on it
         on_gpu = asked.settings(True) == asked.settings(False) or self.on_gpu(asked)
@@ -188,7 +244,7 @@ class Session:
         return experiment
 
     def sides(
-        self, asked: Asked, precisions: list[str] | None, *, trusts_all: bool
+        self, asked: RunOptions, precisions: list[str] | None, *, trusts_all: bool
     ) -> list[LabeledExperiment]:
         """Return the sides in the options, with trusted code. Raises ProblemError."""
         on_gpu = self.on_gpu(asked)
@@ -198,7 +254,7 @@ class Session:
 
     def accept(
         self,
-        asked: Asked,
+        asked: RunOptions,
         experiments: Sequence[Experiment],
         *,
         on_gpu: bool,
@@ -213,7 +269,7 @@ class Session:
             if code is not None:
                 self.launcher.trusted_code.name(code)
         for path in asked.typed_paths:
-            self.launcher.trusted_code.name_place(path)
+            self.launcher.trusted_code.name_path(path)
         if trusts_all:
             self.trust(experiments)
         for experiment in experiments:
@@ -292,7 +348,7 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
     began = False
     try:
         with RunProgress(title) as progress, closing(session.runner.run(added.id)) as events:
-            for last in session.interrupt.heeded(events):
+            for last in session.interrupt.watch(events):
                 progress.show(last)
                 began |= isinstance(last, Started)
     except KeyboardInterrupt:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from engine.cli import output
-from engine.cli.interrupt import Interrupt
-from engine.cli.session import DONE, FAILED, INTERRUPTED, NOT_ALL_DONE, PhaseProgress, Session
+from engine.cli.session import DONE, FAILED, INTERRUPTED, NOT_ALL_DONE, Interrupt, PhaseProgress, Session
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -29,8 +28,8 @@ _ALL_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Printed:
-    """How a kind of study is written to files and printed: as sections, and as values for --json."""
+class StudyOutput:
+    """The output of one kind of study: formats of files, sections to print, and values for --json."""
 
     formats: Formats[Any]
     sections: Callable[[Any], Iterable[Section]]
@@ -38,24 +37,24 @@ class Printed:
     most_rows: int = _ROWS_SHOWN
 
 
-PRINTED: Mapping[StudyKind, Printed] = {
-    "limit": Printed(
+OUTPUTS: Mapping[StudyKind, StudyOutput] = {
+    "limit": StudyOutput(
         formats.LIMIT,
         lambda study: (*limit.trial_sections(study.answer), Section("Result", (study.answer.digest,))),
         limit.values,
         _ALL_ROWS,
     ),
-    "numerics": Printed(
+    "numerics": StudyOutput(
         formats.NUMERICS,
         lambda study: numerics.sections(study.answer.results),
         lambda study: study.answer.results.as_json(),
     ),
-    "profile": Printed(
+    "profile": StudyOutput(
         formats.PROFILE,
         lambda study: profile.sections(study.answer, brief=True),
         lambda study: profile.values(study.answer),
     ),
-    "tune": Printed(
+    "tune": StudyOutput(
         formats.TUNE,
         lambda study: tune.sections(study.answer, brief=True),
         lambda study: tune.values(study.answer) if study.answer.is_known else {},
@@ -64,8 +63,8 @@ PRINTED: Mapping[StudyKind, Printed] = {
 
 
 @dataclass(frozen=True)
-class Followed(Generic[A]):
-    """A study after its work, and how it ended."""
+class StudyEnd(Generic[A]):
+    """A study that has ended, and its last event."""
 
     study: Study[A]
     last: Event
@@ -89,7 +88,7 @@ class Followed(Generic[A]):
         # a study without results is not kept and has no id
         saved_id = self.study.id if self.study.is_known else None
         head = {"id": saved_id, "machine": self.study.machine, "not_done": list(self.study.not_done)}
-        whole = {**head, **PRINTED[self.study.kind].values(self.study)}
+        whole = {**head, **OUTPUTS[self.study.kind].values(self.study)}
         has_failed = isinstance(self.last, Failed)
         problem = self.last.problem if isinstance(self.last, Failed) else failed_part
         if problem is not None and (as_json or has_failed):
@@ -104,7 +103,7 @@ class Followed(Generic[A]):
 
 
 def _print(study: Study[Any]) -> None:
-    printed = PRINTED[study.kind]
+    printed = OUTPUTS[study.kind]
     output.sections(printed.sections(study), printed.most_rows)
 
 
@@ -112,7 +111,7 @@ def show_study(study: Study[Any], *, as_json: bool) -> None:
     """Print a saved study as its command did."""
     if as_json:
         head = {"id": study.id, "kind": study.kind, "machine": study.machine}
-        output.json_object({**head, "not_done": list(study.not_done), **PRINTED[study.kind].values(study)})
+        output.json_object({**head, "not_done": list(study.not_done), **OUTPUTS[study.kind].values(study)})
         return
     on = f" on {study.machine}" if study.machine else ""
     output.line(f"{study.name}: {study.title}{on}\n")
@@ -124,14 +123,14 @@ def show_study(study: Study[Any], *, as_json: bool) -> None:
         output.line(f"\n{sentence}")
 
 
-def follow(
+def run_study(
     session: Session,
     driver_of: Callable[[Store, Launcher, Catalog], Driver[A]],
     study: Study[A],
     to: Iterable[str] | None,
     *,
     force: bool,
-) -> Followed[A]:
+) -> StudyEnd[A]:
     """Run the study with a progress line until it ends or Ctrl+C, and write its results to the paths.
 
     Raises ProblemError for a request that was refused without any result.
@@ -139,7 +138,7 @@ def follow(
     driver = driver_of(session.store, session.launcher, session.catalog)
     last: Event = Finished(summary=Summary(), stopped=True)
     with Interrupt(driver.stop) as interrupt, PhaseProgress() as progress:
-        for known in interrupt.heeded(driver.follow(study)):
+        for known in interrupt.watch(driver.follow(study)):
             if isinstance(known, Study):
                 study = known
                 progress.set_prefix(study.doing)
@@ -149,5 +148,5 @@ def follow(
     if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not study.answer.is_known:
         raise ProblemError(last.problem)
     for path in to or () if study.answer.is_known else ():
-        PRINTED[study.kind].formats.export(study, path, force=force)
-    return Followed(study, last, interrupt.asked)
+        OUTPUTS[study.kind].formats.export(study, path, force=force)
+    return StudyEnd(study, last, interrupt.asked)

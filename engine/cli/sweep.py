@@ -12,12 +12,12 @@ import typer
 
 from engine.cli import options, output
 from engine.cli import sweep_output as shown
-from engine.cli.interrupt import Interrupt
-from engine.cli.options import Asked, Precisions, Repeats, default_precisions, flag
+from engine.cli.options import Precisions, Repeats, RunOptions, default_precisions, flag
 from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
+    Interrupt,
     Session,
     TargetOption,
     open_session,
@@ -38,7 +38,7 @@ from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of_grid, fit_of, why_unfit
+from engine.sweep.estimate import estimate_of_grid, exclusion_reasons, fit_of
 from engine.sweep.order import SweepEvent, TurnStarted, turns
 from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
@@ -100,13 +100,13 @@ def parse_plan(repeats: int, to_within: str, time_limit: str) -> Plan:
     )
 
 
-def is_sweep(asked: Asked, request: Request) -> bool:
+def is_sweep(asked: RunOptions, request: Request) -> bool:
     """Return True if settings are swept, or an option applies only to a sweep."""
     has_axes = request.swept or asked.sweep or (asked.preset is not None and asked.preset.sweep)
     return bool(has_axes) or request.is_dry or request.plan != Plan(repeats=request.plan.repeats)
 
 
-def grid_from(asked: Asked, request: Request, catalog: Catalog | None = None, *, on_gpu: bool) -> Grid:
+def grid_from(asked: RunOptions, request: Request, catalog: Catalog | None = None, *, on_gpu: bool) -> Grid:
     """Return the grid of the options: the preset's variants, then the swept settings.
 
     Several precisions are an axis, by default also if nothing is swept. With a catalog, "all" devices are
@@ -135,7 +135,7 @@ def typed_code(grid: Grid, request: Request) -> list[Code]:
     return [code_from(text) for text in texts if text is not None]
 
 
-def _values(asked: Asked, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
+def _values(asked: RunOptions, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
     if precisions and "precision" in flags:
         message = "is given by --precision and by --sweep."
         raise setting_error("precision", message, "Remove one of them.")
@@ -218,7 +218,7 @@ def sweep(
     resumes it. --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and cells,
     each with index, name, values, status, reason, runs, figures, ratio and ratio_ci.
     """
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     options.refuse_limit(asked)
     request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if not is_sweep(asked, request):
@@ -229,7 +229,7 @@ def sweep(
 
 
 def compare_grid(
-    asked: Asked, request: Request, *, name: str | None, trust_code: bool, as_json: bool, target: Target
+    asked: RunOptions, request: Request, *, name: str | None, trust_code: bool, as_json: bool, target: Target
 ) -> int:
     """Train the cells of a grid, or only print them in a dry run. Return the exit status."""
     grid_from(asked, request, on_gpu=True)
@@ -287,7 +287,7 @@ def _excluded(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
         with suppress(ProblemError):
             session.runner.forecast(experiment, lambda: session.interrupt.asked)
         session.raise_if_interrupted()
-    return why_unfit(grid, catalog, forecasts)
+    return exclusion_reasons(grid, catalog, forecasts)
 
 
 def _run(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
@@ -301,7 +301,7 @@ def _run(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) ->
             shown.SweepProgress(grid) as progress,
             closing(sweeper.run(sweep_id)) as events,
         ):
-            for last in interrupt.heeded(events):
+            for last in interrupt.watch(events):
                 progress.show(last)
                 run_id = (last.turn.run_id or "") if isinstance(last, TurnStarted) else run_id
     except KeyboardInterrupt:

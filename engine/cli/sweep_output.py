@@ -147,7 +147,7 @@ _MOST_NAMES = 5
 
 
 def time_used(record: SweepRecord) -> str:
-    """Return the end of a sentence that no time is left. Empty if some is left."""
+    """Return "has used its time limit of 8 h.", the end of a sentence. Empty if time is left."""
     limit = record.plan.time_limit_seconds
     is_used = limit is not None and record.spent_seconds >= limit
     return f"has used its time limit of {duration(limit)}." if is_used and limit is not None else ""

@@ -45,7 +45,7 @@ from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
-from engine.experiment.repeats import Turn, in_turns
+from engine.experiment.repeats import Turn, alternating_turns
 from engine.experiment.value import shortened
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
@@ -62,7 +62,7 @@ def run(
     target: TargetOption = Target.PROCESS,
 ) -> int:
     """Train one experiment, save it, and print its summary."""
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     options.refuse_limit(asked)
     experiment_from(asked.settings(True))
     with open_session(target, asked.machine) as session:
@@ -141,7 +141,7 @@ def compare(
     status, plan, spent_seconds, grid (base, axes, compared) and cells, each with index, name, values, status,
     reason, runs, figures, ratio and ratio_ci.
     """
-    asked = options.asked(ctx.params)
+    asked = options.parse(ctx.params)
     options.refuse_limit(asked)
     request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
@@ -154,7 +154,7 @@ def compare(
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
         session.warn_if_busy(sides[0][1])
-        outcome = _train_turns(session, sides, in_turns(sides, repeats), name)
+        outcome = _train_turns(session, sides, alternating_turns(sides, repeats), name)
     return _print_comparison(outcome, as_json, session.interrupt.asked)
 
 

@@ -28,7 +28,7 @@ from engine.experiment.catalog import (
 from engine.experiment.experiment import Experiment, named, setting_problem, setting_title
 from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
-from engine.experiment.own.folders import path_problem, path_there_problem, shown_path
+from engine.experiment.own.folders import path_problem, remote_path_problem, shown_path
 from engine.experiment.own.library_models import ModelRef, unknown_library_model
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError, unknown_name
@@ -184,7 +184,7 @@ def _all_problems(experiment: Experiment, catalog: Catalog, look: Lookup) -> Ite
         names = [entry.name for entry in catalog.datasets]
         yield unknown_name("dataset", experiment.dataset, names, "dataset")
     else:
-        if catalog.machine and (problem := path_there_problem(experiment, dataset, catalog.machine)):
+        if catalog.machine and (problem := remote_path_problem(experiment, dataset, catalog.machine)):
             yield problem
         found = look(experiment, dataset)
         if dataset.name == ARRAYS:

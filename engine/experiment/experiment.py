@@ -356,7 +356,7 @@ def from_dotted(key: str, value: Any) -> dict[str, Any]:
 
 @cache
 def all_settings() -> Mapping[str, Setting]:
-    """All settings by their dotted keys."""
+    """Return all settings by their dotted keys."""
     return MappingProxyType({setting.key: setting for setting in _settings_of(Experiment, "")})
 
 

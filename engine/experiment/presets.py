@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from engine.experiment.bounded import Bounded, check_keys
 from engine.experiment.catalog import NumericsPart
@@ -32,7 +32,6 @@ from engine.experiment.sweep import VARIANT, Axis, Value, axes_of, grid_of, valu
 from engine.experiment.value import Line, Text, shortened
 
 PresetKind = Literal["run", "compare", "limit", "numerics"]
-_FORMER_KINDS = {"probe": "limit", "diagnose": "numerics"}
 
 BUILT_IN = (
     "fashion",
@@ -137,11 +136,6 @@ class _File(Bounded, extra="forbid"):
     variants: list[_Side] = Field(default_factory=list)
     sweep: dict[str, Any] = Field(default_factory=dict)
     without_gpu: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("kind", mode="before")
-    @classmethod
-    def _renamed(cls, kind: object) -> object:
-        return _FORMER_KINDS.get(kind, kind) if isinstance(kind, str) else kind
 
 
 def all_presets() -> tuple[Preset, ...]:

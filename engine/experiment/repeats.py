@@ -34,7 +34,7 @@ class Turn:
         return ", ".join([common, *label, *repeat])
 
 
-def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
+def alternating_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
     """Return the runs in training order, A B, B A, A B, so drift affects all alike. Raises ProblemError."""
     check_seeds(sides, repeats)
     return tuple(

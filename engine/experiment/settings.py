@@ -44,11 +44,11 @@ class Measure(Part):
     warmup_steps: SmallCountOrZero = setting(
         10,
         "Warm-up before measuring",
-        "Number of initial steps that are excluded from the measured speed.",
+        "Number of initial steps that are excluded from the measured throughput.",
         unit="steps",
     )
     block_steps: SmallCount = setting(
-        10, "Measured block", "Speed is the median over blocks of this many steps.", unit="steps"
+        10, "Measured block", "Throughput is the median over blocks of this many steps.", unit="steps"
     )
 
     @model_validator(mode="before")
@@ -273,7 +273,7 @@ PLAIN, FAST = "plain", "fast"
 
 
 def joined(names: Iterable[str]) -> str:
-    """The name of a combination of optimizations: "plain" for none, "fast" for all."""
+    """Return the name of a combination of optimizations: "plain" for none, "fast" for all."""
     wanted = set(names)
     if wanted >= set(RECIPE_PARTS):
         return FAST
@@ -354,7 +354,7 @@ class Step(Part):
         None,
         "FP8 in small layers",
         "Also converts linear layers too small to get faster. Auto: only when FP8 is "
-        "emulated, because no speed is measured then.",
+        "emulated, because no throughput is measured then.",
         group=Group.FORMATS,
         when=FormValues.uses_fp8,
     )

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, Precision, setting_error
 from engine.experiment.own.code import DATASET, OWN_DATA
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.value import MIB_PER_GIB
-from engine.limit.result import SideSearch, outcome
+from engine.limit.result import SideSearch, result_words
 from engine.limit.search import Search
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
@@ -162,13 +162,13 @@ class LimitDriver(Driver[Limit]):
             if isinstance(last, Finished):
                 return
             assert isinstance(last, Tried | Failed)
-            trial, why_replaced = state.take(size, last)
+            trial, why_replaced = state.record(size, last)
             if trial is None:
                 return
             if experiment.device != "cpu" and trial.fits and trial.peak_mib is not None:
                 self._forecasts.learn(experiment, trial.batch_size, trial.peak_mib, "allocated")
             yield None
-            text = f"Batch {trial.batch_size:,}: {outcome(trial)}."
+            text = f"Batch {trial.batch_size:,}: {result_words(trial)}."
             yield Log(message=f"{text} {trial.note}" if trial.note else text)
             if why_replaced is not None:
                 runner.replace_worker()
@@ -249,8 +249,8 @@ what ran before it. It costs half the speed."""
 class TrialRunner:
     """Run the trials of one search on one device, each in a process. Must be closed.
 
-    On an accelerator a worker takes trials until it is replaced; on a CPU, where a cap holds for the process,
-    it takes exactly one, and the next worker gets ready meanwhile.
+    On an accelerator a worker runs trials until it is replaced. On a CPU, where a cap applies to the process,
+    it runs only one, during which the next worker starts.
     """
 
     def __init__(self, launcher: Launcher, device: str) -> None:
@@ -290,7 +290,7 @@ class TrialRunner:
             session.close()
 
     def stop(self) -> None:
-        """End the current trial. Any thread may ask."""
+        """End the current trial. Any thread may call this."""
         if (session := self._session) is not None:
             session.stop()
 

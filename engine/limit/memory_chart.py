@@ -37,7 +37,7 @@ _RATIO_ROOM, _RATIO_LEVEL, _ANSWER_LEVEL = 56.0, 0.075, 9.0
 
 
 def memory_chart(content: MemoryContent, size: tuple[float, float], description: str = "") -> Drawing:
-    """The chart in that size; `description` is the same in words."""
+    """Draw the chart in a size. Its `description` says the same in words."""
     chart = _Chart(content, size)
     return Drawing(*size, tuple(chart.shapes()), description)
 
@@ -262,9 +262,10 @@ _PIECES = 48
 
 @dataclass(frozen=True)
 class MemoryContent:
-    """`capacity_gib` is the limit and `capacity_words` its label: a name, and what may follow it.
+    """The content of the chart.
 
-    `ratio` holds the two sides' batches and the text between them.
+    `capacity_gib` is the memory limit, `capacity_words` its label: a name and an optional addition. `ratio`
+    holds the batches of two sides and the text between them.
     """
 
     sides: tuple[LimitSide, ...] = ()
@@ -276,14 +277,14 @@ class MemoryContent:
 
 @dataclass(frozen=True)
 class MemoryRange:
-    """The upper ends of the axes; both begin at zero."""
+    """The upper ends of the axes. Both start at zero."""
 
     batches: float
     gib: float
 
 
 def memory_range(content: MemoryContent) -> MemoryRange:
-    """The ranges that show everything relevant."""
+    """Return the ranges that show everything relevant."""
     highest = max((gib for side in content.sides for _, gib in side.passed), default=0.0)
     reach = max((batch for side in content.sides for batch, _ in side.passed), default=0)
     failed = [batch for side in content.sides for batch in side.failed]
@@ -303,7 +304,7 @@ def memory_range(content: MemoryContent) -> MemoryRange:
 
 
 def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, float]]:
-    """The forecast line as (batch, GiB) from zero until it leaves the chart."""
+    """Return the forecast line as points (batch, GiB), from zero to where it leaves the chart."""
     if not side.lines:
         return []
     points: list[tuple[float, float]] = []
@@ -319,7 +320,7 @@ def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, fl
 
 
 def failed_place(batch: int, side: LimitSide, content: MemoryContent, reach: MemoryRange) -> float:
-    """The place in GiB of a batch that did not fit: on its line, but always above the limit and in view."""
+    """Return the height in GiB of a batch that did not fit: on its line, but above the limit and in view."""
     least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
     wanted = _gib_at(side.lines, batch) if side.lines else least
     return min(max(wanted, least), reach.gib * 0.97)

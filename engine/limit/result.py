@@ -32,8 +32,8 @@ _OUTCOMES = {
 }
 
 
-def outcome(trial: Trial) -> str:
-    """Return the outcome of a trial in a few words."""
+def result_words(trial: Trial) -> str:
+    """Return the result of a trial in a few words."""
     ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
     quick = {"uncompiled": trial.uncompiled, "no cuDNN search": trial.unsearched}
     return ", ".join([ending, *(word for word, applies in quick.items() if applies)])
@@ -86,7 +86,7 @@ class SideSearch:
         size = self._search.next_batch()
         if size is None and self.is_quick and self._search.limit:
             self.is_quick = False
-            self._quick, self._search = self._search, self._search.begun_at_answer()
+            self._quick, self._search = self._search, self._search.restarted_at_answer()
             size = self._search.next_batch()
         if size is not None:
             self._keep(trying=size)
@@ -94,7 +94,7 @@ class SideSearch:
 
     @property
     def ends_with_next(self) -> bool:
-        """True if the next trial verifies the answer, whatever its outcome."""
+        """True if the next trial verifies the answer, whatever its result."""
         return self._search.ends_with_next and not self.is_quick
 
     def experiment_of(self, batch_size: int) -> Experiment:
@@ -105,7 +105,7 @@ class SideSearch:
             step = step.model_copy(update={"recipe": parts})
         return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
 
-    def take(self, batch_size: int, last: Tried | Failed) -> tuple[Trial | None, str | None]:
+    def record(self, batch_size: int, last: Tried | Failed) -> tuple[Trial | None, str | None]:
         """Record the end of a trial. Return the trial, or None if the search is pointless, and the reason if
         the next trial gets another process."""
         why = None

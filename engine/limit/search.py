@@ -37,22 +37,22 @@ way to halving."""
 
 @dataclass(frozen=True)
 class LimitEstimate:
-    """A Cauchy distribution of the limit: half its chances lie within `spread` of `centre`, both in batches.
+    """A Cauchy distribution of the limit: half the probability lies within `spread` of `center`, in samples.
 
-    Its heavy tails let the search leave a misleading line in growing strides.
+    With its heavy tails the search leaves a misleading line in growing strides.
     """
 
-    centre: float
+    center: float
     spread: float
 
     def quantile_above(self, low: int, share: float) -> int:
-        """The batch with this `share` of the chances above `low`, which passed, below it; more than `low`."""
+        """Return the batch below which this `share` of the probability above `low` lies. `low` has passed."""
         passed = self._chance_below(low)
         chance = passed + (1 - passed) * share
-        return max(low + 1, math.floor(self.centre + self.spread * math.tan(math.pi * (chance - 0.5))))
+        return max(low + 1, math.floor(self.center + self.spread * math.tan(math.pi * (chance - 0.5))))
 
     def quantile_between(self, low: int, high: int, share: float) -> int:
-        """The batch between `low`, which passed, and `high`, which failed, nearest to this `share`.
+        """Return the batch nearest to this `share` between `low`, which passed, and `high`, which failed.
 
         There must be a batch between them.
         """
@@ -68,13 +68,13 @@ class LimitEstimate:
         return size - 1 if size - 1 > low and is_one_less_nearer else size
 
     def _chance_below(self, size: float) -> float:
-        return 0.5 + math.atan((size - self.centre) / self.spread) / math.pi
+        return 0.5 + math.atan((size - self.center) / self.spread) / math.pi
 
 
 def estimated_limit(
     trials: Sequence[Trial], line: MemoryLine | None, budget_mib: float | None
 ) -> LimitEstimate | None:
-    """The limit in samples. `line` is followed until two trials that passed suggest another.
+    """Estimate the limit in samples from `line`, until two trials that passed suggest another line.
 
     None without a budget or a rising line.
     """
@@ -88,13 +88,13 @@ def estimated_limit(
 
 
 def passed_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that passed and reported a peak, the smallest batch first."""
+    """Return the trials that passed and reported a peak, the smallest batch first."""
     passed = (trial for trial in trials if trial.fits and trial.peak_mib is not None)
     return sorted(passed, key=_size)
 
 
 def line_through(below: Trial, top: Trial) -> MemoryLine:
-    """The line through the peaks of two trials that passed with different batches."""
+    """Return the line through the peaks of two trials that passed with different batches."""
     assert below.peak_mib is not None and top.peak_mib is not None
     slope = (top.peak_mib - below.peak_mib) / (top.batch_size - below.batch_size)
     return MemoryLine(fixed_mib=top.peak_mib - slope * top.batch_size, per_sample_mib=slope)
@@ -189,8 +189,8 @@ class Search:
         self._top = limit // granularity
         self._widths: list[int] = []
 
-    def begun_at_answer(self) -> Search:
-        """A new search for the same limit that begins with this one's answer and memory."""
+    def restarted_at_answer(self) -> Search:
+        """Return a new search for the same limit that starts with this one's answer and memory."""
         first = max(self._passed, 1) * self.granularity
         return Search(
             self.granularity, self.line(), self.limit, self.limit_reason, self.budget_mib, first_batch=first
@@ -220,7 +220,7 @@ class Search:
 
     @property
     def ends_with_next(self) -> bool:
-        """True if the next trial verifies the answer, whatever its outcome."""
+        """True if the next trial verifies the answer, whatever its result."""
         first_unfit = self._top + 1 if self._failed is None else self._failed
         return first_unfit - self._passed == 2
 
@@ -268,7 +268,7 @@ class Search:
         return None if below is top else line_through(below, top)
 
     def recommended_batch(self, margin_fraction: float) -> int:
-        """The largest batch that, by the line, leaves the margin free of the memory that can be used."""
+        """Return the largest batch that, by the line, leaves the margin of the usable memory free."""
         line, most = self.line(), self.largest_batch
         peaks = [trial.peak_mib or 0.0 for trial in passed_trials(self.trials)]
         # batches of samples of other lengths may take more or less than their number says
@@ -329,9 +329,9 @@ class Search:
         if estimate is None or self._stalls():
             return None
         reach = _MOST_GROWTH if self._is_straight() else SMALL_RATIO
-        if high is None and low and estimate.centre > reach * low:
-            return min(reach * low, max(int(estimate.centre) // _PART_WAY, SMALL_RATIO * low))
-        is_far = high is None and estimate.centre > 2 * low
+        if high is None and low and estimate.center > reach * low:
+            return min(reach * low, max(int(estimate.center) // _PART_WAY, SMALL_RATIO * low))
+        is_far = high is None and estimate.center > 2 * low
         share = _CAREFUL_SHARE if is_far else _EVEN_SHARE
         if high is None:
             return max(estimate.quantile_above(low, share), self._past_creeping(low))
@@ -341,8 +341,8 @@ class Search:
         samples = estimated_limit(self.trials, self.line(), self.budget_mib)
         if samples is None:
             return None
-        centre = min(samples.centre / self.granularity, 2.0 * self._top)
-        return LimitEstimate(centre, max(_LEAST_SPREAD, samples.spread / self.granularity))
+        center = min(samples.center / self.granularity, 2.0 * self._top)
+        return LimitEstimate(center, max(_LEAST_SPREAD, samples.spread / self.granularity))
 
     def _stalls(self) -> bool:
         # the last two trials together did not halve what is open

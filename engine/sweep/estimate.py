@@ -1,4 +1,4 @@
-"""The time to the end of a sweep, from its runs and pilots, and before these from other saved runs."""
+"""Estimate the time left of a sweep, from its runs and pilots, or before these from other saved runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.protocol.trials import needed_mib
 from engine.store.record import RunRecord, Status
 from engine.store.saved.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.store.saved.sweeps import CellRecord, SweepRecord
-from engine.sweep.order import Estimate, Turn, finished_runs, pilot_of, run_seconds, takes_turns, turns
+from engine.sweep.order import Estimate, Turn, finished_runs, is_trained, pilot_experiment, run_seconds, turns
 from engine.words.numbers import need_text
 
 
@@ -37,7 +37,7 @@ def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Es
             return None
         total, count = total + seconds, count + 1
     is_rough = any(
-        cell.pilot is None and not finished_runs(cell) for cell in filter(takes_turns, record.cells)
+        cell.pilot is None and not finished_runs(cell) for cell in filter(is_trained, record.cells)
     )
     return Estimate(total, count, is_rough)
 
@@ -64,7 +64,7 @@ class _KnownSeconds:
 
     def __init__(self, record: SweepRecord, known_runs: Sequence[RunRecord]) -> None:
         self._experiments = [cell.experiment for cell in record.grid.cells]
-        taking = [cell for cell in record.cells if takes_turns(cell)]
+        taking = [cell for cell in record.cells if is_trained(cell)]
         others = KnownRuns(known_runs if any(cell.pilot is None for cell in taking) else ())
         self._pilots = {
             cell.index: pilot
@@ -97,7 +97,7 @@ class _KnownSeconds:
         return self._usual_pilot if foretold is None else foretold
 
     def _pilot_seconds(self, cell: int) -> float | None:
-        experiment, pilot = pilot_of(self._experiments[cell]), self._pilots.get(cell)
+        experiment, pilot = pilot_experiment(self._experiments[cell]), self._pilots.get(cell)
         return None if experiment is None or pilot is None else run_seconds(experiment, pilot)
 
 
@@ -178,7 +178,7 @@ class Fit:
     unknown: tuple[Experiment, ...] = ()
 
 
-def why_unfit(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, str]:
+def exclusion_reasons(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, str]:
     """Return why cells cannot be trained here or will not fit, by index. Without a forecast they may fit."""
     return fit_of(grid, catalog, forecasts).why
 

@@ -19,19 +19,20 @@ from engine.drawing.shapes import (
     shortened,
     text_width,
 )
-from engine.sweep.picture import (
+from engine.sweep.chart import (
     DISTURBED_MARK,
     MARK_WORDS,
-    CellPicture,
+    CellChart,
     CellSpot,
     Shades,
     Slice,
     best_of,
     head,
-    kept_apart,
+    labels_that_fit,
     line_looks,
 )
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
+from engine.words.numbers import counted
 
 _HEAD, _TITLES, _BELOW = 26.0, 18.0, 40.0
 _BAR_ROOM, _LONGEST_NAME, _MARK_ROOM = 24.0, 150.0, 18.0
@@ -44,7 +45,7 @@ _WORD = {"running": "training", "done": "no value"}
 
 def heat_map(
     results: Results, x: int, y: int | None, figure: Metric, at: Sequence[int], size: tuple[float, float]
-) -> CellPicture:
+) -> CellChart:
     """Draw the metric over two axes, or over `x` in one row. `at` has a place on every axis."""
     return _HeatMap(results, x, y, figure, at, size).picture()
 
@@ -72,7 +73,7 @@ class _HeatMap(Slice):
         self._bottom = self._top + self._pitch[1] * rows
         self._gap = 2.0 if min(self._pitch) > 16 else 1.0 if min(self._pitch) > 6 else 0.0
 
-    def picture(self) -> CellPicture:
+    def picture(self) -> CellChart:
         spots = tuple(map(self._spot, self._cells))
         shapes = [*head(self._figure.title, (self._figure.unit, self._fixed), self._width), *self._names()]
         for spot, cell in zip(spots, self._cells, strict=True):
@@ -86,7 +87,7 @@ class _HeatMap(Slice):
         down = self._bottom + _BELOW
         shapes += shifted(self._legend.shapes, 0, down)
         height = max(down + self._legend.height, bar_bottom + 8)
-        return CellPicture(Drawing(self._width, height, tuple(shapes), self._description()), spots)
+        return CellChart(Drawing(self._width, height, tuple(shapes), self._description()), spots)
 
     def _names(self) -> Iterator[Shape]:
         wide, high = self._pitch
@@ -94,7 +95,7 @@ class _HeatMap(Slice):
             title = shortened(self._of.title, self._width, 11, 500)
             yield Words(0, _HEAD + 11, title, "text2", 11, 500)
         rows = [self._top + high * (row + 0.5) for row in range(len(self._row_names))]
-        for row in kept_apart(rows, [13.0] * len(rows)):
+        for row in labels_that_fit(rows, [13.0] * len(rows)):
             if self._looks:
                 yield from self._looks[row].mark(5, rows[row], 8)
                 yield Words(_MARK_ROOM, rows[row] + 4, self._row_names[row], "text", 11)
@@ -105,7 +106,7 @@ class _HeatMap(Slice):
         if wide > 40:
             names = [shortened(name, wide - 4, 11) for name in names]
         columns = [self._left + wide * (column + 0.5) for column in range(len(names))]
-        for column in kept_apart(columns, [text_width(name, 11) + 6 for name in names]):
+        for column in labels_that_fit(columns, [text_width(name, 11) + 6 for name in names]):
             yield Words(columns[column], self._bottom + 16, names[column], "text3", 11, anchor="middle")
         yield Words(self._left, self._bottom + 32, self._across.title, "text2", 11, 500)
 
@@ -156,7 +157,7 @@ class _HeatMap(Slice):
             yield LegendEntry(lambda *_: (), 0, f"{_ROUGHLY} from the pilot")
         disturbed = [cell for cell in shown if cell.is_disturbed_in(self._figure)]
         if disturbed:
-            yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, not reliable ({len(disturbed):,})")
+            yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, unreliable ({len(disturbed):,})")
         of_ratio = [cell for cell in shown if self._shows_ratio(cell) and cell.is_disturbed_in(RATIO_FIGURE)]
         if any(cell not in disturbed for cell in of_ratio):
             yield LegendEntry(lambda *_: (), 0, MARK_WORDS)
@@ -165,8 +166,8 @@ class _HeatMap(Slice):
         words = f"{self._figure.title} over {self._across.title}"
         words += f" and {self._of.title}" if self._of is not None else ""
         if all(cell.finite(self._figure) is None for cell in self._cells):
-            return f"{words}. No cell has a value yet."
-        words = f"{words}, {len(self._cells):,} cells."
+            return f"{words}. No combination has a value yet."
+        words = f"{words}, {counted(len(self._cells), 'combination')}."
         if self._best is None:
             return words
         value = self._figure.text_with_unit(self._best.finite(self._figure))

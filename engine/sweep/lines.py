@@ -9,14 +9,14 @@ from engine.compare.metrics import Metric
 from engine.drawing.chart_parts import LegendEntry, Span, legend, span_of
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, shifted, text_width
-from engine.sweep.picture import (
-    CellPicture,
+from engine.sweep.chart import (
+    CellChart,
     CellSpot,
     Slice,
     head,
     hollow_entry,
     is_hollow,
-    kept_apart,
+    labels_that_fit,
     levels,
     line_looks,
     numbers_of,
@@ -36,11 +36,11 @@ _APART, _MOST_APART = 10.0, 36.0  # between the whiskers of two lines at one pla
 
 def lines(
     results: Results, x: int, by: int | None, figure: Metric, at: Sequence[int], size: tuple[float, float]
-) -> CellPicture:
+) -> CellChart:
     """Draw the metric over the axis `x`, with a line for every value of the axis `by`, or only one.
 
-    `at` has a place on every axis, which counts for the others. Intervals are whiskers, or bands where the
-    points are many.
+    `at` has a place on every axis, used for the axes that are not drawn. Intervals are whiskers, or bands if
+    there are many points.
     """
     return _Lines(results, x, by, figure, at, size).picture()
 
@@ -80,7 +80,7 @@ class _Lines(Slice):
         far = abs(value) / 2
         return max(low, value - far), min(high, value + far)
 
-    def picture(self) -> CellPicture:
+    def picture(self) -> CellChart:
         whiskers = "95% intervals" if self._has_intervals else ""
         shapes = [*head(self._figure.title, (self._figure.unit, whiskers, self._fixed), self._width)]
         shapes += [*shifted(self._legend.shapes, 0, _HEAD), *self._axes()]
@@ -100,10 +100,10 @@ class _Lines(Slice):
                 spots.append(CellSpot(cell.index, across - _HIT, down - _HIT, 2 * _HIT, 2 * _HIT))
         if not spots:
             middle = (self._left + self._width) / 2, (self._top + self._bottom) / 2
-            shapes.append(Words(*middle, "No cell has a value yet.", "text3", 12, anchor="middle"))
+            shapes.append(Words(*middle, "No combination has a value yet.", "text3", 12, anchor="middle"))
         height = self._bottom + _BOTTOM
         drawing = Drawing(self._width, height, tuple(shapes), self._description(of_lines))
-        return CellPicture(drawing, tuple(reversed(spots)))
+        return CellChart(drawing, tuple(reversed(spots)))
 
     def _line(self, place: int) -> list[CellResult]:
         cells = (cell for cell in self._cells if self._by is None or cell.places[self._by] == place)
@@ -152,7 +152,7 @@ class _Lines(Slice):
             yield Words((self._left + right) / 2, ideal - 5, "ideal", "text3", 11, anchor="middle")
         names = [self._across.text(place) for place in range(len(self._places))]
         sizes = [text_width(name, 11) + 8 for name in names]
-        for place in kept_apart(self._places, sizes):
+        for place in labels_that_fit(self._places, sizes):
             # the outermost names stay within the picture
             half = (sizes[place] - 8) / 2
             x = min(max(self._places[place], half), self._width - half)

@@ -1,7 +1,7 @@
 """The order of a sweep's turns: pilots, then alternating full runs, then repeats of the least certain.
 
-The first run of every cell comes before the second of any, and the cells that are compared with one another
-are trained one right after the other, in reversed order each time, as the repeats of a comparison are.
+Every cell gets its first run before any cell gets its second. Cells that are compared with each other are
+trained right after each other, in reversed order each time, like the repeats of a comparison.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _LIKELY_REPEATS = 3  # how many repeats a ratio is expected to need of which no 
 _DONE = (Status.FINISHED, Status.FAILED)
 
 
-def takes_turns(cell: CellRecord) -> bool:
-    """True while a cell is still trained: it is not excluded or paused, and none of its turns failed."""
+def is_trained(cell: CellRecord) -> bool:
+    """Return True while a cell is trained: it is not excluded or paused, and none of its turns failed."""
     has_failed = cell.problem is not None or any(run.status is Status.FAILED for run in cell.runs)
     return not (cell.left_out or cell.is_paused or has_failed)
 
 
 def turns(record: SweepRecord) -> Iterator[Turn]:
-    """The turns that are left if none fails, the next one first.
+    """Yield the turns that are left if none fails, the next one first.
 
-    Those for the sake of a wanted precision are as many as are likely. The time limit is left to the caller.
+    The number of repeats for a wanted precision is an estimate. The caller applies the time limit.
     """
     groups = groups_of(record)
     for cell in _cells(groups):
         is_known = cell.pilot is not None or finished_runs(cell)
-        if not is_known and pilot_of(record.grid.cells[cell.index].experiment) is not None:
+        if not is_known and pilot_experiment(record.grid.cells[cell.index].experiment) is not None:
             yield Turn(cell.index, "pilot")
     for repeat in range(1, record.plan.repeats + 1):
         for group in groups:
@@ -58,7 +58,7 @@ def finished_runs(cell: CellRecord) -> tuple[RunRecord, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that are compared with `baseline`, which is the first of them unless it takes no turns."""
+    """Cells that are compared with `baseline`, which is the first of them unless it is no longer trained."""
 
     baseline: int
     cells: tuple[CellRecord, ...]
@@ -78,7 +78,7 @@ class Group:
     def reach(self) -> float:
         """Return the distance of the widest interval from its ratio, as a fraction of the ratio.
 
-        Infinite where a ratio has no interval yet, 0 where there is none to be known.
+        Infinite if a ratio has no interval yet, 0 if it cannot have one.
         """
         first, *others = self.cells
         if first.index != self.baseline or any(
@@ -92,7 +92,7 @@ def groups_of(record: SweepRecord) -> tuple[Group, ...]:
     """Return the cells to train, grouped by their baseline."""
     groups: dict[int, list[CellRecord]] = defaultdict(list)
     for cell in record.cells:
-        if takes_turns(cell):
+        if is_trained(cell):
             groups[record.grid.baseline(record.grid.cells[cell.index]).index].append(cell)
     return tuple(Group(baseline, tuple(cells)) for baseline, cells in groups.items())
 
@@ -152,7 +152,7 @@ class Turn:
 class Estimate:
     """The estimated time left of a sweep. It `is_rough` as long as some cells have no pilot.
 
-    `turns_left` counts pilots and runs; with a wanted precision it is as many as are likely.
+    `turns_left` counts pilots and runs. With a wanted precision it is an estimate.
     """
 
     seconds_left: float
@@ -196,7 +196,7 @@ MOST_SECONDS = 60.0  # a pilot is ended once its steps took so long and `_LEAST_
 _LEAST_STEPS = 3
 
 
-def pilot_of(experiment: Experiment) -> Experiment | None:
+def pilot_experiment(experiment: Experiment) -> Experiment | None:
     """Return the experiment that pilots another. None if the full run is not longer."""
     pilot = experiment.model_copy(update={"epochs": None, "measure": _MEASURE, "checkpoint": Checkpoint()})
     if experiment.steps is not None and experiment.steps <= pilot.least_steps:

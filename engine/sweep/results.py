@@ -38,9 +38,9 @@ class CellResult:
     """A cell: its name, its place on the grid's axes, its runs, and why it has no results.
 
     `values` are by the names of the metrics, over the finished runs. Until there is one, those of its pilot
-    (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. From the times of a cell that
-    `is_disturbed` nothing follows, nor from the ratio if either cell is, nor from its scaling. `nodes` are
-    those of a cluster that trained it.
+    (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. Times and scaling of a cell
+    that `is_disturbed` are unreliable, and so is a ratio if either cell is disturbed. `nodes` are the nodes
+    of a cluster that trained it.
     """
 
     index: int
@@ -81,7 +81,7 @@ class CellResult:
         return not math.isfinite(self.values.get(LOSS.name, 0.0))
 
     def is_disturbed_in(self, figure: Metric) -> bool:
-        """True if a disturbance changed the metric. For a ratio, also if it changed the baseline's."""
+        """Return True if a disturbance changed the metric. For a ratio, also if it changed the baseline's."""
         if figure in SCALING:
             return self.is_scaling_disturbed
         return self.is_ratio_disturbed if figure is RATIO_FIGURE else self.is_disturbed and figure.is_of_time

@@ -41,7 +41,7 @@ SCALING = (WEAK, STRONG, EXCHANGE)
 
 @dataclass(frozen=True)
 class Efficiency:
-    """An efficiency in percent of the ideal, with its 95% interval. If `is_disturbed` it is not reliable."""
+    """An efficiency in percent of the ideal, with its 95% interval. If `is_disturbed` it is unreliable."""
 
     percent: float
     interval: Interval | None
@@ -53,8 +53,8 @@ def efficiencies(
 ) -> dict[int, dict[str, Efficiency]]:
     """Return the efficiencies of cells by index and name. There are none unless `devices` is an axis.
 
-    Speed per device against that on the fewest devices: `WEAK` with all other settings the same, so that the
-    batch of each device stays; `STRONG` where batch sizes vary too, with the same batch of all devices.
+    Both relate the speed per device to that on the fewest devices. `WEAK`: all other settings are equal, so
+    each device keeps its batch size. `STRONG`: batch sizes vary too, and the global batch is equal.
     """
     keys, found = [axis.key for axis in grid.axes], defaultdict[int, dict[str, Efficiency]](dict)
     for figure, varied in ((WEAK, {DEVICES}), (STRONG, {DEVICES, "batch_size"})):

@@ -10,8 +10,8 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend, place_label, s
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, shifted, shortened, text_width
 from engine.experiment.value import in_sentence
-from engine.sweep.picture import (
-    CellPicture,
+from engine.sweep.chart import (
+    CellChart,
     CellSpot,
     Shades,
     head,
@@ -22,6 +22,7 @@ from engine.sweep.picture import (
     line_looks,
 )
 from engine.sweep.results import CellResult, Results
+from engine.words.numbers import counted
 from resources.looks import MarkFill
 
 _HEAD, _BOTTOM, _RIGHT, _BAR_ROOM = 26.0, 40.0, 14.0, 70.0
@@ -33,7 +34,7 @@ _FRONT_DASH = (5.0, 3.0)
 
 def scatter(
     results: Results, x: Metric, y: Metric, shade: Metric | None, size: tuple[float, float]
-) -> CellPicture:
+) -> CellChart:
     """Draw the cells by two metrics, in a third's shade or their precision's color, with the Pareto front."""
     return _Scatter(results, x, y, shade, size).picture()
 
@@ -67,7 +68,7 @@ class _Scatter:
     def _values(self, figure: Metric) -> list[float]:
         return [value for cell in self._cells if (value := cell.finite(figure)) is not None]
 
-    def picture(self) -> CellPicture:
+    def picture(self) -> CellChart:
         steps = self._steps()
         shade = self._shade
         beside = () if shade is None else (f"shade: {in_sentence(shade.title)}{_unit(shade)}",)
@@ -94,9 +95,9 @@ class _Scatter:
             shapes += self._shades.bar(self._right + 14, self._top + 4, self._bottom)
         if not self._cells:
             middle = (self._left + self._right) / 2, (self._top + self._bottom) / 2
-            shapes.append(Words(*middle, "No cell has both values yet.", "text3", 12, anchor="middle"))
+            shapes.append(Words(*middle, "No combination has both values yet.", "text3", 12, anchor="middle"))
         drawing = Drawing(self._width, self._bottom + _BOTTOM, tuple(shapes), self._description())
-        return CellPicture(drawing, tuple(reversed(spots)))
+        return CellChart(drawing, tuple(reversed(spots)))
 
     def _point(self, cell: CellResult) -> Point:
         return (self._across.place(cell.finite(self._x) or 0.0), self._up.place(cell.finite(self._y) or 0.0))
@@ -150,7 +151,7 @@ class _Scatter:
                 shown = look if self._shades is None else SideLook("text2", look.symbol, (), "full")
                 yield LegendEntry(_sample_of(shown), 12, axis.text(place))
         if len(self._front) > 1:
-            yield LegendEntry(_front_sample, 24, f"Pareto front ({len(self._front):,} cells)")
+            yield LegendEntry(_front_sample, 24, f"Pareto front ({len(self._front):,} combinations)")
         yield from hollow_entry(self._cells, (self._x, self._y))
 
     def _axes(self) -> Iterator[Shape]:
@@ -170,7 +171,7 @@ class _Scatter:
             f"{self._x.text_with_unit(cell.finite(self._x))}"
             for cell in self._front
         )
-        title = f"{self._title}, {len(self._cells):,} cells"
+        title = f"{self._title}, {counted(len(self._cells), 'combination')}"
         return f"{title}. On the Pareto front: {best}." if best else f"{title}."
 
 
@@ -187,9 +188,9 @@ def _unit(figure: Metric) -> str:
 
 
 def pareto_front(cells: Sequence[CellResult], figures: Sequence[Metric]) -> tuple[CellResult, ...]:
-    """The cells of which no other is as good in all of these figures and better in some.
+    """Return the cells that no other cell beats: none is as good in all of these metrics and better in one.
 
-    They are in the order of the first figure. Cells without a conclusive value of each do not count.
+    They are sorted by the first metric. Cells without a reliable value of each metric are skipped.
     """
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []

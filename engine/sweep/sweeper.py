@@ -26,7 +26,7 @@ from engine.store.record import RunRecord
 from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of, why_unfit
+from engine.sweep.estimate import estimate_of, exclusion_reasons
 from engine.sweep.order import (
     PilotWatch,
     SweepEvent,
@@ -36,8 +36,8 @@ from engine.sweep.order import (
     TurnStarted,
     finished_runs,
     groups_of,
-    pilot_of,
-    takes_turns,
+    is_trained,
+    pilot_experiment,
     turns,
 )
 from engine.worker.launcher import Launcher
@@ -67,7 +67,7 @@ class Sweeper(Inspector):
         """Save a new sweep of the grid, and return its id.
 
         Cells that cannot be trained on this machine or will not fit are excluded, with the reason. Raises
-        ProblemError where that is all of them, where code is not trusted, and for a seed that is too large.
+        ProblemError if no cell is left, if code is not trusted, and for a seed that is too large.
         """
         experiments = [cell.experiment for cell in grid.cells]
         for experiment in experiments:
@@ -75,7 +75,9 @@ class Sweeper(Inspector):
         extra = MOST_EXTRA_REPEATS if plan.precision_percent is not None else 0
         repeats.check_seeds([("", experiment) for experiment in experiments], max(plan.repeats, extra))
         catalog = self._catalog or self._runner.catalog()
-        left_out = why_unfit(grid, catalog, Forecasts(self._store.path.parent, self._launcher.site.name))
+        left_out = exclusion_reasons(
+            grid, catalog, Forecasts(self._store.path.parent, self._launcher.site.name)
+        )
         fitting = [experiment for index, experiment in enumerate(experiments) if index not in left_out]
         if not fitting:
             message = f"None of the sweep's {grid.size:,} combinations can be trained here. {left_out[0]}"
@@ -100,12 +102,12 @@ class Sweeper(Inspector):
 
         A turn is TurnStarted, its worker's events, and TurnEnded. After a turn the sweep stops early if
         `should_yield()`. Raises ProblemError before any event if there is no such sweep, if another process
-        carries it on, or if code is not trusted; and where the store fails or no worker can be started.
+        runs it, or if code is not trusted. Also raises it if the store fails or no worker can be started.
         """
         self._stop_asked.clear()
         self._block = None
         record = self._store.sweeps.find(sweep_id)
-        for cell in filter(takes_turns, record.cells):
+        for cell in filter(is_trained, record.cells):
             self._launcher.trusted_code.check(record.grid.cells[cell.index].experiment)
         self._store.sweeps.claim(sweep_id)
         try:
@@ -204,7 +206,7 @@ class Sweeper(Inspector):
         return is_tried
 
     def _pilot(self, record: SweepRecord, cell: int, spend: _Spend) -> _TurnEvents:
-        experiment = pilot_of(record.grid.cells[cell].experiment)
+        experiment = pilot_experiment(record.grid.cells[cell].experiment)
         assert experiment is not None  # else the cell takes no such turn
         watch, last = PilotWatch(), None
         for last in self._events(jobs.Train(experiment=experiment)):

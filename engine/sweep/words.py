@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from engine.compare.metrics import SPEED, Metric
 from engine.experiment.sweep import Axis
-from engine.sweep.picture import DISTURBED_MARK, MARK_WORDS, best_of, numbers_of, shown_figures, usual_places
+from engine.sweep.chart import DISTURBED_MARK, MARK_WORDS, best_of, default_places, numbers_of, shown_figures
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
 from engine.sweep.scaling import DEVICES, EXCHANGE, IDEAL, WEAK
 from engine.words.numbers import counted, pace_text, range_text, times
@@ -49,7 +49,7 @@ def _nodes(cell: CellResult) -> str:
 
 
 def notes_of(results: Results) -> tuple[str, ...]:
-    """The meaning of the marks in the columns, where there are any."""
+    """Return the meaning of the marks in the columns. Empty without marks."""
     is_any = any(
         cell.is_disturbed_in(figure) and cell.value(figure) is not None
         for cell in results.cells
@@ -78,7 +78,7 @@ def _of_figure(figure: Metric) -> Column:
         return f"{figure.text(value)}{f' [{ends}]' if ends else ''}{mark}"
 
     if figure is RATIO_FIGURE:
-        heading, tip = "Ratio", "Speed relative to the baseline, with its 95% interval"
+        heading, tip = "Ratio", "Throughput relative to the baseline, with its 95% interval"
     else:
         heading, tip = f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", ""
     return Column(heading, tip, lambda cell: cell.value(figure), text, is_number=True)
@@ -113,13 +113,13 @@ def _answers(results: Results) -> Iterator[str]:
     if disturbed := sum(cell.is_disturbed for cell in cells):
         which = "all combinations" if disturbed == len(cells) > 1 else counted(disturbed, "combination")
         yield (
-            f"Other programs, heat or power limits disturbed {which}. The speed there is not reliable. Run "
-            "again on a quiet machine."
+            f"Other programs, heat or power limits disturbed {which}. The throughput there is unreliable. "
+            "Run again on a quiet machine."
         )
     diverged = [cell.name for cell in cells if cell.has_diverged]
     if diverged:
         more = f", and {counted(len(diverged) - 1, 'more combination')}" if len(diverged) > 1 else ""
-        yield f"The loss diverged in {diverged[0]}{more}, so the speed there does not count."
+        yield f"The loss diverged in {diverged[0]}{more}, so the throughput there does not count."
 
 
 def _gain(cell: CellResult, ratio: float, results: Results) -> str:
@@ -136,7 +136,7 @@ def _scaling(results: Results) -> Iterator[str]:
     if not known:
         return
     across, compared = [axis.key for axis in grid.axes].index(DEVICES), grid.compared
-    usual = usual_places(results, SPEED)
+    usual = default_places(results, SPEED)
     fixed = [at for at in range(len(grid.axes)) if at not in (across, compared)]
     at = {
         (cell.places[across], cell.places[compared]): cell

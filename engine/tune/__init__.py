@@ -1,1 +1,1 @@
-"""Finding the fastest settings of an experiment by successive halving, and proving them."""
+"""Find the fastest settings of an experiment by successive halving, and verify them."""

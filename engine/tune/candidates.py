@@ -1,6 +1,6 @@
 """Candidates for a faster experiment: values for each kind of change, and exclusions with reasons.
 
-A candidate takes a value of each kind. The first value of each is the plain FP32 loop's, as it was given.
+A candidate has one value of each kind. The first value of each kind is that of plain FP32.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOADER_WORKERS = (2, 4, 8)
 
 @dataclass(frozen=True)
 class Option:
-    """A value: its words, "BF16 AMP", and its settings by dotted keys."""
+    """A value of one kind of change: its name, such as "BF16 AMP", and its settings by dotted keys."""
 
     words: str
     changes: Changes
@@ -40,8 +40,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Space:
-    """The values of each kind, and why others are not tried. On a device without a limit of its own to run
-    into, no candidate may need more than `careful_mib`."""
+    """The values to try of each kind, and the reasons why others are not tried.
+
+    On a device that does not refuse an allocation, no candidate may need more than `careful_mib`.
+    """
 
     experiment: Experiment
     options: Mapping[ChangeKind, tuple[Option, ...]]
@@ -54,17 +56,17 @@ class Space:
         return prod(len(self.options[kind]) for kind in CHANGE_KINDS)
 
     def places(self, kind: ChangeKind) -> range:
-        """The places of a kind's values."""
+        """Return the indexes of a kind's values."""
         return range(len(self.options[kind]))
 
     def chosen(self, places: Places) -> Iterator[tuple[ChangeKind, Option]]:
-        """The values that differ from the baseline's, by kind."""
+        """Return the values that differ from the baseline's, by kind."""
         for kind, place in zip(CHANGE_KINDS, places, strict=True):
             if place:
                 yield kind, self.options[kind][place]
 
     def changes(self, places: Places) -> dict[str, Any]:
-        """The settings that differ from the baseline's."""
+        """Return the settings that differ from the baseline's, by dotted key."""
         return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
 
     def parts(self, places: Places) -> frozenset[str]:
@@ -88,11 +90,13 @@ class Space:
 
 
 def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
+    """Return the places of a candidate with another value of one kind."""
     at = CHANGE_KINDS.index(kind)
     return (*places[:at], place, *places[at + 1 :])
 
 
 def value_of(places: Places, kind: ChangeKind) -> int:
+    """Return the index of a candidate's value of one kind."""
     return places[CHANGE_KINDS.index(kind)]
 
 

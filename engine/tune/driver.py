@@ -24,21 +24,21 @@ from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.sweep.order import PilotWatch
 from engine.tune.candidates import Changes, Space, baseline_of, changed, space_of
-from engine.tune.halving import SHORT, Ask, Outcome, search
-from engine.tune.proof import (
+from engine.tune.halving import SHORT, TrialRequest, TrialResult, search
+from engine.tune.verification import (
     BASELINE_LABEL,
     NOTHING_FASTER,
     SideRuns,
+    candidates_to_verify,
+    change_path,
     gains,
-    in_order,
     known_speed,
-    outcome_of,
-    path,
-    proof_turns,
-    proven,
+    path_trials,
     short_run,
     shown,
-    worth_proving,
+    trial_result,
+    verification_turns,
+    with_result,
 )
 from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher
@@ -160,7 +160,7 @@ class TuneDriver(Driver[Tuning]):
     def _searched(self) -> Steps:
         earlier = [trial for trial in self._tuning.trials if trial.round]
         with closing(search(self._space)) as asked:
-            outcome: Outcome | None = None
+            outcome: TrialResult | None = None
             while True:
                 try:
                     ask = next(asked) if outcome is None else asked.send(outcome)
@@ -170,7 +170,7 @@ class TuneDriver(Driver[Tuning]):
                     return None
                 changes = self._space.changes(ask.places)
                 if earlier and (earlier[0].round, earlier[0].changes) == (ask.round, changes):
-                    outcome = outcome_of(earlier.pop(0))
+                    outcome = trial_result(earlier.pop(0))
                     continue
                 earlier.clear()
                 if self._is_to_end() or self._is_spent(_SEARCH_FRACTION):
@@ -178,12 +178,12 @@ class TuneDriver(Driver[Tuning]):
                 trial = yield from self._trial(ask)
                 if trial is None:
                     return None
-                outcome = outcome_of(trial)
+                outcome = trial_result(trial)
                 if trial.problem is not None and self._is_hopeless:
                     yield self._keep(trials=())
                     return trial.problem
 
-    def _trial(self, ask: Ask) -> Generator[_Known, None, TuningTrial | None]:
+    def _trial(self, ask: TrialRequest) -> Generator[_Known, None, TuningTrial | None]:
         changes, words = self._space.changes(ask.places), self._space.words(ask.places)
         trial = TuningTrial(round=ask.round, changes=changes, steps=0, seconds=0.0, words=words)
         try:
@@ -207,7 +207,7 @@ class TuneDriver(Driver[Tuning]):
         return self._tuning.trials[-1]
 
     def _proven(self) -> Iterator[_Known]:
-        for changes in worth_proving(self._tuning):
+        for changes in candidates_to_verify(self._tuning):
             proof = self._tuning.proof
             if proof is None or proof.changes != dict(changes):
                 comparison = self._store.add_comparison(f"Fastest of {self._subject}")
@@ -253,7 +253,7 @@ class TuneDriver(Driver[Tuning]):
                 )
             if self._stop_asked.is_set():
                 return None
-        return proven(proof, self._side(proof.baseline_ids), self._side(proof.winner_ids))
+        return with_result(proof, self._side(proof.baseline_ids), self._side(proof.winner_ids))
 
     def _run(self, run_id: str) -> Generator[_Known, None, Event | None]:
         last: Event | None = None
@@ -293,12 +293,12 @@ class TuneDriver(Driver[Tuning]):
         tuning, space = self._tuning, self._space
         if tuning.proof is None or tuning.proof.speedup is None or not tuning.winner_changes:
             return
-        steps = path(space, space.of_changes(tuning.winner_changes))
+        steps = change_path(space, space.of_changes(tuning.winner_changes))
         done = sum(1 for trial in tuning.trials if not trial.round)
-        for places in list(in_order(steps))[done:]:
+        for places in list(path_trials(steps))[done:]:
             if self._is_to_end() or self._is_spent():
                 break
-            if (yield from self._trial(Ask(places, 0, SHORT))) is None:
+            if (yield from self._trial(TrialRequest(places, 0, SHORT))) is None:
                 return
         yield self._keep(gains=gains(space, steps, self._tuning.trials, tuning.proof))
 
@@ -344,7 +344,7 @@ class TuneDriver(Driver[Tuning]):
         tuning, trials = self._tuning, self._tuning.trials
         per_epoch = next((trial.steps_per_epoch for trial in trials if trial.steps_per_epoch), 1)
         own = tuning.experiment.steps or (tuning.experiment.epochs or 1) * per_epoch
-        return proof_turns(tuning, changes, known_speed(trials, {}) or 1.0, own)
+        return verification_turns(tuning, changes, known_speed(trials, {}) or 1.0, own)
 
     def _not_tried(self) -> tuple[str, ...]:
         tuning, key = self._tuning, "step.activation_checkpointing"

@@ -1,10 +1,10 @@
 """Successive halving, stage by stage: the next candidate to run, and for how long.
 
-Kinds of changes are nearly independent, so they are searched one after the other from the best so far
-(Jamieson and Talwalkar, Non-stochastic Best Arm Identification, 2016, for the halving). A recipe may help one
-precision and not another, so these two begin together; in the end each change is taken back once, to see
-whether it still helps beside the others. All that is compared runs in turns, so that a drift of the machine
-hits all alike.
+Kinds of changes are nearly independent, so they are searched one after the other, each from the best so far.
+(Halving: Jamieson and Talwalkar, Non-stochastic Best Arm Identification, 2016.) Optimizations may help one
+precision and not another, so these two are searched together first. At the end each change is reverted once,
+to check that it still helps with the others. Candidates that are compared run alternately, so drift of the
+machine affects all alike.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FINAL_ROUNDS = 2
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A trial to run: `seconds` of measured training, as few steps as show a speed at all if 0."""
+class TrialRequest:
+    """A trial to run for `seconds` of measured training. 0: the fewest steps that give a throughput."""
 
     places: Places
     round: int
@@ -37,9 +37,11 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of a trial; without a speed the candidate drops out, and all others with the parts that
-    were `left_out`."""
+class TrialResult:
+    """The result of a trial.
+
+    Without a speed the candidate drops out, and so do all others with a part that was `left_out`.
+    """
 
     speed: float | None
     peak_mib: float | None = None
@@ -47,19 +49,19 @@ class Outcome:
     left_out: frozenset[str] = frozenset()
 
 
-Steps = Generator[Ask, Outcome, tuple[Places, ...]]
+Steps = Generator[TrialRequest, TrialResult, tuple[Places, ...]]
 
 
 def search(space: Space) -> Steps:
-    """Ask for trials until the fastest is found. Return the last candidates, the fastest first.
+    """Yield trials and receive their results. Return the remaining candidates, the fastest first.
 
-    The baseline is tried first; where it fails for another reason than memory, so would all others.
+    The baseline is tried first. If it fails for another reason than memory, all others would fail too.
     """
     return _Search(space).run()
 
 
 def kept(speeds: Mapping[Places, Sequence[float]], most: int) -> tuple[Places, ...]:
-    """The `most` fastest, fastest first, and as many of those whose intervals reach the last of them."""
+    """Return the `most` fastest, and up to as many more whose intervals reach the last of them."""
     center = {places: math.log(geometric_mean(values) or math.nan) for places, values in speeds.items()}
     ranked = sorted(center, key=lambda places: -center[places])
     if len(ranked) <= most:
@@ -93,9 +95,9 @@ class Ranked:
 
 
 def ranking(trials: Iterable[TuningTrial]) -> tuple[Ranked, ...]:
-    """The candidates that can be used, the fastest first: those of the last rounds before earlier ones.
+    """Return the usable candidates, the fastest first. Those of later rounds come before earlier ones.
 
-    A candidate's speed is that of its last rounds, in which it was compared with those next to it.
+    A candidate's speed is that of its last rounds, in which it ran alternately with its neighbors.
     """
     by_changes: dict[str, list[TuningTrial]] = {}
     unusable = set()
@@ -215,14 +217,14 @@ class _Search:
 
     def _tried(
         self, pool: Iterable[Places], seconds: float
-    ) -> Generator[Ask, Outcome, dict[Places, tuple[float, ...]]]:
+    ) -> Generator[TrialRequest, TrialResult, dict[Places, tuple[float, ...]]]:
         self._round += 1
         order = [places for places in dict.fromkeys(pool) if places not in self._failed]
         speeds: dict[Places, tuple[float, ...]] = {}
         for places in order if self._round % 2 else reversed(order):
             if self._impossible & self._space.parts(places):
                 continue
-            outcome = yield Ask(places, self._round, seconds)
+            outcome = yield TrialRequest(places, self._round, seconds)
             self._impossible |= outcome.left_out
             if outcome.peak_mib is not None:
                 self._peaks[places] = outcome.peak_mib

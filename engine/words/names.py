@@ -84,7 +84,7 @@ GLOSSARY: Mapping[str, str] = {
 
 
 def applies(key: str, chosen: FormValues) -> bool:
-    """True if a setting applies, given the other settings. Others are shown nowhere."""
+    """Return True if a setting applies, given the other settings. If not, it is not shown."""
     return all_settings()[key].when(chosen)
 
 
@@ -105,7 +105,7 @@ def applying_settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def is_validated(experiment: Experiment) -> bool:
-    """True if a run of the experiment is validated, and so may have an accuracy."""
+    """Return True if a run of the experiment is validated, so it may have an accuracy."""
     return _chosen(experiment, flattened(experiment)).is_validated()
 
 

@@ -23,7 +23,7 @@ class Tick:
 
 
 def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> tuple[Tick, ...]:
-    """At most `most` + 1 ticks at multiples of 1, 2 or 5 times a power of ten within [low, high]."""
+    """Return at most `most` + 1 ticks at multiples of 1, 2 or 5 times a power of ten within [low, high]."""
     if not math.isfinite(high - low):
         return ()
     step = nice_step(high - low, most)
@@ -38,7 +38,7 @@ _LEAST_SPAN = 1e-290  # below it powers of ten lose their digits
 
 
 def nice_step(span: float, most: int) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that fits `span` into at most `most` parts."""
+    """Return the smallest of 1, 2, 5 times a power of ten that fits `span` into at most `most` parts."""
     if not (math.isfinite(span) and span > _LEAST_SPAN):
         return 1.0
     rough = span / max(1, most)
@@ -47,7 +47,7 @@ def nice_step(span: float, most: int) -> float:
 
 
 def tick_text(value: float, decimals: int) -> str:
-    """The number with thousands set off by commas; very large and very small ones in powers of ten."""
+    """Return the number with commas between thousands. Very large and small ones are powers of ten."""
     if decimals > 6 or abs(value) >= 1e8:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e") if value else "0"
     return f"{value:,.{decimals}f}".replace("-", "−")
@@ -70,13 +70,13 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 def three_figures(value: float) -> int:
-    """The decimals that give a finite value three significant figures; at most 6."""
+    """Return the decimals that give a finite value three significant figures, at most 6."""
     rounded = abs(float(f"{value:.3g}"))
     return min(max(0, 2 - math.floor(math.log10(rounded))), 6) if rounded else 0
 
 
 def times(ratio: float) -> str:
-    """A ratio with two decimals; without any from 100, with two significant figures below 0.1."""
+    """Return a ratio with two decimals. From 100 on it has none, and below 0.1 two significant figures."""
     if ratio >= 100:
         return number(ratio, 0)
     return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
@@ -86,7 +86,7 @@ _LARGEST, _SMALLEST = 1e9, 1e-6
 
 
 def number_text(value: float) -> str:
-    """A ratio in large type or in a sentence: "5.70", "0.004", "1,200"; below 1 never rounded up to 1."""
+    """Return a ratio in large type or in a sentence: "5.70", "0.004", "1,200". Not rounded up to 1."""
     if not math.isfinite(value) or value < 0:
         return NONE
     if value < 0.1:
@@ -122,7 +122,7 @@ def _below_one(value: float) -> str:
 
 
 def range_text(low: float, high: float) -> str:
-    """The ends of a range, with enough digits to distinguish them: "5.50 to 5.90"."""
+    """Return the ends of a range, with enough digits to distinguish them: "5.50 to 5.90"."""
     texts = [number_text(low), number_text(high)]
     for digits in (2, 3, 4):
         if texts[0] != texts[1]:
@@ -168,13 +168,13 @@ _SPANS = ((1.0, "second", "s"), (60.0, "minute", "min"), (3_600.0, "hour", "h"),
 
 
 def seconds_text(seconds: float) -> str:
-    """A time in words: "2.6 seconds", "6.7 minutes"."""
+    """Return a time in words: "2.6 seconds", "6.7 minutes"."""
     amount, words, _ = _span(seconds)
     return f"{amount} {words}s"
 
 
 def seconds_abbreviated(seconds: float) -> str:
-    """A time in signs: "2.6 s", "6.7 min"."""
+    """Return a time in signs: "2.6 s", "6.7 min"."""
     amount, _, sign = _span(seconds)
     return f"{amount} {sign}"
 
@@ -195,13 +195,13 @@ def _span(seconds: float) -> tuple[str, str, str]:
 
 
 def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
-    """The unit for all the values, "MiB" only if every one is below 1 GiB, and its size in MiB."""
+    """Return the unit for all the values, "MiB" only if every one is below 1 GiB, and its size in MiB."""
     largest = max((value for value in values_mib if value is not None), default=MIB_PER_GIB)
     return ("GiB", MIB_PER_GIB) if largest >= MIB_PER_GIB else ("MiB", 1.0)
 
 
 def decimals_for(values: Iterable[float | None]) -> int:
-    """The decimals that show about three figures of the largest finite value."""
+    """Return the decimals that show about three figures of the largest finite value."""
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
     return three_figures(max(sizes, default=0.0))
 
@@ -235,7 +235,7 @@ def unit_suffix(unit: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: "1 step", "2,000 steps"."""
+    """Return a number of things: "1 step", "2,000 steps"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
@@ -245,7 +245,7 @@ def throughput_text(tflops: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
+    """Return a span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
     whole = max(0, math.ceil(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -259,7 +259,7 @@ def duration(seconds: float) -> str:
 
 
 def clock_text(moment: datetime, now: datetime) -> str:
-    """A time of day, with the day where that is not today: "14:05", "Tue 02:14", "30 Nov, 02:14"."""
+    """Return a time of day, with the day where that is not today: "14:05", "Tue 02:14", "30 Nov, 02:14"."""
     days = (moment.date() - now.date()).days
     if days == 0:
         return f"{moment:%H:%M}"
@@ -272,6 +272,6 @@ def date_text(moment: datetime) -> str:
 
 
 def gib(mib: float) -> str:
-    """MiB as GiB with one decimal, or two below 1 GiB."""
+    """Return MiB as GiB with one decimal, or two below 1 GiB."""
     value = mib / MIB_PER_GIB
     return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"

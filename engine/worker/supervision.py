@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.experiment.own.code import Code
-from engine.experiment.own.folders import is_here
+from engine.experiment.own.folders import exists_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.early_end import EarlyEnd
@@ -163,7 +163,7 @@ class ProcessSession:
             return event
         experiment = getattr(self._job, "experiment", None)
         path = None if experiment is None else experiment.path
-        if path is None or not is_here(path):
+        if path is None or not exists_here(path):
             return event
         remedy = f"{event.problem.remedy} The path must exist on {place.machine}."
         return event.model_copy(update={"problem": event.problem.model_copy(update={"remedy": remedy})})

@@ -1,1 +1,1 @@
-"""The page of the limit: the largest batch that fits."""
+"""The page Largest batch: search, result and trials."""

@@ -41,7 +41,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         limit = self._cpu_limit()
         self._setup.cpu_limit_gib = limit
         cap = self._setup.text("memory_cap_gib") or ("" if limit is None else f"{limit:g}")
-        self._panel.show_card(device, cap)
+        self._panel.show_device(device, cap)
         self._forecaster.want(self._setup.to_forecast() if self._experiments.catalog is not None else ())
         self._show_need()
 
@@ -52,7 +52,7 @@ class LimitController(StudyController[StudyView[Limit]]):
     def _connect(self) -> None:
         self._setup.register_handler("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
-        self._panel.card_chosen.connect(self._choose_card)
+        self._panel.memory_chosen.connect(self._choose_memory)
         self._panel.use_requested.connect(self._setup.use_batch)
         self._panel.find_wanted.connect(lambda: self._setup.order("limit"))
         self._panel.copied.connect(self.reported)
@@ -72,7 +72,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         )
         return self._limits.submit(Limit(sides=sides, margin_fraction=self._panel.result.margin_fraction()))
 
-    def _choose_card(self, size: str) -> None:
+    def _choose_memory(self, size: str) -> None:
         device = self._device()
         if device is None or device.name != "cpu" or self._setup.text("memory_cap_gib"):
             self._setup.set_text("memory_cap_gib", size)

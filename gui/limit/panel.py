@@ -1,14 +1,15 @@
-"""The page of the limit: the largest batch that fits, by precision, on this card or a smaller one."""
+"""The page Largest batch: the largest batch that fits, by precision, on this GPU or a smaller one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QIntValidator, QResizeEvent
-from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
+from PySide6.QtGui import QIcon, QIntValidator, QResizeEvent
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFrame, QLineEdit, QStackedLayout, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.experiment.checks import DeviceEntry
@@ -18,15 +19,17 @@ from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.protocol.trials import Limit
 from engine.words.numbers import times
 from gui.charts.painter import DrawingView
-from gui.limit.cards import CardChooser
 from gui.limit.result import ResultPanel
-from gui.limit.trials import TrialTable, capacity, progress
+from gui.limit.trials import TrialTable, limit_label, progress_text
 from gui.session.studies import StudyView
+from gui.setup.check import offered_gib, usual_gib
+from gui.setup.controls import ChoiceBox
 from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, StudyMenu
+from gui.widgets.labels import plain_tip
 from gui.widgets.table.result_table import copy_lines
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
@@ -35,14 +38,16 @@ _LOW = 620
 
 
 class LimitPanel(Surface):
-    """Show a limit. `options` are its choices, which stand in the form: the limit, and of what the answer
-    is a multiple. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
+    """Show a search for the largest batch.
 
-    `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
-    sentence.
+    `options` are its choices, shown in the form: the memory limit and the granularity. `cpu_limit_gib` is the
+    limit chosen for CPUs, None for the default.
+
+    `memory_chosen` carries a size in GiB as text, `use_requested` a batch size for the form,
+    `copied` a sentence.
     """
 
-    card_chosen = Signal(str)
+    memory_chosen = Signal(str)
     use_requested = Signal(int)
     find_wanted = Signal()
     copied = Signal(str)
@@ -62,10 +67,10 @@ class LimitPanel(Surface):
         box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
         box.set_value(str(_GRANULARITIES[0]))
         self._title, self._unit = ElidedLabel("", "panelTitle"), label("GiB", "unit")
-        self.cards = CardChooser()
+        self.memory = MemoryChooser()
         self.options = QWidget()
         multiples = Field("Multiples of", self.granularity_box)
-        in_row(self.cards, multiples, parent=self.options, spacing=12)
+        in_row(self.memory, multiples, parent=self.options, spacing=12)
         self.chart = MemoryChart()
         self.empty = EmptyState(
             "How large a batch fits in memory, and how much larger is it in mixed precision?",
@@ -92,7 +97,7 @@ class LimitPanel(Surface):
         """Show a search so far. None shows the empty state."""
         self._view = view
         self.menu.set_shown(None if view is None or view.is_unfinished else view.key)
-        self._note.set_whole_text(progress(view) if view is not None else "")
+        self._note.set_whole_text(progress_text(view) if view is not None else "")
         self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
         self._fit(self.width() >= _WIDE)
         limit = None if view is None else view.answer
@@ -110,11 +115,11 @@ class LimitPanel(Surface):
             self._order_tabs()
         self._show_chart()
 
-    def show_card(self, device: DeviceEntry | None, cap: str) -> None:
+    def show_device(self, device: DeviceEntry | None, cap: str) -> None:
         """Set the form's device and memory cap."""
         is_other = device != self._device
         self._device = device
-        self.cards.show_cards(device, cap)
+        self.memory.show_sizes(device, cap)
         self._order_tabs()
         if is_other:
             self._shown = None
@@ -129,12 +134,12 @@ class LimitPanel(Surface):
         return self._view
 
     def granularity(self) -> int:
-        """The number that the answer is to be a multiple of."""
+        """Return the number of which the answer is a multiple."""
         text = self.granularity_box.currentText().replace(",", "").strip()
         return max(1, int(text)) if text.isdecimal() else 1
 
     def state(self) -> dict[str, Any]:
-        """The remembered state, as plain JSON values."""
+        """Return the state to remember, as plain JSON values."""
         return {
             "granularity": self.granularity(),
             "margin": self.result.margin_fraction(),
@@ -148,8 +153,7 @@ class LimitPanel(Surface):
             self.granularity_box.setEditText(f"{int(state['granularity'])}")
             self.result.set_margin(float(state["margin"]))
             self.forecast.setChecked(bool(state["forecast"]))
-            # an earlier version did not save it
-            limit = state.get("cpu_limit_gib")
+            limit = state["cpu_limit_gib"]
             self.cpu_limit_gib = None if limit is None else float(limit)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -166,7 +170,7 @@ class LimitPanel(Surface):
         # from upper left to lower right, since some widgets are made again
         head = (self.forecast, self.menu.button, self.stop)
         stops = (*head, *self.result.stops(), self.trials.export, self.trials.view)
-        for chain in ((self.cards.box, self.granularity_box), stops):
+        for chain in ((self.memory.box, self.granularity_box), stops):
             for stop, next_stop in pairwise(chain):
                 QWidget.setTabOrder(stop, next_stop)
 
@@ -190,7 +194,7 @@ class LimitPanel(Surface):
         self.export.popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     def _connect(self) -> None:
-        self.cards.chosen.connect(self.card_chosen)
+        self.memory.chosen.connect(self.memory_chosen)
         self.granularity_box.currentTextChanged.connect(
             lambda _text: self.result.set_multiple(self.granularity())
         )
@@ -254,7 +258,129 @@ def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> Mem
     return MemoryContent(
         sides=view.sides,
         capacity_gib=None if limit is None else limit / MIB_PER_GIB,
-        capacity_words=capacity(view, on_gpu),
+        capacity_words=limit_label(view, on_gpu),
         ratio=ratio,
         shows_forecast=shows_forecast,
     )
+
+
+_LEAST_GIB = 0.1
+_WIDTH = 340
+
+
+class OtherSize(QDialog):
+    """A dialog for a size. `agreed` carries GiB. Invalid text stays in the field, with the problem below."""
+
+    agreed = Signal(float)
+
+    def __init__(self, title: str, size_gib: float, most_gib: float, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self._most_gib = most_gib
+        self._range = f"from {_LEAST_GIB:g} to {math.floor(most_gib * 100) / 100:g}"
+        self.edit = QLineEdit(f"{size_gib:g}")
+        self.edit.setAccessibleName(title)
+        self.edit.selectAll()
+        self.field = Field(f"GiB, {self._range}", self.edit)
+        self.field.setMinimumWidth(_WIDTH)
+        kinds = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel)
+        for button in buttons.buttons():
+            # the style's coloured icons match nothing else here
+            button.setIcon(QIcon())
+        in_column(self.field, buttons, parent=self, margins=16)
+        self.edit.textChanged.connect(lambda _text: self.field.set_problem(None))
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+
+    def accept(self) -> None:
+        """Close with a valid size, or stay open and show the problem."""
+        size = typed_gib(self.edit.text(), self._most_gib)
+        if size is None:
+            wanted = f"a number {self._range}"
+            typed = self.edit.text().strip()
+            self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Enter {wanted}.")
+            # a wrapped label gets its height only from a new layout of the window
+            self.adjustSize()
+            self.edit.selectAll()
+            self.edit.setFocus()
+            return
+        self.agreed.emit(size)
+        super().accept()
+
+
+def typed_gib(text: str, most_gib: float) -> float | None:
+    """Return the typed size, to a hundredth of a GiB. None if it is not a number, or out of range."""
+    try:
+        size = round(float(text.strip().replace(",", ".")), 2)
+    except ValueError:
+        return None
+    return size if _LEAST_GIB <= size <= math.floor(most_gib * 100) / 100 else None
+
+
+_TITLE = "Memory cap"
+WHOLE = ""
+OTHER = "other"
+_GPU_TIP = (
+    "Simulate a GPU with this much memory. On a real one, CUDA itself needs a few hundred MiB, so keep a "
+    "margin."
+)
+_CPU_TIP = "Limit the memory of the batch. A CPU has no GPU memory as a limit."
+
+
+class MemoryChooser(Field):
+    """The memory cap. `chosen` carries GiB as text for the form's field, or "" for all memory."""
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        self.box = ChoiceBox(_TITLE, _GPU_TIP)
+        super().__init__(_TITLE, self.box, parent=parent)
+        self._device: DeviceEntry | None = None
+        self.value = WHOLE
+        self.box.edited.connect(self._take)
+
+    def show_sizes(self, device: DeviceEntry | None, cap: str) -> None:
+        """Offer the sizes for `device`, with the form's `cap` chosen."""
+        self._device, self.value = device, _key(cap, device)
+        self.setVisible(device is not None)
+        choices = _choices(device, self.value)
+        if list(choices) != list(self.box.choices()):
+            # one that is no longer offered would be added
+            self.box.clear()
+            self.box.set_choices(choices)
+        self.box.setToolTip(plain_tip(_GPU_TIP if device is None or device.is_gpu else _CPU_TIP))
+        self.box.set_value(self.value)
+
+    def _take(self, key: str) -> None:
+        if key != OTHER:
+            self.chosen.emit(key)
+            return
+        # the old choice stays until a size has been typed
+        self.box.set_value(self.value)
+        if self._device is not None:
+            most = self._device.memory_mib / MIB_PER_GIB
+            dialog = OtherSize(_TITLE, float(self.value or most), most, self)
+            dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
+            dialog.finished.connect(dialog.deleteLater)
+            dialog.open()
+
+
+def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], ...]:
+    if device is None:
+        return ()
+    sizes = set(offered_gib(device)) | ({float(value)} if value else set())
+    numbers = [(f"{size:g}", f"{size:g} GiB") for size in sorted(sizes)]
+    whole = [(WHOLE, "This GPU")] if device.is_gpu else []
+    return (*numbers, *whole, (OTHER, "Other…"))
+
+
+def _key(cap: str, device: DeviceEntry | None) -> str:
+    try:
+        size = float(cap)
+    except ValueError:
+        size = 0.0
+    if 0 < size < 100_000:
+        return f"{size:g}"
+    usual = usual_gib(device)
+    return WHOLE if usual is None else f"{usual:g}"

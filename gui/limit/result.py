@@ -1,4 +1,4 @@
-"""The result of a limit: the ratio, a bar for each precision, and the proof."""
+"""The largest batches of a search: the ratio, a bar for each precision, and the verification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.limit.driver import DEFAULT_MARGIN
 from engine.limit.result import recommended_batch
 from engine.protocol.trials import Limit, LimitSide
 from engine.words.numbers import NONE, times
-from gui.limit.trials import card, proof, recommendation, short_proof
+from gui.limit.trials import device_title, recommendation, short_verification, verification
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
@@ -100,12 +100,9 @@ class ResultPanel(Surface):
         """The focusable widgets, in tab order."""
         return [self.margin, *self._rows.findChildren(Button)]
 
-    def ratio_text(self) -> str:
-        return self._ratio.text() if not self._large.isHidden() else ""
-
     def _refresh(self) -> None:
         view = self._view
-        title = "Result" if view is None else f"Result on {card(view, self._on_gpu)}"
+        title = "Result" if view is None else f"Result on {device_title(view, self._on_gpu)}"
         set_text(self._title, title)
         has_trials = view is not None and view.trial_count > 0
         self._large.setVisible(view is not None and view.ratio is not None)
@@ -116,7 +113,7 @@ class ResultPanel(Surface):
         self._replace_rows(view if has_trials else None)
         self.margin.setVisible(has_trials)
         set_text(self.words, _text(view) or _NOTHING_YET)
-        short = short_proof(view) if self._is_dense and view is not None else ""
+        short = short_verification(view) if self._is_dense and view is not None else ""
         self._short.set_whole_text(short)
         self._short.setToolTip(plain_tip(self.words.text()))
         self._short.setVisible(bool(short))
@@ -170,7 +167,7 @@ class ResultPanel(Surface):
 def _text(view: Limit | None) -> str:
     if view is None:
         return ""
-    proofs = [(side, proof(side)) for side in view.sides]
+    proofs = [(side, verification(side)) for side in view.sides]
     if len({words for _, words in proofs}) == 1:
         # a single side, or the same proof for all
         sentences = [words for _, words in proofs[:1] if words]

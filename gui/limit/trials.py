@@ -1,4 +1,4 @@
-"""The table of a limit's trials, in the order in which they were made."""
+"""The table of the trials of a search for the largest batch, in their order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.value import MIB_PER_GIB
-from engine.limit import result as limit_result
+from engine.limit.result import result_words
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import NONE, date_text, duration, gib, memory_text
 from gui.session.studies import StudyView
@@ -24,6 +24,8 @@ _NONE = "Trials appear here as they finish."
 
 
 class TrialRow(NamedTuple):
+    """A trial, and the side that it belongs to."""
+
     side: LimitSide
     trial: Trial
 
@@ -35,10 +37,10 @@ class TrialRow(NamedTuple):
         return is_largest and trial.fits and not trial.is_quick
 
     def result(self) -> str:
-        return outcome(self.trial, self.side.largest_batch if self.side.is_verified else 0)
+        return trial_words(self.trial, self.side.largest_batch if self.side.is_verified else 0)
 
     def short_result(self) -> str:
-        return self.result() if self.is_answer else short_outcome(self.trial)
+        return self.result() if self.is_answer else short_result_words(self.trial)
 
     def peak(self) -> str:
         trial, budget_mib = self.trial, self.side.budget_mib
@@ -52,6 +54,7 @@ class TrialRow(NamedTuple):
 
 
 def rows_of(view: Limit | None) -> list[TrialRow]:
+    """Return the rows of all trials, side by side."""
     return [TrialRow(side, trial) for side in view.sides for trial in side.trials] if view else []
 
 
@@ -144,18 +147,19 @@ class TrialTable(Surface):
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Crashed", "hang": "Hung"}
 
 
-def outcome(trial: Trial, largest: int) -> str:
+def trial_words(trial: Trial, largest: int) -> str:
+    """Return the result of a trial, or that it is the largest batch that fits."""
     if trial.fits and trial.batch_size == largest and not trial.is_quick:
         return "Largest fit"
-    return limit_result.outcome(trial).capitalize()
+    return result_words(trial).capitalize()
 
 
-def short_outcome(trial: Trial) -> str:
+def short_result_words(trial: Trial) -> str:
     """Return the result of a trial in a word."""
     return "Fits" if trial.fits else _SHORT.get(trial.cause or "", "Failed")
 
 
-def proof(side: LimitSide) -> str:
+def verification(side: LimitSide) -> str:
     """Return a sentence on the verification of a side's answer, or "" while nothing is known."""
     if side.problem is not None:
         return side.problem.message
@@ -170,7 +174,7 @@ def proof(side: LimitSide) -> str:
     return result.note or ""
 
 
-def short_proof(view: Limit) -> str:
+def short_verification(view: Limit) -> str:
     """Return the verification of all sides in one line, or "" if any of them has a note."""
     results = [side.result for side in view.sides]
     if not all(result and result.verified and result.first_failure and not result.note for result in results):
@@ -191,7 +195,7 @@ def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple
     return free if multiple == 1 else f"a multiple of {multiple:,} that {free}"
 
 
-def progress(view: StudyView[Limit]) -> str:
+def progress_text(view: StudyView[Limit]) -> str:
     """Return the progress in words, for the line next to the title."""
     if view.is_waiting:
         return "waiting in the queue"
@@ -207,7 +211,7 @@ def progress(view: StudyView[Limit]) -> str:
     return f"{trials}, trying {busy.trying:,} in {busy.label} ({view.doing or 'starting a process'})"
 
 
-def card(view: Limit, on_gpu: bool) -> str:
+def device_title(view: Limit, on_gpu: bool) -> str:
     """Return the device for a heading: "a 24 GiB GPU"."""
     cap = view.cap_gib
     if cap is None:
@@ -216,7 +220,7 @@ def card(view: Limit, on_gpu: bool) -> str:
     return f"{article} {cap:g} GiB GPU" if on_gpu else f"{cap:g} GiB"
 
 
-def capacity(view: Limit, on_gpu: bool) -> tuple[str, str]:
+def limit_label(view: Limit, on_gpu: bool) -> tuple[str, str]:
     """Return the label of the chart's limit: its name, and an addition where there is room."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:

@@ -301,7 +301,7 @@ def _read_again(experiment: Experiment) -> Experiment:
     code = experiment.own_code
     if code is None:
         return experiment
-    return experiment.model_copy(update={"code": TrustedCode().read_again(code).to_json()})
+    return experiment.model_copy(update={"code": TrustedCode().reread(code).to_json()})
 
 
 class ItemPage(Surface):

@@ -10,7 +10,7 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import Plan, in_turns
+from engine.experiment.repeats import Plan, alternating_turns
 from engine.experiment.sweep import Grid
 from engine.installation.installed import Engine, State, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
@@ -238,7 +238,7 @@ class Experiments(QObject):
         or code may not run.
         """
         self.trust.check(experiment for _, experiment in experiments)
-        turns = in_turns(experiments, repeats)
+        turns = alternating_turns(experiments, repeats)
         comparison = self._store.add_comparison(title) if len(turns) > 1 else None
         added = [
             self._store.add(

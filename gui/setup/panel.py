@@ -187,7 +187,7 @@ class SetupPanel(Surface):
 
     def set_path(self, path: str) -> None:
         """Put a path that the user selected into the form."""
-        self.picker.name_place(path)
+        self.picker.name_path(path)
         self.set_text("path", path)
 
     def text(self, key: str) -> str:
@@ -275,8 +275,10 @@ class SetupPanel(Surface):
         preset = offered.get(state["preset"], self.draft.preset)
         self.put(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
-        # an earlier version had no questions
-        self._set_question(next((key for key in QUESTIONS if key == state.get("question")), self.question))
+        question = state["question"]
+        if question not in QUESTIONS:
+            raise ValueError(question)
+        self._set_question(question)
 
     def sizeHint(self) -> QSize:
         return QSize(WIDTH, 848)

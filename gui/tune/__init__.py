@@ -1,1 +1,1 @@
-"""The page Tune: the settings to try, the progress, and the outcome."""
+"""The page Tune: the settings to try, the progress, and the result."""

@@ -74,6 +74,6 @@ class TuneController(StudyController[StudyView[Tuning]]):
             self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
 
     def _ask_for_script(self) -> None:
-        path = ask_where(self._panel, "Write the script", "tuned.py", "Script of the winner")
+        path = ask_where(self._panel, "Write the script", "tuned.py", "Script of the fastest settings")
         if path is not None:
             self.export(path)

@@ -1,4 +1,4 @@
-"""The page Tune: a tuning as it goes on, and its outcome."""
+"""The page Tune: the choices, the progress and the result of a tuning."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from engine.drawing.shapes import Drawing
 from engine.export.formats import TUNE
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.tune.halving import Ranked, ranking
-from engine.tune.outcome import answers, not_tried, waterfall_drawing, waterfall_steps
-from engine.tune.proof import known_speed
+from engine.tune.result import answers, not_tried, waterfall_drawing, waterfall_steps
+from engine.tune.verification import known_speed
 from engine.words.numbers import date_text, number, times
 from gui.charts.painter import DrawingView
 from gui.session.studies import StudyView
@@ -27,14 +27,14 @@ from gui.widgets.table.columns import GROWS, number_column
 _PHASES = {
     "candidates": "examining the candidates",
     "halving": "short runs of the candidates",
-    "proof": "verifying the winner against plain FP32",
+    "proof": "verifying the fastest settings against plain FP32",
     "gains": "measuring the gain of each change",
     "over": "finished",
 }
 _MOST_SHOWN = 20
 
 
-def state(view: StudyView[Tuning]) -> str:
+def _state_text(view: StudyView[Tuning]) -> str:
     """Return the tuning's state in words."""
     if view.is_waiting:
         return "waiting in the queue"
@@ -49,7 +49,7 @@ _PARTS = {"candidates": 0.0, "halving": 0.1, "proof": 0.6, "gains": 0.85, "over"
 """The approximate share of the work that is done when a phase starts."""
 
 
-def fraction_done(tuning: Tuning) -> float:
+def _fraction_done(tuning: Tuning) -> float:
     """Return the approximate share of a tuning that is done, 0 to 1."""
     begun = _PARTS[tuning.phase]
     if tuning.phase != "halving":
@@ -76,7 +76,7 @@ def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
 
     def state_of(known: Ranked) -> str:
         if tuning.winner is not None and known.changes == tuning.winner_changes:
-            return "winner"
+            return "fastest"
         is_in = tuning.winner is None and known.last_round == last
         return "still in" if is_in else f"eliminated in round {known.last_round}"
 
@@ -119,10 +119,12 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
             return
         self.page.show_view(view)
         tuning = view.answer
-        self.head.show_view(view, state(view), fraction_done(tuning), None, is_known=bool(tuning.trials))
+        self.head.show_view(
+            view, _state_text(view), _fraction_done(tuning), None, is_known=bool(tuning.trials)
+        )
 
     def state(self) -> dict[str, Any]:
-        """The remembered choices, as plain JSON values."""
+        """Return the choices to remember, as plain JSON values."""
         return self.options.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -160,7 +162,7 @@ class TuneOptions(QWidget):
         )
         self.guard = ComboBox()
         self.guard.setAccessibleName("Accuracy check")
-        self.guard.setToolTip("How close to FP32 the winner's losses must stay")
+        self.guard.setToolTip("How close to FP32 the losses of the fastest settings must stay")
         self.guard.addItem("like FP32", "alike")
         self.guard.addItem("any", "none")
         self.cap = ComboBox()
@@ -201,7 +203,7 @@ class TuneOptions(QWidget):
         return size
 
     def state(self) -> dict[str, Any]:
-        """The remembered choices, as plain JSON values."""
+        """Return the choices to remember, as plain JSON values."""
         return {**self.plan().model_dump(mode="json"), "cap": self.memory_cap_gib()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -247,7 +249,7 @@ _COLUMNS: tuple[Column[Candidate], ...] = (
     Column("Candidate", lambda candidate: candidate.words, width=160, widest=GROWS),
     number_column("Rounds", lambda candidate: candidate.last_round, "{}".format),
     number_column(
-        "Speed", lambda candidate: candidate.speed, lambda speed: f"{number(speed)} samples/s", width=120
+        "Throughput", lambda candidate: candidate.speed, lambda speed: f"{number(speed)} samples/s", width=120
     ),
     number_column(
         "vs. plain FP32", lambda candidate: candidate.ratio, lambda ratio: f"{times(ratio)}×", width=126
@@ -268,7 +270,7 @@ class TunePage(AnswerPage):
             "Tune",
             "Which settings train this model fastest on this machine?",
             "Short runs screen precisions, optimizations, batch sizes and loader settings. Longer runs "
-            "verify the winner.",
+            "verify the fastest.",
             "Tune",
             "Start with the choices in the form",
             is_solid=True,
@@ -301,7 +303,9 @@ class TunePage(AnswerPage):
 
     def _buttons(self, tuning: Tuning) -> Part:
         use = Button("Use these settings", "strip", "Put the fastest settings into the form")
-        script = Button("Write the script…", "strip", "Save the winner as a script that needs only PyTorch")
+        script = Button(
+            "Write the script…", "strip", "Save the fastest settings as a script that needs only PyTorch"
+        )
         compare = Button("Compare the runs", "strip", "Select the verification runs and open Results")
         compare.setEnabled(tuning.proof is not None and bool(tuning.proof.winner_ids))
         use.clicked.connect(self.use_wanted)

@@ -72,9 +72,7 @@ class MachinesController(QObject):
                 self._window.engine.show_page_of_machine
             )
             if any(each.name == current and each.slurm is not None for each in machines):
-                menu.addAction(f"Refresh the devices of {current}").triggered.connect(
-                    lambda: self.read_again()
-                )
+                menu.addAction(f"Refresh the devices of {current}").triggered.connect(lambda: self.reread())
             menu.addAction(f"Remove {current}…").triggered.connect(lambda: self.remove(current))
         menu.aboutToHide.connect(menu.deleteLater)
         return menu
@@ -123,7 +121,7 @@ class MachinesController(QObject):
         experiments = self._experiments
         show_doctor(self._window, lambda: not experiments.is_idle, experiments.machine)
 
-    def read_again(self) -> None:
+    def reread(self) -> None:
         """Read the devices of the current cluster again, in a job. Otherwise they are read only once."""
         forget_catalog(self._experiments.machine)
         self._experiments.look_again()

@@ -191,10 +191,6 @@ def state_parts(states: Mapping[Key, HasState]) -> tuple[Kept, ...]:
     return tuple(Kept(key, part.state, part.restore) for key, part in states.items())
 
 
-_OLD_PAGES = {"train": "compare", "compare": "results", "memory": "limit", "timing": "profile"}
-"""The names that an earlier version gave its pages; since then the name of a place is kept."""
-
-
 def kept_parts(
     window: QMainWindow,
     body: Body,
@@ -213,7 +209,7 @@ def kept_parts(
         *state_parts(states),
         Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
         Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),
-        Kept(Key.PAGE, lambda: body.place, lambda name: show_page(_OLD_PAGES.get(name, name))),
+        Kept(Key.PAGE, lambda: body.place, show_page),
         Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
     )
 

@@ -143,7 +143,7 @@ def energy() -> Drawing:
 
 def sweeps() -> Drawing:
     drawing = Drawing(
-        238, "A grid of two precisions and four batch sizes: one cell will not fit, and pilots come first"
+        238, "A grid of two precisions and four batch sizes: one does not fit, and pilots come first"
     )
     batches, left, top, wide, high = ("32", "64", "128", "256"), 96, 40, 66, 34
     for place, batch in enumerate(batches):
@@ -165,7 +165,7 @@ def sweeps() -> Drawing:
     drawing.text(left + 4 * (wide + 6) + 8, top + 22, "will not fit", color=LIGHT.text3, size=11)
     drawing.text(left + 4 * (wide + 6) + 8, top + 62, "samples/s", color=LIGHT.text3, size=11)
     stages = (
-        ("pilots", "a few steps of every cell"),
+        ("pilots", "a few steps of each"),
         ("full runs", "alternating"),
         ("repeats", "where unsure"),
     )
@@ -214,7 +214,7 @@ def queue() -> Drawing:
     drawing = Drawing(210, "A queue: a run in progress, a sweep and a search that wait, and a paused run")
     rows = (
         ("running", "FP16 AMP, batch 64", "until 22:14"),
-        ("waiting", "Sweep of 12 cells", "22:14 to 01:40"),
+        ("waiting", "Sweep of 12 combinations", "22:14 to 01:40"),
         ("waiting", "Largest batch", "01:40 to 01:55"),
         ("paused", "ResNet-50, 5 repeats", "–"),
     )

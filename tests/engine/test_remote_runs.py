@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.cli.interrupt import Interrupt
+from engine.cli.session import Interrupt
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
 from engine.experiment.repeats import Plan

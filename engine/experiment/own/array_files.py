@@ -75,7 +75,7 @@ class Array:
         return f"{name or shortened(self.dtype)}{bits} ({', '.join(f'{side:,}' for side in self.shape)})"
 
 
-def arrays_in(file: Path) -> tuple[Array, ...]:
+def read_headers(file: Path) -> tuple[Array, ...]:
     """Read the headers of all arrays in a file. Raises ProblemError, key `path`."""
     try:
         status = file.stat()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.experiment.catalog import DatasetEntry, Task
 from engine.experiment.experiment import setting_error, setting_problem
-from engine.experiment.own.array_files import Array, arrays_in, file_error
+from engine.experiment.own.array_files import Array, file_error, read_headers
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import shortened
 
@@ -42,14 +42,14 @@ class FileSamples:
             return "language"
         if targets is None:
             return "own"
-        if targets.is_whole and targets.shape[1:] in ((), (1,)) and self.pictures is not None:
+        if targets.is_whole and targets.shape[1:] in ((), (1,)) and self.image_layout is not None:
             return "classification"
         if not targets.is_whole and sides == 2 and len(targets.shape) <= 2:
             return "regression"
         return "own"
 
     @property
-    def pictures(self) -> Layout | None:
+    def image_layout(self) -> Layout | None:
         """The layout of images (samples, height, width), with 1, 3 or no channels. None without images."""
         if self.inputs.dtype != "|u1" and self.inputs.kind != "f":
             return None
@@ -94,8 +94,8 @@ class FileSamples:
 
     def described(self, dataset: DatasetEntry) -> DatasetEntry:
         """Return the catalog's entry with the contents of this file, except for the number of classes."""
-        layout = self.pictures if self.task == "classification" else None
-        held_out = held_out_of(self.inputs.shape[0])
+        layout = self.image_layout if self.task == "classification" else None
+        held_out = held_out_count(self.inputs.shape[0])
         validation = held_out if self.validation is None else self.validation[0].shape[0]
         return dataset.model_copy(
             update={
@@ -110,7 +110,7 @@ class FileSamples:
         )
 
 
-def held_out_of(samples: int) -> int:
+def held_out_count(samples: int) -> int:
     """Return how many samples to hold out if the file has none for validation: a tenth."""
     return max(1, round(0.1 * samples))
 
@@ -125,7 +125,7 @@ _VALIDATION = ("val", "valid", "validation", "test")
 def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSamples:
     """Find a file's samples, by names or the usual names. Reads headers only. Raises ProblemError."""
     file = Path(path).expanduser().absolute()
-    arrays = arrays_in(file)
+    arrays = read_headers(file)
     if file.suffix.lower() == ".npy":
         chosen = _beside(file, arrays[0], inputs, targets)
     else:
@@ -187,7 +187,7 @@ def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
 
     def read(stem: str) -> Array | None:
         other = file.with_name(f"{stem}.npy")
-        return arrays_in(other)[0] if other.is_file() else None
+        return read_headers(other)[0] if other.is_file() else None
 
     if targets:
         other = read(targets.removesuffix(".npy")) if "\0" not in targets else None

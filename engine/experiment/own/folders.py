@@ -51,12 +51,12 @@ def folders(folder: Path) -> tuple[str, ...]:
         raise ProblemError(_cannot_open(folder, error)) from error
 
 
-def pictures(folder: Path) -> Iterator[str]:
+def image_files(folder: Path) -> Iterator[str]:
     """Yield the paths of the images below a folder, without opening them. Raises ProblemError."""
     return (file for file in _files(folder) if is_image(Path(file).name))
 
 
-def texts(folder: Path) -> Iterator[str]:
+def text_files(folder: Path) -> Iterator[str]:
     """Yield the paths of the text files below a folder, without links out of it. Raises ProblemError."""
     return (file for file in _files_within(folder) if _is_text(file))
 
@@ -103,7 +103,7 @@ def count_images(path: str, is_given_up: Callable[[], bool]) -> Count | None:
         counts.append([])
         for folder in (part / name for name in folders(part)) if part is not None else ():
             counts[-1].append(0)
-            for _ in pictures(folder):
+            for _ in image_files(folder):
                 if is_given_up():
                     return None
                 counts[-1][-1] += 1
@@ -122,7 +122,7 @@ class TextCount:
 def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
     """Count the text below a folder. Returns None once `is_given_up` returns True. Raises ProblemError."""
     files = total = 0
-    for file in texts(Path(path).expanduser().absolute()):
+    for file in text_files(Path(path).expanduser().absolute()):
         if is_given_up():
             return None
         files, total = files + 1, total + Path(file).stat().st_size
@@ -192,19 +192,19 @@ def _needless_or_missing(path: str | None, dataset: DatasetEntry) -> Problem | N
     return setting_problem("path", f"is empty, but {dataset.name} needs {needed}.", f"Set it to {wanted}.")
 
 
-def path_there_problem(experiment: Experiment, dataset: DatasetEntry, machine: str) -> Problem | None:
+def remote_path_problem(experiment: Experiment, dataset: DatasetEntry, machine: str) -> Problem | None:
     """Return the problem of a path on a remote machine that is not absolute."""
     path = experiment.path
     if path is None or not dataset.needs_path:
         return _needless_or_missing(path, dataset)
     if path.startswith(("/", "~/")):
         return None
-    where = ", where it must also exist" if is_here(path) else ""
+    where = ", where it must also exist" if exists_here(path) else ""
     message = f"is '{shown_path(path)}', but {machine} needs the absolute path, starting with /."
     return setting_problem("path", message, f"Use the path on {machine}{where}.", value=path)
 
 
-def is_here(path: str) -> bool:
+def exists_here(path: str) -> bool:
     """Return True if the file or folder exists on this machine."""
     with suppress(OSError, RuntimeError, ValueError):
         return TrustedCode().may_look(path) and Path(path).expanduser().exists()

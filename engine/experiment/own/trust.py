@@ -59,7 +59,7 @@ class TrustedCode:
         self.add(code)
         self._keep(_line("file", str(code.place)))
 
-    def name_place(self, path: str) -> None:
+    def name_path(self, path: str) -> None:
         """Record that the user named this path here, so it may be looked up on a remote machine."""
         if is_remote(path):
             self._keep(_line("file", str(Path(path.strip()))))
@@ -77,7 +77,7 @@ class TrustedCode:
         # on a machine that trains for another one, all paths come from the user's own
         return "AMMETER_REMOTE" in os.environ or not is_remote(path) or self.is_named(Path(str(path).strip()))
 
-    def read_again(self, code: Code) -> Code:
+    def reread(self, code: Code) -> Code:
         """Read the current file of stored code. Raises ProblemError, also without permission to look."""
         if not self.may_look(code.place) and (problem := remote_problem(code.place)) is not None:
             raise ProblemError(problem)

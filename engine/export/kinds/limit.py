@@ -9,7 +9,7 @@ from typing import Any
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.document import Cells, Document, Picture, Row, Section, document_of
 from engine.limit.memory_chart import MemoryContent, memory_chart
-from engine.limit.result import outcome
+from engine.limit.result import result_words
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.store.saved.study import Study
 from engine.words.names import dataset_words
@@ -61,14 +61,14 @@ def _section(side: LimitSide) -> Section:
         f"{side.label}: {counted(len(side.trials), 'trial')} in {side.seconds:,.1f} s",
         headings=_TRIALS,
         rows=tuple(map(_cells, side.trials)),
-        right=("Batch", "Peak, MiB", "Seconds"),
+        right=("Batch", "Peak memory, MiB", "Seconds"),
         notes=tuple(note for note in notes if note),
     )
 
 
 def _cells(trial: Trial) -> Cells:
     peak = NONE if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
-    return f"{trial.batch_size:,}", outcome(trial), peak, f"{trial.seconds:,.1f}"
+    return f"{trial.batch_size:,}", result_words(trial), peak, f"{trial.seconds:,.1f}"
 
 
 def _rows(limit: Limit) -> Iterator[Row]:

@@ -13,9 +13,9 @@ from engine.experiment.sweep import Grid
 from engine.export.document import Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
+from engine.sweep.chart import default_axes, default_lines, default_places, shown_figures
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
-from engine.sweep.picture import shown_figures, usual_axes, usual_lines, usual_places
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results, results_of
 from engine.sweep.scaling import DEVICES, EXCHANGE, STRONG, WEAK
 from engine.sweep.scatter import scatter
@@ -58,13 +58,13 @@ def _picture_sections(results: Results) -> Iterator[Section]:
     by_name = {metric.name: metric for metric in metrics}
     speed = by_name.get(SPEED.name, metrics[0])
     memory, shade = by_name.get(PEAK_MEMORY.name), by_name.get(ACCURACY.name)
-    at = usual_places(results, speed)
+    at = default_places(results, speed)
 
     def draw_map(width: float) -> Drawing:
-        return heat_map(results, *usual_axes(results.grid), speed, at, (width, 440.0)).drawing
+        return heat_map(results, *default_axes(results.grid), speed, at, (width, 440.0)).drawing
 
     def draw_lines(width: float) -> Drawing:
-        return lines(results, *usual_lines(results.grid), speed, at, (width, 440.0)).drawing
+        return lines(results, *default_lines(results.grid), speed, at, (width, 440.0)).drawing
 
     def draw_scatter(width: float) -> Drawing:
         assert memory is not None
@@ -87,7 +87,7 @@ def _scaling_pictures(
     for metric in (metric for metric in shown if metric.name in metrics):
 
         def draw(width: float, metric: Metric = metric) -> Drawing:
-            return lines(results, *usual_lines(grid), metric, at, (width, 380.0)).drawing
+            return lines(results, *default_lines(grid), metric, at, (width, 380.0)).drawing
 
         yield Picture(metric.name.replace("_", "-"), draw)
 

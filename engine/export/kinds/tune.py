@@ -14,7 +14,7 @@ from engine.export.script.page import built_in_data, script_source
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
 from engine.store.saved.study import Study
-from engine.tune.outcome import answers, command_of, not_tried, title_of, waterfall_drawing, waterfall_steps
+from engine.tune.result import answers, command_of, not_tried, title_of, waterfall_drawing, waterfall_steps
 from engine.words.numbers import NONE, memory_text, number, times
 
 GAINS, TRIALS, NOT_TRIED, AGAIN = "Gain of each change", "Trials", "Not tried", "To train it again"
@@ -62,7 +62,7 @@ def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
 
 
 def write_script(study: Study[Tuning], path: Path) -> None:
-    """Write a program that trains with the winner's settings. Raises ProblemError without a winner."""
+    """Write a program that trains with the fastest settings. Raises ProblemError before they are known."""
     tuning = study.answer
     if tuning.winner is None:
         message = "This tuning has no fastest settings yet."

@@ -10,8 +10,14 @@ from typing import Any, Literal
 
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.experiment import Experiment, setting_error
-from engine.experiment.own.library_models import TIMM, ModelRef, override_of, override_value
-from engine.experiment.own.model_settings import is_plain, may_set
+from engine.experiment.own.library_models import (
+    TIMM,
+    ModelRef,
+    is_plain,
+    may_set,
+    override_of,
+    override_value,
+)
 from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]

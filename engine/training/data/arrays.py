@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from engine.experiment.checks import array_samples
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.array_files import Array, file_error
-from engine.experiment.own.arrays import FileSamples, held_out_of
+from engine.experiment.own.arrays import FileSamples, held_out_count
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.training.data.batches import (
     BatchRequest,
@@ -48,7 +48,7 @@ def has_images(experiment: Experiment) -> bool:
 def image_preprocessing(experiment: Experiment) -> tuple[Normalization | None, int]:
     """Return how to normalize images (floats are not), and their pixels per side."""
     samples = array_samples(experiment)
-    layout = samples.pictures
+    layout = samples.image_layout
     assert layout is not None  # has_pictures() said so
     return None if samples.inputs.kind == "f" else _NORMALIZATION, min(layout.height, layout.width)
 
@@ -82,7 +82,7 @@ class ArraySamples(LoaderDataset):
         self._task = "own" if experiment.own_code is not None else samples.task
         count = samples.inputs.shape[0]
         self._split = split_indices(count) if samples.validation is None else None
-        self.validation_samples = held_out_of(count)
+        self.validation_samples = held_out_count(count)
         self.train_samples = count - self.validation_samples
         if samples.validation is not None:
             self.train_samples, self.validation_samples = count, samples.validation[0].shape[0]
@@ -108,14 +108,14 @@ class ArraySamples(LoaderDataset):
 
     def examples(self, count: int) -> torch.Tensor | None:
         """Return at most `count` training images as bytes. None without images, or before `open`."""
-        if not self._parts or self._samples.pictures is None:
+        if not self._parts or self._samples.image_layout is None:
             return None
         chosen = tuple(evenly_spaced(self.train_samples, count))
         images: torch.Tensor = self.batch(BatchRequest(True, 0, 0, chosen))[0]
         return images
 
     def _formed(self, inputs: torch.Tensor, targets: torch.Tensor) -> HostBatch:
-        layout = self._samples.pictures
+        layout = self._samples.image_layout
         match self._task:
             case "classification" if layout is not None:
                 if inputs.dim() == 3:

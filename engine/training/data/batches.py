@@ -18,7 +18,7 @@ from torch.utils._pytree import register_pytree_node, tree_leaves, tree_map
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.arrays import held_out_of
+from engine.experiment.own.arrays import held_out_count
 from engine.training.ranks.rank import current_rank, rank_indices
 
 
@@ -197,7 +197,7 @@ class SampleShape:
 def split_indices(samples: int) -> tuple[Tensor, Tensor]:
     """Return the indices for training and for validation (a tenth), the same for every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(derive_seed(0)))
-    kept = samples - held_out_of(samples)
+    kept = samples - held_out_count(samples)
     return order[:kept].sort().values, order[kept:].sort().values
 
 

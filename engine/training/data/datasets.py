@@ -17,7 +17,7 @@ from engine.experiment import catalog
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
 from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, data_entry
 from engine.experiment.experiment import Experiment, setting_error
-from engine.experiment.own.folders import no_text_problem, texts
+from engine.experiment.own.folders import no_text_problem, text_files
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data import image_folder
@@ -138,7 +138,7 @@ def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
     """Return a folder's text for training and for validation (every tenth file). Raises ProblemError."""
-    files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
+    files = sorted(map(Path, text_files(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))
     try:
@@ -165,7 +165,7 @@ def _require_memory(path: str, size_bytes: int) -> None:
 
 def text_bytes(path: str) -> int:
     """Return the bytes of all text below a folder."""
-    return sum(Path(file).stat().st_size for file in texts(Path(path).expanduser().absolute()))
+    return sum(Path(file).stat().st_size for file in text_files(Path(path).expanduser().absolute()))
 
 
 def _split_files(files: list[bytes]) -> tuple[bytes, bytes]:

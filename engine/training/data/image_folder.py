@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from engine.experiment.experiment import Experiment, named, setting_error
-from engine.experiment.own.folders import class_folders, classes_problem, folders, pictures
+from engine.experiment.own.folders import class_folders, classes_problem, folders, image_files
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.training.data.batches import (
@@ -54,7 +54,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
         raise request_error("image-folder needs a folder of images.", remedy, key="path")
     root = Path(path).expanduser().absolute()
     train_root, validation_root = class_folders(root)
-    by_class = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
+    by_class = {name: tuple(image_files(train_root / name)) for name in folders(train_root)}
     classes = tuple(name for name, files in by_class.items() if files)
     too_few = classes_problem(train_root, classes)
     if too_few is not None:
@@ -100,7 +100,7 @@ def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = 
 def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     listed = []
     for name in folders(root):
-        files = [*pictures(root / name)]
+        files = [*image_files(root / name)]
         if files and name not in classes:
             message = f"{root} has the class '{name}', which {root.parent / 'train'} does not have."
             raise request_error(message, "Give both the same folders.", key="path", value=root.parent)

@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from engine.experiment.experiment import setting_problem
-from engine.experiment.own.library_models import TIMM, override_of, override_value
-from engine.experiment.own.model_settings import is_plain, may_set
+from engine.experiment.own.library_models import TIMM, is_plain, may_set, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.training.models import libraries
 from engine.training.models.libraries import quiet, refusal

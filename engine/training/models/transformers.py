@@ -15,8 +15,7 @@ import torch
 from torch import nn
 
 from engine.experiment.experiment import setting_problem
-from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
-from engine.experiment.own.model_settings import is_plain, may_set
+from engine.experiment.own.library_models import TRANSFORMERS, is_plain, may_set, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.training.models import libraries
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, quiet, refusal

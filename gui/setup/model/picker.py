@@ -144,9 +144,9 @@ class ModelPicker(QObject):
         names = (name for name in state if isinstance(name, str) and self._may_offer(name))
         self._recent = tuple(names)[:MOST_RECENT]
 
-    def name_place(self, path: str) -> None:
+    def name_path(self, path: str) -> None:
         """Record that the user named this path of data."""
-        self._trusted.name_place(path)
+        self._trusted.name_path(path)
 
     def _may_offer(self, name: str) -> bool:
         file = ModelRef(name).file
@@ -240,7 +240,7 @@ class FileOnDisk:
         code = draft.code
         if code is None:
             return draft
-        return draft.with_code(self._trusted.read_again(code), draft.model.class_name)
+        return draft.with_code(self._trusted.reread(code), draft.model.class_name)
 
 
 def opened(draft: Draft, name: str) -> Draft:

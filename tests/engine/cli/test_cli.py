@@ -7,14 +7,15 @@ import math
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import engine
-from engine.cli import VERBS, main
-from engine.experiment.experiment import Experiment, all_settings
+from engine.cli import main
+from engine.experiment.experiment import Experiment
 from engine.experiment.paths import config_folder, data_folder, datasets_folder, store_path
 from engine.experiment.presets import own_presets_folder
 from engine.experiment.problem import Kind, Problem
@@ -22,52 +23,26 @@ from engine.protocol.events import Environment, Failed, Finished, Samples, Start
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
-ERROR_KEYS = {"kind", "message", "remedy", "key", "value", "allowed"}
 
 Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def saved(home: Path) -> str:
+def saved(home: Path, started: Callable[..., Started], batch: Callable[..., Samples]) -> str:
     """The id of a finished run in the store."""
-    environment = Environment(
-        device_name="a card", device_memory_mib=1.0, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
-    )
-    started = Started(
-        experiment=Experiment(),
-        environment=environment,
-        total_steps=2,
-        steps_per_epoch=2,
-        parameters=1,
-        loss_name="cross-entropy",
-        loss_unit="nats",
-    )
-    samples = Samples(
-        step=(1, 2),
-        seconds=(0.1, 0.2),
-        loss=(math.inf, math.nan),
-        samples_per_second=(640.0, 640.5),
-        learning_rate=(0.001, 0.001),
-    )
+    samples = batch(1, 2, loss=(math.inf, math.nan), samples_per_second=(640.0, 640.5))
     summary = Summary(steps=2, samples_per_second=640.0, final_train_loss=math.nan, skipped_steps=1)
     with Store() as store:
         run = store.add(Experiment(), name="First [light]")
         store.begin(run.id)
-        store.record(run.id, [started, samples, Finished(summary=summary)])
+        store.record(run.id, [started(total_steps=2), samples, Finished(summary=summary)])
     return run.id
-
-
-def test_without_a_verb_it_names_the_verbs_and_returns_2(capsys: Capture) -> None:
-    assert main([]) == 2
-    shown = capsys.readouterr().out
-    assert all(verb in shown for verb in VERBS)
 
 
 def test_help_and_version_are_no_errors(capsys: Capture) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"ammeter {engine.__version__}\n"
-    assert main(["run", "--help"]) == 0
-    assert "--preset" in capsys.readouterr().out
+    assert main([]) == 2
 
 
 def test_it_runs_as_a_module_and_loads_neither_qt_nor_torch(home: Path) -> None:
@@ -104,15 +79,7 @@ def test_what_the_parser_refuses_has_the_same_form(refused, arguments, words):
     ("arguments", "key", "value"),
     [
         (["--precision", "fp4"], "precision", "fp4"),
-        (["--batch-size", "many"], "batch_size", "many"),
-        (["--image-size", "0"], "image_size", "0"),
-        (["--epochs", "0"], "epochs", "0"),
-        (["--steps", "1.5"], "steps", "1.5"),
-        (["--optimizer", "lion"], "optimizer.name", "lion"),
         (["--lr", "-1"], "optimizer.learning_rate", "-1"),
-        (["--device", "gpu"], "device", "gpu"),
-        (["--seed", "x"], "seed", "x"),
-        (["--recipe", "turbo"], "step.recipe", "turbo"),
         (["--memory-gib", "0"], "memory_cap_gib", "0"),
         (["--epochs", "1", "--steps", "2"], "steps", "2"),
         (["--set", "scaler.mode=maybe"], "scaler.mode", "maybe"),
@@ -125,12 +92,6 @@ def test_a_wrong_value_is_answered_before_a_worker_starts(refused, arguments, ke
     error = refused("run", *arguments)
     assert (error["kind"], error["key"], error["value"]) == ("request", key, value)
     assert not store_path().exists(), "nothing is saved"
-
-
-def test_an_unknown_setting_is_answered_with_the_nearest(refused):
-    error = refused("run", "--set", "optimizer.learningrate=1")
-    assert error["remedy"].startswith("Did you mean optimizer.learning_rate?")
-    assert error["allowed"].split(", ") == sorted(all_settings())
 
 
 def test_a_config_that_does_not_parse_or_is_not_there_is_answered(refused, tmp_path):
@@ -157,25 +118,8 @@ def test_a_comparison_of_one_thing_with_itself_is_refused(refused, precisions):
     assert refused("compare", *flags)["key"] == "precision"
 
 
-def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) -> None:
-    assert main(["run", "--precision", "fp4"]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert [line.strip() for line in shown.err.splitlines()] == [
-        "ammeter: Precision is 'fp4', but it must be fp32, tf32, default, fp16, bf16, fp16-unscaled, fp8 or "
-        "bf16-pure. (precision)",
-        "Set it to fp32, tf32, default, fp16, bf16, fp16-unscaled, fp8 or bf16-pure.",
-    ]
-
-
-def test_an_empty_store_has_no_runs(answer, capsys):
-    assert answer("runs")[1]["runs"] == []
-    assert main(["runs"]) == 0
-    assert "No saved results" in capsys.readouterr().out
-
-
 def test_a_saved_run_is_listed_and_shown_whole(answer, saved):
-    status, listed = answer("runs", "--limit", "5")
+    status, listed = answer("results", "--limit", "5")
     assert status == 0
     status, shown = answer("show", saved[:6])
     assert status == 0 and listed["runs"] == [shown]
@@ -192,20 +136,16 @@ def test_show_samples_adds_the_curves_with_nan_and_infinity(answer, saved):
     _, shown = answer("show", saved, "--samples")
     assert shown["samples"] == {
         "step": [1, 2],
-        "seconds": [0.1, 0.2],
+        "seconds": [0.01, 0.02],
         "loss": ["Infinity", "NaN"],
         "samples_per_second": [640.0, 640.5],
         "learning_rate": [0.001, 0.001],
     }
 
 
-def test_runs_and_show_are_readable_too(capsys: Capture, saved: str) -> None:
-    assert main(["runs"]) == 0
-    assert "First [light]" in capsys.readouterr().out
+def test_the_curves_are_a_table_too(capsys: Capture, saved: str) -> None:
     assert main(["show", saved, "--samples"]) == 0
-    shown = capsys.readouterr().out
-    for part in ("640 samples/s", "optimizer.learning_rate", "a card", "2 of 2 steps", saved):
-        assert part in shown
+    assert "2 of 2 steps" in capsys.readouterr().out
 
 
 def test_a_failed_run_is_shown_with_its_problem(answer, capsys):
@@ -226,13 +166,13 @@ def test_what_was_written_on_a_run_is_shown(answer, capsys, saved):
     assert main(["show", saved]) == 0
     shown = capsys.readouterr().out
     assert "Tags: paper, figure 2" in shown and "Clocks were locked." in shown
-    assert answer("runs")[1]["runs"][0]["tags"] == ["paper", "figure 2"]
+    assert answer("results")[1]["runs"][0]["tags"] == ["paper", "figure 2"]
 
 
 def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(answer, refused, saved):
     assert refused("delete", saved, "zzz")["key"] == "id"
     assert answer("delete", saved, saved[:8]) == (0, {"deleted": [saved]})
-    assert answer("runs")[1]["runs"] == []
+    assert answer("results")[1]["runs"] == []
 
 
 def test_presets_are_listed_with_what_is_wrong_with_ones_own(answer, capsys):
@@ -250,7 +190,7 @@ def test_presets_are_listed_with_what_is_wrong_with_ones_own(answer, capsys):
 def test_a_store_that_cannot_be_opened_exits_1(answer, home):
     home.mkdir()
     store_path().write_text("not a database at all", encoding="utf-8")
-    status, found = answer("runs")
+    status, found = answer("results")
     assert (status, found["error"]["kind"]) == (1, "store")
 
 
@@ -278,11 +218,11 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(answer, home, capsys
         newer, kept = store.add(Experiment(), name="from tomorrow"), store.add(Experiment())
     with closing(sqlite3.connect(store_path())) as file, file:
         settings = json.dumps({**json.loads(kept.experiment.to_json()), "from_tomorrow": 1})
-        file.execute("UPDATE runs SET experiment = ?, checksum = NULL WHERE id = ?", (settings, newer.id))
-    status, told = answer("runs")
+        file.execute("UPDATE runs SET experiment = ? WHERE id = ?", (settings, newer.id))
+    status, told = answer("results")
     assert status == 0 and [run["id"] for run in told["runs"]] == [kept.id]
     assert [run["id"] for run in told["unreadable"]] == [newer.id]
-    assert main(["runs"]) == 0
+    assert main(["results"]) == 0
     shown = capsys.readouterr()
     assert kept.id in shown.out and f"from tomorrow ({newer.id}) is skipped." in shown.err
     status, told = answer("show", newer.id)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.__main__ import quiet_interrupt
+from engine.experiment.problem import Problem
 
 ROOT = Path(__file__).parents[3]
 # the interrupt comes when the first large module is looked for, so nothing large is loaded
@@ -41,19 +42,12 @@ def interrupted(module: str, at: str, *arguments: str) -> subprocess.CompletedPr
     ("module", "at"), [("engine", "engine.cli"), ("gui", "engine.cli"), ("gui", "engine.doctor.display")]
 )
 def test_it_exits_130_without_a_traceback(module: str, at: str) -> None:
-    verb = () if at == "engine.doctor.display" else ("runs", "--json")
+    verb = () if at == "engine.doctor.display" else ("results", "--json")
     done = interrupted(module, at, *verb)
     assert (done.returncode, done.stderr) == (130, "")
     if verb:
         error = json.loads(done.stdout)["error"]
-        assert error["message"] == "Interrupted." and set(error) == {
-            "kind",
-            "message",
-            "remedy",
-            "key",
-            "value",
-            "allowed",
-        }
+        assert error["message"] == "Interrupted." and set(error) == set(Problem.model_fields)
     else:
         assert done.stdout == ""
 

@@ -85,12 +85,6 @@ def test_a_thread_of_this_program_trains_on_no_other_machine(verb) -> None:
     assert status == 2 and "thread" in refused["error"]["message"]
 
 
-def test_every_verb_that_takes_settings_takes_a_machine(capsys) -> None:
-    for name in ("run", "compare", "limit", "numerics", "profile", "sweep", "tune", "check", "catalog"):
-        assert main([name, "--help"]) == 0
-        assert "--machine" in capsys.readouterr().out, name
-
-
 def _path_problem(path: str | None) -> str:
     experiment = experiment_from({"model": "linear", "dataset": "image-folder", "path": path})
     found = (each for each in problems(experiment, CATALOG) if each.key == "path")

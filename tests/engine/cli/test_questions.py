@@ -6,18 +6,16 @@ import csv
 import gzip
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine.cli import main
-from engine.cli.study import Followed
+from engine.experiment.catalog import Catalog
 from engine.limit.driver import LimitDriver
-from engine.protocol.events import Finished, Summary
-from engine.protocol.trials import Limit, Trial
-from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from tests.engine.cli.conftest import Answer
 from tests.engine.limit.test_driver import PRELUDE
 
 HERE = ["--target", "thread"]
@@ -41,15 +39,23 @@ def batch(size):
 """
 
 
-def test_each_precision_has_its_largest_batch_and_its_trials(answer, tmp_path, monkeypatch):
+@pytest.fixture
+def limit(answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
+    """Searches with workers to which batches up to 64 fit; the exit status and the answer."""
     monkeypatch.chdir(tmp_path)
     Path("worker.py").write_text(f"{PRELUDE}    tried(batch, None if batch <= 64 else 'memory')")
     with Launcher(command=(sys.executable, "worker.py")) as workers:
-        monkeypatch.setattr(
-            "engine.cli.questions.LimitDriver", lambda store, _, catalog: LimitDriver(store, workers, catalog)
-        )
-        limits = ["--memory-gib", "0.1", "--granularity", "64", "--precision", "fp32", "--precision", "bf16"]
-        status, found = answer("limit", *SMALL, *limits, "--to", "x.csv", "--to", "x.html")
+
+        def driver(store: Store, _: object, catalog: Catalog, **limit: float) -> LimitDriver:
+            return LimitDriver(store, workers, catalog, **limit)
+
+        monkeypatch.setattr("engine.cli.questions.LimitDriver", driver)
+        yield lambda *more: answer("limit", *SMALL, "--memory-gib", "0.1", "--granularity", "64", *more)
+
+
+def test_each_precision_has_its_largest_batch_and_its_trials(limit):
+    chosen = ["--precision", "fp32", "--precision", "bf16"]
+    status, found = limit(*chosen, "--to", "x.csv", "--to", "x.html")
     assert status == 0
     assert "BF16 AMP fits" in Path("x.html").read_text(encoding="utf-8")
     trials = sum(len(each["trials"]) for each in found["results"])
@@ -64,45 +70,22 @@ def test_each_precision_has_its_largest_batch_and_its_trials(answer, tmp_path, m
     assert {saved.id} == {found["id"], *(each["id"] for each in found["results"])}
 
 
-def test_a_largest_batch_whose_time_is_over_is_not_verified(answer, tmp_path, monkeypatch):
-    (tmp_path / "worker.py").write_text(f"{PRELUDE}    time.sleep(1.1)\n    tried(batch)")
-    with Launcher(command=(sys.executable, str(tmp_path / "worker.py"))) as workers:
-        monkeypatch.setattr(
-            "engine.cli.questions.LimitDriver",
-            lambda store, _, catalog, **limit: LimitDriver(store, workers, catalog, **limit),
-        )
-        _, found = answer("limit", *SMALL, "--memory-gib", "0.1", "--precision", "fp32", "--time-limit", "1s")
+def test_a_largest_batch_whose_time_is_over_is_not_verified(limit):
+    Path("worker.py").write_text(f"{PRELUDE}    time.sleep(1.1)\n    tried(batch)")
+    _, found = limit("--precision", "fp32", "--time-limit", "1s")
     (result,) = found["results"]
     assert not result["verified"] and len(result["trials"]) <= 1
     assert result["note"].startswith("Stopped early. The largest batch is ")
 
 
-def test_both_strategies_of_several_devices_have_their_largest_batch(answer, tmp_path, monkeypatch):
-    (tmp_path / "worker.py").write_text(f"{PRELUDE}    tried(batch, None if batch <= 64 else 'memory')")
-    with Launcher(command=(sys.executable, str(tmp_path / "worker.py"))) as workers:
-        monkeypatch.setattr(
-            "engine.cli.questions.LimitDriver", lambda store, _, catalog: LimitDriver(store, workers, catalog)
-        )
-        chosen = ["--devices", "2", "--strategy", "ddp", "--strategy", "fsdp", "--precision", "bf16"]
-        status, found = answer("limit", *SMALL, "--memory-gib", "0.1", "--granularity", "64", *chosen)
+def test_both_strategies_of_several_devices_have_their_largest_batch(limit):
+    chosen = ["--devices", "2", "--strategy", "ddp", "--strategy", "fsdp", "--precision", "bf16"]
+    status, found = limit(*chosen)
     assert status == 0 and [each["largest_batch"] for each in found["results"]] == [64, 64]
     with Store() as store:
         sides = store.studies.find(found["id"]).answer.sides
     assert [side.label for side in sides] == ["BF16 AMP, DDP", "BF16 AMP, FSDP2"]
     assert [side.experiment.ranks.strategy for side in sides] == ["ddp", "fsdp"]
-
-
-def test_every_trial_is_printed_and_the_answer_last(capsys, monkeypatch):
-    def followed(_: object, __: object, study: Study[Limit], *_to: object, force: bool) -> Followed[Limit]:
-        trials = tuple(Trial(batch_size=batch, fits=True, seconds=1.0) for batch in range(101, 113))
-        side = study.answer.sides[0].model_copy(update={"trials": trials})
-        return Followed(study.knowing(sides=(side,)), Finished(summary=Summary(), stopped=True), False)
-
-    monkeypatch.setattr("engine.cli.questions.follow", followed)
-    assert main(["limit", *SMALL, "--memory-gib", "1", "--precision", "fp32"]) == 0
-    out = capsys.readouterr().out
-    assert all(str(batch) in out for batch in range(101, 113)) and "more rows" not in out
-    assert out.splitlines()[-1] == "FP32 fits at least 112."
 
 
 def test_the_usual_parts_are_one_object_saved_and_exported(answer, tmp_path: Path) -> None:
@@ -132,14 +115,6 @@ def test_a_run_without_a_checkpoint_is_looked_through_from_its_start(answer) -> 
         assert store.studies.find(found["id"]).answer.run_id == run["id"]
 
 
-def test_tables_are_printed_for_people(capsys) -> None:
-    assert main(["numerics", *TINY, "--steps", "4", "--map", "--range", *HERE]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    titles = ["Precision map", "Ranges", "Advice"]
-    assert [title for title in titles if title in lines] == titles
-    assert len(lines) <= 40 and "First NaN or Inf" not in lines
-
-
 @pytest.mark.slow
 def test_sides_are_one_object_saved_and_exported_with_their_traces(answer, tmp_path: Path) -> None:
     to, trace = tmp_path / "x.html", tmp_path / "x.json.gz"
@@ -158,33 +133,27 @@ def test_sides_are_one_object_saved_and_exported_with_their_traces(answer, tmp_p
         assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
 
 
-@pytest.mark.slow
-def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(answer, capsys) -> None:
-    _, run = answer("run", *TINY, "--steps", "3", "--seed", "7", *HERE)
-    assert main(["profile", "--run", run["id"][:6], *HERE]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Where the time goes" and any(line.startswith("Whole step ") for line in lines)
+def test_a_run_is_profiled_with_its_own_settings(answer, trains) -> None:
+    _, run = answer("run", *TINY, "--steps", "3", "--seed", "5")
+    assert answer("profile", "--run", run["id"][:6])[0] == 0
     with Store() as store:
         (entry,) = store.studies.newest("profile")
         (side,) = store.studies.find(entry.id).answer.sides
-    assert side.run_id == run["id"] and side.experiment.seed == 7
+    assert side.run_id == run["id"] and side.experiment.seed == 5
 
 
-def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypatch):
-    for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("driver", "SHORT")):
-        monkeypatch.setattr(f"engine.tune.{module}.{name}", 0.01)
+def test_a_tuning_is_saved_and_exported(answer, trains, tmp_path):
     to = tmp_path / "x.html"
     options = ["--steps", "60", "--change", "precision", "--repeats", "2", "--to", str(to)]
-    status, found = answer("tune", *TINY, *options, *HERE)
+    status, found = answer("tune", *TINY, *options)
     assert status == 0 and found["phase"] == "over"
     assert found["experiment"]["precision"] == "fp32" and found["runs"] >= len(found["trials"])
     assert found["command"].startswith("ammeter run --set") and found["sentences"]
-    assert any("optimizations: not selected" in sentence for sentence in found["not_tried"])
     with Store() as store:
         (saved,) = store.studies.newest("tune")
     assert saved.id == found["id"] and saved.is_over
     assert "The fastest settings of small-cnn" in to.read_text(encoding="utf-8")
-    status, refused = answer("tune", "--resume", saved.id, *HERE)
+    status, refused = answer("tune", "--resume", saved.id)
     assert status == 2 and "is finished" in refused["error"]["message"]
 
 
@@ -200,13 +169,10 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
         (["limit", *SMALL, "--precision", "fp32"], "emory"),
         (["numerics", "--run", "beef"], "No run id starts with 'beef'"),
         (["numerics", "--run", "beef", "--model", "small-cnn"], "--run uses the settings of the saved run"),
-        (["numerics", "--precision", "fp17"], "Precision is 'fp17'"),
-        (["numerics", "--to", "x.docx"], "is not a format for"),
         (["numerics", *TINY, "--set", "step.fp32_modules=nope", "--map", *HERE], "'nope'"),
         (["profile", "--run", "beef"], "No run id starts with 'beef'"),
         (["profile", "--run", "beef", "--precision", "fp32"], "--run uses the settings of the saved run"),
         (["profile", "--precision", "fp17"], "Precision is 'fp17'"),
-        (["profile", "--to", "x.docx"], "is not a format for"),
         (["profile", "--trace", "x.json"], "is not a format for traces"),
         (["profile", *TINY, "--set", "step.fp32_modules=nope", *HERE], "'nope'"),
         (["tune", "--change", "colour"], "not a kind of change"),
@@ -214,7 +180,6 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
         (["tune", "--time-limit", "soon"], "--time-limit is 'soon'"),
         (["tune", "--resume", "beef", *HERE], "No run, sweep or study id starts with 'beef'"),
         (["tune", "--resume", "beef", "--model", "linear"], "--resume uses the settings"),
-        (["tune", "--to", "x.docx"], "is not a format for"),
         (["tune", "--batch-size", "0"], "Batch size"),
         (["tune", *TINY, "--set", "batch_size=65", *HERE], "has 64 samples"),
     ],

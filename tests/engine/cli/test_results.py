@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import VERBS, main
+from engine.cli import main
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import store_path
 from engine.experiment.repeats import Plan
@@ -114,24 +114,10 @@ def test_what_a_kind_does_not_have_is_refused(answer, saved):
         assert answer(*arguments)[0] == 2, arguments
 
 
-@pytest.mark.parametrize(
-    ("former", "verb"),
-    [("probe", "limit"), ("diagnose", "numerics"), ("fastest", "tune"), ("runs", "results")],
-)
-def test_a_former_verb_goes_on_working_but_is_not_offered(capsys: Capture, former: str, verb: str) -> None:
-    assert former not in VERBS and verb in VERBS
-    main(["--help"])
-    offered = [line.split()[1:2] for line in capsys.readouterr().out.splitlines()]
-    assert [verb] in offered and [former] not in offered
-    assert main([former, "--help"]) == 0
-    assert f"ammeter {former}" in capsys.readouterr().out
-
-
 def test_nothing_saved_is_said(answer, capsys):
     assert answer("results") == (0, {"runs": [], "sweeps": [], "studies": []})
-    for verb in ("results", "runs", "sweeps"):
-        assert main([verb]) == 0
-        assert "No saved results" in capsys.readouterr().out
+    assert main(["results"]) == 0
+    assert "No saved results" in capsys.readouterr().out
 
 
 def test_results_are_read_and_printed_in_pages(saved, answer, capsys, monkeypatch):

@@ -39,7 +39,7 @@ def test_closed_streams_stop_nothing_and_are_never_those_of_another_file(home, t
 def test_names_of_any_letters_are_read_where_the_locale_knows_only_ascii(home, tmp_path):
     with Store() as store:
         store.rename(store.add(Experiment()).id, "Läufe ☃")
-    assert "L?ufe" in shell(f"{ASCII} {AMMETER} runs", tmp_path).stdout
+    assert "L?ufe" in shell(f"{ASCII} {AMMETER} results", tmp_path).stdout
     (tmp_path / "né.toml").write_text('batch_size = "é"', encoding="utf-8")
     refused = shell(f"{ASCII} {AMMETER} run --config né.toml", tmp_path)
     assert "batch_size" in refused.stderr and "Internal error" not in refused.stderr
@@ -47,20 +47,20 @@ def test_names_of_any_letters_are_read_where_the_locale_knows_only_ascii(home, t
 
 def test_where_python_itself_is_told_to_use_ascii_it_does(home, tmp_path):
     insists = AMMETER.replace(" -P ", " -X utf8=0 -P ")
-    assert shell(f"{ASCII} timeout 60 {insists} runs --json", tmp_path).returncode == 0
+    assert shell(f"{ASCII} timeout 60 {insists} results --json", tmp_path).returncode == 0
 
 
 def test_a_current_folder_that_was_removed_is_told_and_left(home, tmp_path):
-    done = shell(f'mkdir gone; cd gone; rmdir "$PWD"; {AMMETER} runs --json', tmp_path)
+    done = shell(f'mkdir gone; cd gone; rmdir "$PWD"; {AMMETER} results --json', tmp_path)
     assert done.returncode == 0 and '"runs": []' in done.stdout
     assert "The current folder was removed" in done.stderr
-    relative = shell(f'mkdir gone; cd gone; rmdir "$PWD"; AMMETER_HOME=here {AMMETER} runs', tmp_path)
+    relative = shell(f'mkdir gone; cd gone; rmdir "$PWD"; AMMETER_HOME=here {AMMETER} results', tmp_path)
     assert relative.returncode == 1 and "AMMETER_HOME" in relative.stderr
 
 
 @pytest.mark.parametrize("places", ["HOME=", "HOME=relative"])
 def test_without_a_home_nothing_is_put_into_the_current_folder(tmp_path, places):
     data = "-u AMMETER_HOME -u XDG_DATA_HOME -u XDG_CONFIG_HOME"
-    done = shell(f"env {data} {places} setpriv --reuid 54321 --clear-groups {AMMETER} runs", tmp_path)
+    done = shell(f"env {data} {places} setpriv --reuid 54321 --clear-groups {AMMETER} results", tmp_path)
     assert "Internal error" not in done.stderr
     assert [*tmp_path.iterdir()] == []

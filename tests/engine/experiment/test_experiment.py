@@ -13,8 +13,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli import main
-from engine.compare.comparison import SettingRow
 from engine.experiment.experiment import (
     FACTS,
     Experiment,
@@ -33,7 +31,6 @@ from engine.experiment.experiment import (
 from engine.experiment.presets import parse_toml
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import RECIPE_PARTS, Part, joined
-from engine.export.report.report import setting_lines
 from engine.words.names import applying_settings
 
 names = st.text(min_size=1, max_size=40)
@@ -131,11 +128,6 @@ def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Expe
         )
     )
     assert experiment_from(settings) == experiment
-
-
-def test_every_setting_has_a_dotted_name() -> None:
-    assert set(all_settings()) == set(flattened(Experiment()))
-    assert "optimizer.learning_rate" in all_settings()
 
 
 def test_without_a_length_it_is_one_epoch_of_whole_batches() -> None:
@@ -253,16 +245,3 @@ def test_no_two_settings_or_facts_have_one_title() -> None:
     assert named("optimizer.learning_rate") == "learning rate"
     assert named("step.autocast_tf32") == "TF32 within AMP"
     assert (all_settings()["memory_cap_gib"].unit, all_settings()["seed"].unit) == ("GiB", "")
-
-
-@pytest.mark.parametrize("key", flattened(Experiment()))
-def test_a_report_has_the_titles_of_the_fields(key: str) -> None:
-    (line,) = setting_lines([SettingRow(key, (None, None), ("none", "none"), differs=False)])
-    assert line.title == all_settings()[key].title
-
-
-@pytest.mark.parametrize("key", ["model", "batch_size", "optimizer.learning_rate", "memory_cap_gib"])
-def test_the_command_line_helps_with_the_words_of_the_fields(capsys, key):
-    assert main(["run", "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert f"{setting_title(key)}. {setting_help(key)[:16]}" in shown

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.own.array_files import arrays_in
+from engine.experiment.own.array_files import read_headers
 from engine.experiment.own.code import Code, read_code
-from engine.experiment.own.folders import texts
+from engine.experiment.own.folders import text_files
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.paths import machines_path, plain_file, read_file, trust_path
 from engine.experiment.presets import broken_presets, own_presets_folder, read_toml
@@ -73,7 +73,7 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
         ("net.py", read_code),
         ("x.toml", read_toml),
         ("x.ammeter", read_archive),
-        ("x.npz", arrays_in),
+        ("x.npz", read_headers),
         ("machines.toml", lambda path: Machines(path).all()),
     ],
 )
@@ -104,7 +104,7 @@ def test_nor_does_what_is_read_of_data(put: Put, tmp_path: Path) -> None:
     picture = str(put(tmp_path / "data" / "a.jpg"))
     assert not _has_head(picture) and not _is_whole(picture) and _example(picture) is None
     put(tmp_path / "text" / "a.txt")
-    assert list(texts(tmp_path / "text")) == []
+    assert list(text_files(tmp_path / "text")) == []
 
 
 def test_nor_does_what_is_locked_or_kept(put: Put, tmp_path: Path) -> None:

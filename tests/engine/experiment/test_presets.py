@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.experiment import Experiment, Precision, flattened
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import (
     BUILT_IN,
     Preset,
@@ -55,53 +55,6 @@ def test_without_a_gpu_fp16_is_left_to_what_shows_its_parts(name: str) -> None:
     assert (Precision.FP16 in used) == shows_scaling
 
 
-def sides(name: str, has_gpu: bool = True) -> dict[str, Experiment]:
-    return dict(preset(name).experiments(has_gpu))
-
-
-@pytest.mark.parametrize(
-    ("name", "precisions", "settings"),
-    [
-        ("cifar100-resnet", ["fp32", "fp16"], {"dataset": "cifar100", "step.clip_norm": 1.0}),
-        (
-            "resnet18-fakedata",
-            ["fp16"],
-            {
-                "batch_size": 128,
-                "epochs": 5,
-                "data.workers": 4,
-                "data.on_device": False,
-                "checkpoint.best": True,
-            },
-        ),
-        ("resnet50-imagenet", ["fp32", "fp16"], {"num_classes": 1_000, "image_size": 224, "batch_size": 64}),
-        ("causal-lm", ["fp32", "fp16"], {"batch_size": 2, "step.gradient_accumulation": 4}),
-        ("language-formats", ["bf16", "bf16-pure", "fp8"], {"step.recipe": "fused+compile"}),
-        ("batch-limit", ["fp32", "fp16"], {}),
-        ("hello-amp", ["fp16"], {"model": "linear", "batch_size": 20, "optimizer.name": "sgd"}),
-    ],
-)
-def test_a_built_in_preset_has_the_settings_of_its_title(name, precisions, settings):
-    assert (preset(name).kind == "limit") is (name == "batch-limit")
-    experiments = sides(name).values()
-    assert [one.precision.value for one in experiments] == precisions
-    for one in experiments:
-        assert settings.items() <= flattened(one).items()
-
-
-def test_resnet50_memory_has_two_batches_of_amp_beside_fp32() -> None:
-    told = {label: (one.precision.value, one.batch_size) for label, one in sides("resnet50-memory").items()}
-    assert told == {"FP32 at 64": ("fp32", 64), "AMP at 64": ("fp16", 64), "AMP at 128": ("fp16", 128)}
-
-
-@pytest.mark.parametrize("has_gpu", [True, False])
-def test_the_divergence_preset_goes_from_fp32_to_the_scaler(has_gpu: bool) -> None:
-    assert (preset("debug-divergence").kind, preset("debug-divergence").parts) == ("numerics", ("ladder",))
-    rungs = list(sides("debug-divergence", has_gpu).values())
-    assert [one.precision.value for one in rungs] == ["fp32", "fp16-unscaled", "fp16"]
-    assert [one.uses_scaler for one in rungs] == [False, False, True]
-
-
 @pytest.mark.parametrize(("has_gpu", "amp"), [(True, Precision.FP16), (False, Precision.BF16)])
 def test_fashion_compares_fp32_with_the_amp_of_the_machine(has_gpu: bool, amp: Precision) -> None:
     found = preset("fashion")
@@ -127,12 +80,6 @@ def test_a_saved_preset_is_found_again() -> None:
     assert (found.title, found.about, found.kind) == ("Mein Versuch: ü!", "Why.", "compare")
     assert found.experiments(has_gpu=True)[0] == ("FP32", experiment)
     assert found.experiments(has_gpu=True)[1][1].batch_size == 64
-
-
-@pytest.mark.parametrize(("former", "kind"), [("probe", "limit"), ("diagnose", "numerics")])
-def test_a_kind_by_its_former_name_is_read(former: str, kind: str) -> None:
-    write_own("mine", f"title = 'x'\nkind = '{former}'\n[experiment]")
-    assert preset("mine").kind == kind
 
 
 def test_a_preset_is_replaced_only_when_asked() -> None:
@@ -170,6 +117,7 @@ BROKEN: list[tuple[str, str]] = [
     ("title = 'x'\nvariants = 3\n[experiment]", "variants is 3, but it must be a list"),
     ("title = 'x'\nparts = 'nan'\n[experiment]", "parts is 'nan', but it must be a list"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nvariants = 3", "must be a list of tables"),
+    ("title = 'x'\n[experiment]\n[sweep]\nbatch_size = [32, -1]", "batch size -1 cannot be trained"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nepochs = 0", "Epochs is 0"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nabout = 3", "about is 3, but it must be text"),
 ]

@@ -44,22 +44,7 @@ def test_what_is_harmless_stays_and_a_value_of_any_kind_is_quoted_in_a_few_words
 
 
 def test_a_cell_is_no_formula() -> None:
-    signs = (
-        "＝",
-        "＋",
-        "－",
-        "＠",
-        "﹦",
-        "﹢",
-        "﹣",
-        "﹫",
-        " =",
-        "\u00a0=",
-        "\u200b=",
-        "\ufeff＝",
-        "\x00=",
-        "\n@",
-    )
+    signs = (*"＝＋－＠﹦﹢﹣﹫", " =", "\u00a0=", "\u200b=", "\ufeff＝", "\x00=", "\n@")
     for text in (
         "=cmd|'/c calc'!A1",
         "+1",
@@ -108,11 +93,11 @@ def test_an_old_store_with_such_names_stays_readable(home: Path, capsys: pytest.
         connection.execute("UPDATE runs SET tags = ?", (json.dumps([evil]),))
         connection.execute("UPDATE comparisons SET title = ?", (evil,))
     connection.close()
-    for arguments in (["runs"], ["show", run_id], ["delete", run_id]):
+    for arguments in (["results"], ["show", run_id], ["delete", run_id]):
         assert cli.main(arguments) == 0
         said = "".join(capsys.readouterr())
         assert not OBEYED & (set(said) - {"\n"})
-        assert arguments == ["runs"] or "[/x]" in said
+        assert arguments == ["results"] or "[/x]" in said
 
 
 def test_the_verbs_quote_what_they_refuse_harmlessly(capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,28 +186,38 @@ def scripted(store: Store, catalog: Catalog, launched: Callable[[str], Launcher]
     return lambda body: LimitDriver(store, launched(body), catalog)
 
 
-def test_the_data_may_end_before_the_memory(scripted):
-    result = result_of(follow(scripted("tried(batch)"), tiny(samples=12)))
-    assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
-    assert result.first_failure is None and result.note is not None
-    assert "not memory: synthetic has 12 samples" in result.note
+CODE = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
+OF_FILE = {
+    "model": "net.py",
+    "code": CODE.to_json(),
+    "dataset": OWN_DATA,
+    "image_size": None,
+    "num_classes": None,
+}
+LOOKED = "Samples differ in size, so each trial used the largest of 24 batches."
 
 
-def test_how_many_samples_a_file_has_only_a_trial_shows(scripted):
-    code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
-    TrustedCode().add(code)
-    experiment = tiny(
-        model="net.py", code=code.to_json(), dataset=OWN_DATA, image_size=None, num_classes=None
-    )
-    result = result_of(follow(scripted("tried(batch, train_samples=12, looked_through=24)"), experiment))
-    assert (result.largest_batch, result.bound_by) == (12, "data")
-    assert result.note is not None and "not memory: its own data has no more samples." in result.note
-    assert "Samples differ in size, so each trial used the largest of 24 batches." in result.note
-
-
-def test_what_a_trial_that_fits_could_not_count_is_said_of_the_answer(scripted):
-    result = result_of(follow(scripted("tried(batch, note='No weight was updated.')"), tiny(samples=12)))
-    assert result.note is not None and result.note.endswith("No weight was updated.")
+@pytest.mark.parametrize(
+    ("script", "settings", "answer", "told"),
+    [
+        ("tried(batch)", {"samples": 12}, (12, None, "data"), "not memory: synthetic has 12 samples"),
+        ("tried(batch, note='No weight was updated.')", {"samples": 12}, (12, None, "data"), "was updated."),
+        ("tried(batch, train_samples=12)", OF_FILE, (12, None, "data"), "its own data has no more samples."),
+        ("tried(batch, train_samples=12, looked_through=24)", OF_FILE, (12, None, "data"), LOOKED),
+        # a crash under a batch that was refused memory is one of memory too
+        (
+            "tried(batch, 'memory') if batch > 1 else os.abort()",
+            {},
+            (0, 1, "memory"),
+            "Not even one sample fits.",
+        ),
+    ],
+)
+def test_the_answer_says_what_ends_it(scripted, script, settings, answer, told):
+    TrustedCode().add(CODE)
+    result = result_of(follow(scripted(script), tiny(**settings)))
+    assert (result.largest_batch, result.first_failure, result.bound_by) == answer
+    assert result.verified is (answer[2] == "data") and told in (result.note or "")
 
 
 WAITS_TO_BE_STOPPED = """
@@ -255,12 +265,6 @@ def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_apart(ends, bo
     assert (result.bound_by, result.verified) == (bound, verified)
     # where the next batch failed shows what is usable: 88 of the 110 MiB, of which a tenth stays free
     assert result.recommended_batch == math.floor(0.9 * 88) - 10
-
-
-def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(scripted):
-    result = result_of(follow(scripted("tried(batch, 'memory') if batch > 1 else os.abort()"), tiny()))
-    assert (result.largest_batch, result.first_failure, result.bound_by) == (0, 1, "memory")
-    assert result.note == "Not even one sample fits."
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "cpu"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.limit.result import outcome
+from engine.limit.result import result_words
 from engine.limit.search import Search
 from engine.protocol.trials import (
     Bound,
@@ -241,7 +241,7 @@ def test_a_granularity_beyond_the_limit_is_refused():
 @pytest.mark.parametrize(("slope", "most"), [(40.0, 2), (34.0, 5), (39.9, 4), (44.0, 7), (20.0, 6)])
 def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memory_is_alike(slope, most):
     before = search_all(lambda batch: 450 + 40.0 * batch, 24_576)
-    found = go_on(before.begun_at_answer(), lambda batch: 450 + slope * batch, 24_576)
+    found = go_on(before.restarted_at_answer(), lambda batch: 450 + slope * batch, 24_576)
     assert found.trials[0].batch_size == before.largest_batch == 603
     assert found.largest_batch == math.floor((24_576 - 450) / slope) and found.is_verified
     assert len(found.trials) <= most
@@ -249,7 +249,7 @@ def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memo
 
 def test_a_search_that_begins_where_nothing_fitted_begins_with_the_least():
     nothing = search_all(lambda batch: 100.0 + batch, 50, granularity=8, limit=100)
-    found = go_on(nothing.begun_at_answer(), lambda batch: 10.0 + batch, 50)
+    found = go_on(nothing.restarted_at_answer(), lambda batch: 10.0 + batch, 50)
     assert found.trials[0].batch_size == 8 and found.largest_batch == 40 and found.limit == 96
 
 
@@ -270,57 +270,55 @@ def so_far(label: str, largest: int, precision: Precision = Precision.FP16) -> L
     return LimitSide(label=label, experiment=Experiment(precision=precision), trials=(trial,))
 
 
-def sentence(*sides: LimitSide) -> str:
-    return Limit(sides=sides).digest
-
-
 FP32 = found("FP32", 289, precision=Precision.FP32)
 AMP = found("FP16 AMP", 561)
 
 
+BF16 = found("BF16 AMP", 1122, precision=Precision.BF16)
+STOPPED: dict[str, Any] = {"bound": "stopped", "verified": False}
+
+
 @pytest.mark.parametrize(
-    ("amp", "told"),
+    ("sides", "told"),
     [
-        (AMP, "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."),
-        (found("FP16 AMP", 561, bound="data"), "FP32 fits 289, FP16 AMP fits at least 561."),
+        ((FP32, AMP), "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."),
+        ((AMP, FP32), "FP16 AMP fits 561, FP32 fits 289: 1.94 times the batch."),
+        ((AMP, BF16), "FP16 AMP fits 561, BF16 AMP fits 1,122: 2.00 times the batch."),
+        ((FP32, found("AMP", 561, bound="data")), "FP32 fits 289, AMP fits at least 561."),
         (
-            found("FP16 AMP", 1561, bound="stopped", verified=False),
-            "FP32 fits 289, FP16 AMP fits at least 1,561.",
+            (FP32, found("AMP", 1561, **STOPPED)),
+            "FP32 fits 289, AMP fits at least 1,561.",
         ),
-        (found("FP16 AMP", 0, verified=False), "FP32 fits 289, FP16 AMP fits no batch."),
+        ((FP32, found("AMP", 0, verified=False)), "FP32 fits 289, AMP fits no batch."),
         (
-            found("FP16 AMP", 0, bound="stopped", verified=False),
-            "FP32 fits 289, FP16 AMP fits no batch tried so far.",
+            (FP32, found("AMP", 0, **STOPPED)),
+            "FP32 fits 289, AMP fits no batch tried so far.",
         ),
+        ((LimitSide(label="FP32", experiment=Experiment()),), ""),
+        ((so_far("FP32", 128),), "FP32 fits at least 128."),
+        ((FP32, so_far("AMP", 0)), "FP32 fits 289, AMP fits no batch tried so far."),
     ],
 )
-def test_the_outcome_is_a_sentence(amp, told):
-    assert sentence(FP32, amp) == told
+def test_what_fits_is_a_sentence_that_claims_no_more_than_is_known(sides, told):
+    assert Limit(sides=sides).digest == told
 
 
-def test_fp32_is_what_the_other_is_measured_against_wherever_it_stands():
-    assert sentence(AMP, FP32) == "FP16 AMP fits 561, FP32 fits 289: 1.94 times the batch."
-    bf16 = found("BF16 AMP", 1122, precision=Precision.BF16)
-    assert sentence(AMP, bf16) == "FP16 AMP fits 561, BF16 AMP fits 1,122: 2.00 times the batch."
-
-
-def test_a_search_that_goes_on_says_no_more_than_it_knows():
-    assert sentence(LimitSide(label="FP32", experiment=Experiment())) == ""
-    assert sentence(so_far("FP32", 128)) == "FP32 fits at least 128."
-    assert sentence(FP32, so_far("FP16 AMP", 0)) == "FP32 fits 289, FP16 AMP fits no batch tried so far."
+def test_a_search_that_goes_on_has_no_ratio():
     assert times_the_batch(FP32, so_far("FP16 AMP", 512)) is None
 
 
 @pytest.mark.parametrize(
-    ("cause", "told"),
+    ("known", "told"),
     [
-        (None, "fits"),
-        ("memory", "out of memory"),
-        ("spill", "spilled to system memory"),
-        ("error", "failed"),
-        ("death", "worker crashed"),
-        ("hang", "hung"),
+        ({"fits": True}, "fits"),
+        ({"cause": "memory"}, "out of memory"),
+        ({"cause": "spill"}, "spilled to system memory"),
+        ({"cause": "error"}, "failed"),
+        ({"cause": "death"}, "worker crashed"),
+        ({"cause": "hang"}, "hung"),
+        ({"fits": True, "unsearched": True}, "fits, no cuDNN search"),
+        ({"fits": True, "uncompiled": True, "unsearched": True}, "fits, uncompiled, no cuDNN search"),
     ],
 )
-def test_a_trial_is_told_as_what_it_came_to(cause, told):
-    assert outcome(Trial(batch_size=8, fits=cause is None, cause=cause)) == told
+def test_a_trial_is_told_as_what_it_came_to(known, told):
+    assert result_words(Trial.model_validate({"batch_size": 8, "fits": False, **known})) == told

@@ -125,7 +125,7 @@ def test_a_rank_that_dies_for_want_of_memory_counts_as_a_batch_that_does_not_fit
     failed = list(perform(jobs.TryBatch(experiment=experiment), jobs.Control()))[-1]
     assert isinstance(failed, Failed)
     side = SideSearch(LimitSide(label="FP32", experiment=experiment), Search(), margin_fraction=0.1)
-    trial, _ = side.take(8, failed)
+    trial, _ = side.record(8, failed)
     assert trial is not None and not trial.fits and trial.cause == "memory"
     assert (trial.note or "").startswith("Rank 1 of 2: The training process ended")
 

@@ -148,7 +148,7 @@ def test_the_verbs_that_read_work_and_those_that_write_refuse(path, finished, re
     store_path().parent.mkdir(exist_ok=True)
     shutil.copyfile(path, store_path())
     with read_only(store_path().parent):
-        assert main(["runs", "--json"]) == 0
+        assert main(["results", "--json"]) == 0
         said = capsys.readouterr()
         assert [run["name"] for run in json.loads(said.out)["runs"]] == ["whole"]
         assert said.err.count("Nothing can be saved") == 1
@@ -182,7 +182,7 @@ def test_a_path_that_is_too_long_is_answered_in_one_short_sentence(tmp_path, mon
     while len(home) < length:
         home += "/" + "long" * 50
     monkeypatch.setenv("AMMETER_HOME", home)
-    assert main(["runs", "--json"]) == 1
+    assert main(["results", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert "too long" in error["message"] and len(error["message"]) < 120
     assert not list(tmp_path.iterdir())
@@ -194,5 +194,5 @@ def test_a_home_with_a_tab_is_one_like_any_other(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AMMETER_HOME", str(tmp_path / "a\tb"))
     with Store() as store:
         store.add(Experiment(), name="here")
-    assert main(["runs", "--json"]) == 0
+    assert main(["results", "--json"]) == 0
     assert "here" in capsys.readouterr().out

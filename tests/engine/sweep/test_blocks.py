@@ -143,7 +143,7 @@ class Night:
 
 @pytest.fixture
 def night(store: Store, started: Callable[..., Started], monkeypatch: pytest.MonkeyPatch) -> Night:
-    monkeypatch.setattr("engine.sweep.order.pilot_of", lambda experiment: None)
+    monkeypatch.setattr("engine.sweep.order.pilot_experiment", lambda experiment: None)
     return Night(store, started)
 
 

@@ -26,7 +26,7 @@ PAIR = grid_of(SETTINGS, [Axis(key="precision", values=("fp32", "bf16"))])
 def test_the_block_of_a_lost_node_is_trained_again_on_the_other(
     cluster: Cluster, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.sweep.order.pilot_of", lambda experiment: None)
+    monkeypatch.setattr("engine.sweep.order.pilot_experiment", lambda experiment: None)
     cluster.talk("training_worker.py")
     turns, problems, lost = 0, [], ""
     with launcher_on(cluster.machine) as launcher:

@@ -13,14 +13,13 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.settings import Validation
 from engine.experiment.sweep import Axis, grid_of
-from engine.protocol.events import ForecastMade
-from engine.protocol.trials import MemoryLine
 from engine.store.record import RunRecord
 from engine.store.saved.forecasts import FILE_NAME, Forecasts
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid, fit_of, why_unfit
+from engine.sweep.estimate import KnownRuns, estimate_of, estimate_of_grid, exclusion_reasons, fit_of
 from engine.sweep.order import Estimate, run_seconds
 from tests.engine.sweep.conftest import Sweeping
+from tests.forecasts import forecast_made
 
 Sweepings = Callable[..., Sweeping]
 Runs = Callable[..., RunRecord]
@@ -153,23 +152,8 @@ def keep(tmp_path) -> Callable[..., Forecasts]:
 
     def keep(per_sample_mib: float, **settings: object) -> Forecasts:
         experiment = Experiment.model_validate(BASE | settings)
-        line = MemoryLine(fixed_mib=100, per_sample_mib=per_sample_mib)
-        made = ForecastMade(
-            experiment=experiment,
-            quantity="allocated",
-            parameters_mib=0,
-            gradients_mib=0,
-            optimizer_state_mib=0,
-            activations_mib=0,
-            libraries_mib=0,
-            fixed_mib=100,
-            per_sample_mib=per_sample_mib,
-            needed_mib=100,
-            lines=(line,),
-            seconds=1,
-        )
         forecasts = Forecasts(tmp_path)
-        forecasts.keep(experiment, made)
+        forecasts.keep(experiment, forecast_made(experiment, 100.0, per_sample_mib, "allocated"))
         return forecasts
 
     return keep
@@ -187,23 +171,29 @@ def test_a_cell_that_does_not_fit_is_left_out_with_what_it_needs(catalog, keep):
     assert not fit.unknown
 
 
-def test_a_memory_cap_counts_in_place_of_the_card(catalog, keep):
-    forecasts = keep(24)
-    grid = grid_of(
-        BASE, [Axis(key="memory_cap_gib", values=(None, 0.5)), Axis(key="batch_size", values=(32,))]
-    )
-
-    assert why_unfit(grid, catalog, forecasts) == {
-        1: "It needs about 868 MiB of 512 MiB, so it does not fit."
-    }
-
-
-def test_a_cell_that_cannot_be_trained_here_says_why(catalog, keep):
-    axes = [Axis(key="precision", values=("fp32", "bf16"))]
-
-    why = why_unfit(grid_of(BASE, axes), catalog, keep(1))
-
-    assert why == {1: "Precision is 'bf16', but it is not available on A card: it has no BF16."}
+@pytest.mark.parametrize(
+    ("swept", "why"),
+    [
+        (
+            {"memory_cap_gib": (None, 0.5), "batch_size": (32,)},
+            "It needs about 868 MiB of 512 MiB, so it does not fit.",
+        ),
+        (
+            {"precision": ("fp32", "bf16")},
+            "Precision is 'bf16', but it is not available on A card: it has no BF16.",
+        ),
+        (
+            {"devices": (1,), "ranks.strategy": ("ddp", "fsdp")},
+            "On one device this is the same as 1 device, strategy DDP.",
+        ),
+    ],
+)
+def test_a_cell_that_is_left_out_says_why(catalog, keep, tmp_path, swept, why):
+    grid = grid_of(BASE, [Axis(key=key, values=values) for key, values in swept.items()])
+    assert exclusion_reasons(grid, catalog, keep(24)) == {1: why}
+    (tmp_path / FILE_NAME).write_text("{", encoding="utf-8")
+    without_forecasts = exclusion_reasons(grid, catalog, Forecasts(tmp_path))
+    assert without_forecasts == ({} if "needs" in why else {1: why}), "a damaged file excludes nothing"
 
 
 def test_cells_without_a_forecast_may_fit_and_ask_for_as_few_as_will_tell(catalog, tmp_path):
@@ -224,17 +214,3 @@ def test_no_more_forecasts_are_asked_for_than_a_user_would_wait_for(catalog, tmp
     sizes = Axis(key="image_size", values=tuple(range(8, 108)))
 
     assert len(fit_of(grid_of(BASE, [sizes]), catalog, Forecasts(tmp_path)).unknown) == 24
-
-
-def test_a_damaged_file_of_forecasts_leaves_nothing_out(catalog, keep, tmp_path):
-    forecasts = keep(10_000)
-    (tmp_path / FILE_NAME).write_text("{", encoding="utf-8")
-
-    assert not why_unfit(grid_of(BASE, [Axis(key="batch_size", values=(1, 2))]), catalog, forecasts)
-
-
-def test_one_device_is_trained_once_however_several_would_share(catalog, tmp_path):
-    strategies = Axis(key="ranks.strategy", values=("ddp", "fsdp"))
-    grid = grid_of(BASE, [Axis(key="devices", values=(1,)), strategies])
-    why = why_unfit(grid, catalog, Forecasts(tmp_path))
-    assert why == {1: "On one device this is the same as 1 device, strategy DDP."}

@@ -11,20 +11,19 @@ import pytest
 from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words
 from engine.experiment.sweep import Axis, grid_of
-from engine.sweep.heat_map import heat_map
-from engine.sweep.lines import lines
-from engine.sweep.picture import (
+from engine.sweep.chart import (
     RATIO_FIGURE,
-    CellPicture,
+    CellChart,
     Shades,
     best_of,
-    cell_words,
-    kept_apart,
+    default_axes,
+    default_lines,
+    default_places,
+    labels_that_fit,
     shown_figures,
-    usual_axes,
-    usual_lines,
-    usual_places,
 )
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scatter import pareto_front, scatter
 from engine.sweep.words import answers
@@ -33,8 +32,8 @@ from tests.sweeps import small_results
 
 RESULTS = small_results()
 FIGURES = shown_figures(RESULTS)
-AT = usual_places(RESULTS, SPEED)
-PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
+AT = default_places(RESULTS, SPEED)
+PICTURES: dict[str, Callable[[tuple[float, float]], CellChart]] = {
     "heat map": lambda size: heat_map(RESULTS, 1, 0, SPEED, AT, size),
     "row": lambda size: heat_map(RESULTS, 1, None, ACCURACY, AT, size),
     "lines": lambda size: lines(RESULTS, 1, 0, SPEED, AT, size),
@@ -73,7 +72,7 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
 def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged():
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
     shown = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
-    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not reliable (1)" in shown
+    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, unreliable (1)" in shown
     assert not any(text.startswith("best: 2,880") for text in shown)
     memory = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
     assert "disturbed" not in memory
@@ -88,7 +87,7 @@ def test_a_disturbed_cell_has_a_hollow_mark_that_the_legend_explains(name: str) 
 
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
     disturbed, quiet = drawn(replace(RESULTS, cells=cells)), drawn(RESULTS)
-    note = "disturbed, not reliable (1)"
+    note = "unreliable (1)"
     assert note in texts_of(disturbed) and note not in texts_of(quiet)
 
     def hollow(drawing: Drawing) -> list[Fill]:
@@ -135,7 +134,7 @@ def test_the_pareto_front_is_what_no_cell_beats():
     beaten = replace(RESULTS.cells[6], values={PEAK_MEMORY.name: 9.0, SPEED.name: 1.0})
     assert beaten not in pareto_front((beaten, *RESULTS.cells), (PEAK_MEMORY, SPEED))
     named = texts_of(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
-    assert "Pareto front (5 cells)" in named and any("batch size 128" in text for text in named)
+    assert "Pareto front (5 combinations)" in named and any("batch size 128" in text for text in named)
 
 
 def test_a_cell_whose_loss_diverged_is_best_in_nothing():
@@ -150,20 +149,9 @@ def test_a_cell_whose_loss_diverged_is_best_in_nothing():
     assert f"The loss diverged in {usual.name}" in " ".join(answers(replace(results, cells=cells)))
 
 
-def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none():
-    lines_of = cell_words(RESULTS.cells[6], FIGURES).split("\n")
-    assert lines_of[:3] == [
-        "BF16 AMP, batch size 32, learning rate 0.001",
-        "Mean of 2 runs.",
-        "Throughput: 1,400 samples/s (95% interval 1,372 to 1,428)",
-    ]
-    assert "Ratio to the baseline: 1.40× (95% interval 1.36× to 1.44×)" in lines_of
-    assert cell_words(RESULTS.cells[5], FIGURES).endswith("Failed. The loss became NaN at step 12.")
-
-
 def test_usual_axes_are_the_longest_and_lines_compare():
-    assert usual_axes(RESULTS.grid) == (1, 0)
-    assert usual_lines(RESULTS.grid) == (1, 0)
+    assert default_axes(RESULTS.grid) == (1, 0)
+    assert default_lines(RESULTS.grid) == (1, 0)
     devices, batch = Axis(key="devices", values=(1, 2)), Axis(key="batch_size", values=(16, 32, 64))
     precision = Axis(key="precision", values=("fp32", "bf16"))
     for axes, usual in (
@@ -172,7 +160,7 @@ def test_usual_axes_are_the_longest_and_lines_compare():
         ((precision, batch, devices), (2, 0)),
         ((devices,), (0, None)),
     ):
-        assert usual_lines(grid_of({"device": "cpu"}, axes)) == usual
+        assert default_lines(grid_of({"device": "cpu"}, axes)) == usual
 
 
 def test_a_sweep_that_has_just_begun_has_pictures_too():
@@ -216,5 +204,5 @@ def test_many_lines_have_neither_bands_nor_whiskers():
 
 def test_words_of_an_even_axis_are_left_out_evenly():
     places = [10.0 * place for place in range(12)]
-    assert kept_apart(places, [25.0] * 12) == (0, 3, 6, 9)
-    assert kept_apart([0.0, 5.0, 40.0], [10.0] * 3) == (0, 2)
+    assert labels_that_fit(places, [25.0] * 12) == (0, 3, 6, 9)
+    assert labels_that_fit([0.0, 5.0, 40.0], [10.0] * 3) == (0, 2)

@@ -15,8 +15,8 @@ from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.sweep.chart import RATIO_FIGURE, best_of, default_places
 from engine.sweep.heat_map import heat_map
-from engine.sweep.picture import RATIO_FIGURE, best_of, usual_places
 from engine.sweep.results import results_of
 from engine.sweep.scatter import pareto_front
 from engine.sweep.words import answers, columns_of, notes_of
@@ -143,7 +143,7 @@ def test_a_pilot_is_never_the_best(record, repeats):
     for figure in results.figures:
         assert best_of(results.cells, figure) is results.cells[0]
     assert pareto_front(results.cells, results.figures) == (results.cells[0],)
-    assert best_of(results.cells[1:], SPEED) is None and usual_places(results, SPEED) == (0, 0, 0)
+    assert best_of(results.cells[1:], SPEED) is None and default_places(results, SPEED) == (0, 0, 0)
 
 
 def test_a_disturbed_cell_is_best_in_no_figure_that_a_disturbance_changes(repeats):
@@ -178,7 +178,7 @@ def test_nothing_is_concluded_from_disturbed_cells(repeats):
     assert said[3].startswith("Other programs, heat or power limits disturbed 1 combination.")
     ratio = next(column for column in columns_of(results) if column.heading.startswith("Ratio"))
     assert [ratio.text(results.cells[index]) for index in (6, 7)] == ["4.30×*", "1.40×"]
-    assert notes_of(results) == ("* not reliable: the machine was disturbed.",)
+    assert notes_of(results) == ("* unreliable: the machine was disturbed.",)
     all_hot = results_of(sweep({0: slow, 6: cell(6, *repeats(6, [4_300.0], **HOT))}))
     assert not any("fast" in sentence for sentence in answers(all_hot))
     assert best_of(all_hot.cells, SPEED) is None and best_of(all_hot.cells, PEAK_MEMORY) is not None

@@ -16,7 +16,7 @@ from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.tune.candidates import baseline_of, space_of
 from engine.tune.driver import TuneDriver
-from engine.tune.proof import REMAINDER
+from engine.tune.verification import REMAINDER
 from engine.worker.launcher import Launcher, Target
 from tests.engine.tune.conftest import WORKER
 

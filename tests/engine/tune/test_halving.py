@@ -12,7 +12,7 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.protocol.tune import CHANGE_KINDS, TuningTrial
 from engine.tune.candidates import BASELINE, Option, Places, Space
-from engine.tune.halving import Ask, Outcome, kept, ranking, search
+from engine.tune.halving import TrialRequest, TrialResult, kept, ranking, search
 
 Speed = Callable[[Places], float]
 FACTORS = (
@@ -42,9 +42,9 @@ def product(places: Places) -> float:
     return 100 * prod(factors[place] for factors, place in zip(FACTORS, places, strict=True))
 
 
-def asked_for(of: Space, outcome: Callable[[Ask], Outcome]) -> list[Ask]:
+def asked_for(of: Space, outcome: Callable[[TrialRequest], TrialResult]) -> list[TrialRequest]:
     """The trials that a search asks for until it ends."""
-    asked, steps = list[Ask](), search(of)
+    asked, steps = list[TrialRequest](), search(of)
     ask = next(steps)
     while True:
         asked.append(ask)
@@ -54,15 +54,15 @@ def asked_for(of: Space, outcome: Callable[[Ask], Outcome]) -> list[Ask]:
             return asked
 
 
-def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tuple[Places, list[Ask]]:
+def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tuple[Places, list[TrialRequest]]:
     """The winner by the ranking of all trials, and what was asked."""
     draws, trials = random.Random(seed), list[TuningTrial]()
 
-    def outcome(ask: Ask) -> Outcome:
+    def outcome(ask: TrialRequest) -> TrialResult:
         value = speed(ask.places) * (1 + draws.gauss(0, noise))
         known = {"round": ask.round, "changes": of.changes(ask.places), "samples_per_second": value}
         trials.append(TuningTrial(**known, steps=1, seconds=1))
-        return Outcome(value)
+        return TrialResult(value)
 
     asked = asked_for(of, outcome)
     return of.of_changes(ranking(trials)[0].changes), asked
@@ -72,7 +72,7 @@ def test_the_best_is_found_in_a_fraction_of_the_grid():
     of = space()
     best, asked = searched(of, product)
     assert best == (1, 1, 0, 2, 1, 1)
-    assert asked[0] == Ask(BASELINE, 1, 0.0)
+    assert asked[0] == TrialRequest(BASELINE, 1, 0.0)
     # the grid with 5 repeats
     assert len(asked) < 5 * of.size / 10
 
@@ -93,9 +93,9 @@ def test_a_precision_that_gains_only_with_the_full_recipe_is_found():
 
 
 def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing():
-    def outcome(ask: Ask) -> Outcome:
+    def outcome(ask: TrialRequest) -> TrialResult:
         fits = ask.places[3] == 0 or ask.places[2] == 1
-        return Outcome(product(ask.places)) if fits else Outcome(None, None, True)
+        return TrialResult(product(ask.places)) if fits else TrialResult(None, None, True)
 
     asked = asked_for(space(), outcome)
     too_large = [ask.places for ask in asked if ask.places[3] and not ask.places[2]]
@@ -108,14 +108,16 @@ def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once(
     options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
     of = space(batch=1, loader=1, checkpointing=1)
     of = replace(of, options={**of.options, "recipe": options})
-    impossible = Outcome(None, left_out=frozenset({"compile"}))
-    asked = asked_for(of, lambda ask: impossible if "compile" in recipes[ask.places[1]] else Outcome(100.0))
+    impossible = TrialResult(None, left_out=frozenset({"compile"}))
+    asked = asked_for(
+        of, lambda ask: impossible if "compile" in recipes[ask.places[1]] else TrialResult(100.0)
+    )
     tried = [recipes[ask.places[1]] for ask in asked]
     assert sum("compile" in recipe for recipe in tried) == 1 and "fused" in tried
 
 
 def test_where_the_baseline_fails_nothing_else_is_tried():
-    assert len(asked_for(space(), lambda ask: Outcome(None))) == 1
+    assert len(asked_for(space(), lambda ask: TrialResult(None))) == 1
 
 
 def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too():
@@ -130,6 +132,6 @@ def test_fp8_that_does_nothing_for_the_model_is_asked_for_once():
     options = (Option("as given", {}), *(Option("FP8", changes) for changes in scalings))
     of = space(batch=1, loader=1, checkpointing=1, exchange=1)
     of = replace(of, options={**of.options, "precision": options})
-    idle = Outcome(None, left_out=frozenset({"fp8"}))
-    asked = asked_for(of, lambda ask: idle if ask.places[0] else Outcome(100.0))
+    idle = TrialResult(None, left_out=frozenset({"fp8"}))
+    asked = asked_for(of, lambda ask: idle if ask.places[0] else TrialResult(100.0))
     assert sum(ask.places[0] > 0 for ask in asked) == 1

@@ -94,11 +94,6 @@ def test_a_value_is_written_in_one_way(key: str, value: object, text: str) -> No
     assert setting_text(key, value) == text
 
 
-def test_every_setting_of_an_experiment_has_a_text() -> None:
-    values = applying_settings(Experiment())
-    assert all(setting_text(key, value) for key, value in values.items())
-
-
 def own(*names: str) -> Experiment:
     text = "".join(f"def {name}(): ...\n" for name in ("model", *names))
     code = Code(file="net.py", folder="/nets", text=text)

@@ -90,7 +90,7 @@ def panel(qtbot: QtBot, limits: LimitViews) -> LimitPanel:
     panel = LimitPanel()
     qtbot.addWidget(panel)
     panel.resize(1100, 600)
-    panel.show_card(limits.card(), "24")
+    panel.show_device(limits.card(), "24")
     with qtbot.waitExposed(panel):
         panel.show()
     return panel

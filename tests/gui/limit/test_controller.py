@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Failed, ForecastMade
-from engine.protocol.trials import MemoryLine
+from engine.protocol.events import Failed
 from engine.store.record import RunRecord
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
@@ -26,6 +25,7 @@ from gui.setup.check import limit_request
 from gui.setup.foot import NeedLine
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
+from tests.forecasts import forecast_made
 
 WAIT_MS = 60_000
 LINEAR = experiment_from(
@@ -38,14 +38,6 @@ LINEAR = experiment_from(
         "device": "cpu",
         "memory_cap_gib": 1.0,
         "optimizer": {"name": "sgd", "learning_rate": 0.01},
-    }
-)
-ENDLESS = experiment_from(
-    {
-        **LINEAR.model_dump(),
-        "steps": 100_000_000,
-        "memory_cap_gib": None,
-        "measure": {"warmup_steps": 1, "block_steps": 2},
     }
 )
 
@@ -77,24 +69,6 @@ def search_goes_on(window: MainWindow) -> Iterator[Event]:
     )
     yield goes_on
     goes_on.set()
-
-
-def known_forecast(experiment: Experiment, fixed: float, slope: float) -> ForecastMade:
-    line = MemoryLine(fixed_mib=fixed, per_sample_mib=slope)
-    return ForecastMade(
-        experiment=experiment,
-        quantity="resident",
-        parameters_mib=fixed,
-        gradients_mib=0,
-        optimizer_state_mib=0,
-        activations_mib=0,
-        libraries_mib=0,
-        fixed_mib=fixed,
-        per_sample_mib=slope,
-        needed_mib=line.at(experiment.batch_size),
-        lines=(line,),
-        seconds=0.1,
-    )
 
 
 @pytest.mark.slow
@@ -154,35 +128,20 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert asked == ["stop", "delete"] and not limits.saved() and window.others.limit_panel.view() is None
 
 
-def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, window: MainWindow) -> None:
-    window.setup.use_settings(ENDLESS)
-    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
-        window.setup.run_action.trigger()
-    window.setup.use_settings(LINEAR)
-    window.setup.order("limit")
-    view = window.others.limit_panel.view()
-    assert view is not None and view.is_waiting and window.others.limit_panel.stop.isVisible()
-    window.others.limit_panel.stop.click()
-    assert window.others.limit_panel.view() is None
-    with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
-        window.experiments.stop()
-    assert not window.experiments.limits.saved()
-
-
 def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     qtbot: QtBot, window: MainWindow
 ) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
     window.show_page("limit")
-    assert window.others.limit_panel.cards.value == "1" and window.setup.run_action.isEnabled()
+    assert window.others.limit_panel.memory.value == "1" and window.setup.run_action.isEnabled()
     assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
     draft, catalog = window.setup.draft, window.experiments.catalog
     assert draft is not None and catalog is not None
     wanted = limit_request(draft, window.setup.outcome(), catalog)
     assert [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
-    window.others.limit_panel.cards.box.edited.emit("2")
-    assert window.others.limit_panel.cards.value == "2"
+    window.others.limit_panel.memory.box.edited.emit("2")
+    assert window.others.limit_panel.memory.value == "2"
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
@@ -195,8 +154,8 @@ def test_what_the_form_asks_of_a_limit(window: MainWindow) -> None:
     setup, panel = window.setup, window.others.limit_panel
     setup.use_settings(LINEAR)
     window.show_page("limit")
-    panel.cards.box.edited.emit("2")
-    assert setup.text("memory_cap_gib") == "2" and panel.cards.value == "2", "the form's cap is the limit"
+    panel.memory.box.edited.emit("2")
+    assert setup.text("memory_cap_gib") == "2" and panel.memory.value == "2", "the form's cap is the limit"
     window.show_page("compare")
     setup.use_settings(LINEAR.model_copy(update={"batch_size": 5_000}))
     assert not setup.run_action.isEnabled()
@@ -216,7 +175,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     window.setup.use_settings(LINEAR)
     assert need.text() == "", "nothing is estimated beside a run"
     wanted = window.setup.outcome().experiments[0][1]
-    window.experiments.forecaster._on_forecast(wanted, known_forecast(wanted, 100.0, 10.24))
+    window.experiments.forecaster._on_forecast(wanted, forecast_made(wanted, 100.0, 10.24))
     assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
     window.setup.set_text("batch_size", "20")
     assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"
@@ -259,7 +218,7 @@ def test_after_one_side_ran_out_of_memory_both_are_offered_in_the_batch_that_fit
     experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
     half = experiment.model_copy(update={"precision": Precision.BF16})
     for one, slope in ((experiment, 10.24), (half, 5.12)):
-        Forecasts(home).keep(one, known_forecast(one, 100.0, slope))
+        Forecasts(home).keep(one, forecast_made(one, 100.0, slope))
     comparison = store.add_comparison("both")
     for seed in range(2):
         for label, one in (("FP32", experiment), ("BF16 AMP", half)):
@@ -287,7 +246,7 @@ def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home:
         run = failed_run(store, experiment)
     words = [retry.words for retry in retries([unknown], Forecasts(home), None)]
     assert words == ["Remove the memory cap"], "no batch without a forecast"
-    Forecasts(home).keep(experiment, known_forecast(experiment, 100.0, 10.24))
+    Forecasts(home).keep(experiment, forecast_made(experiment, 100.0, 10.24))
     offered = retries([run], Forecasts(home), None)
     ((_, fitting),), ((_, accumulated),), ((_, uncapped),) = (retry.sides for retry in offered)
     assert offered[0].words == f"Try batch {fitting.batch_size}" and 50 < fitting.batch_size < 95

@@ -7,48 +7,12 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
-from engine.limit.result import outcome, recommended_batch
-from engine.protocol.events import Phase, PhaseName
-from engine.protocol.trials import Bound, Limit, LimitResult, LimitSide, MemoryLine, Trial
+from engine.limit.result import recommended_batch
+from engine.protocol.trials import Limit, LimitResult, LimitSide, MemoryLine, Trial
 from gui.limit.panel import content_of
-from gui.limit.trials import progress, proof, rows_of
-from tests.gui.limit.conftest import known
+from gui.limit.trials import rows_of
 
 BUDGET_MIB = 1_000.0
-
-
-def test_what_is_tried_now_is_told_with_what_its_worker_does(limits: Any) -> None:
-    view = limits.begun(Precision.FP32)
-    assert progress(view) == "waiting in the queue"
-    view = limits.trying(limits.searched(view, 0, 2), 0, 320)
-    assert progress(view) == "2 trials, trying 320 in FP32 (starting a process)"
-    view = view.during(Phase(name=PhaseName.COMPILING))
-    assert progress(view).endswith("(compiling)")
-
-
-def test_an_answer_bound_by_the_data_or_stopped_claims_no_ratio_and_is_called_a_least(limits: Any) -> None:
-    cases: tuple[tuple[Bound, str], ...] = (
-        ("data", "The limit is the data."),
-        ("stopped", "It was stopped."),
-    )
-    for bound, note in cases:
-        view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0)
-        result = limits.result(Precision.FP16, bound, note)
-        limit = known(limits.searched(view, 1, 6), 1, result=result).answer
-        assert limit.ratio is None
-        assert "FP16 AMP fits at least 561" in limit.digest and "times the batch" not in limit.digest
-        assert proof(limit.sides[1]) == note
-
-
-def test_nothing_that_fits_is_told_with_what_the_model_needs(limits: Any) -> None:
-    note = "Not even one sample fits: the model alone needs 30.0 GiB."
-    result = LimitResult(
-        precision=Precision.FP32, largest_batch=0, verified=False, bound_by="memory", note=note
-    )
-    failed = Trial(batch_size=1, fits=False, cause="memory")
-    limit = known(limits.begun(Precision.FP32), 0, trials=(failed,), result=result).answer
-    assert limit.digest == "FP32 fits no batch."
-    assert proof(limit.sides[0]) == note
 
 
 def test_trials_replace_the_forecast_once_there_are_two(limits: Any) -> None:
@@ -90,17 +54,6 @@ def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
     assert recommended_batch(side, 0.1) == 89
     (shown,) = content_of(view, on_gpu=True, shows_forecast=False).sides
     assert [batch for batch, _ in shown.passed] == [90, 98] and shown.failed == (110, 99)
-
-
-@pytest.mark.parametrize(
-    ("left_out", "words"),
-    [
-        ({"unsearched": True}, "fits, no cuDNN search"),
-        ({"uncompiled": True, "unsearched": True}, "fits, uncompiled, no cuDNN search"),
-    ],
-)
-def test_a_quick_trial_says_what_it_left_out(left_out: dict[str, bool], words: str) -> None:
-    assert outcome(Trial(batch_size=8, fits=True, **left_out)) == words
 
 
 def test_the_table_has_all_trials_and_one_answer() -> None:

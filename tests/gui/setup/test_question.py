@@ -90,7 +90,5 @@ def test_the_question_comes_back(panel: SetupPanel) -> None:
     panel.ask("tune")
     state = panel.state()
     panel.ask("compare")
-    panel.restore({key: value for key, value in state.items() if key != "question"})
-    assert panel.question == "compare"
     panel.restore(state)
     assert panel.question == "tune"

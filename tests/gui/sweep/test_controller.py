@@ -39,7 +39,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
     assert any(words.startswith("Pilot of") for words in in_train)
-    assert f"{view.grid.size} of {view.grid.size} cells" in panel.page.counts.whole_text()
+    assert f"{view.grid.size} of {view.grid.size} combinations" in panel.page.counts.whole_text()
     assert not panel.resume.isVisible() and "finished" in panel.head.note.whole_text()
     panel.page.choose((view.grid.size - 1,))
     card = panel.page.card

@@ -10,17 +10,16 @@ from pytestqt.qtbot import QtBot
 
 from engine.compare.metrics import LOSS, SPEED
 from engine.experiment.sweep import axes_of, grid_of
-from engine.sweep.picture import CellSpot
+from engine.sweep.chart import CellSpot
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scaling import WEAK
-from gui.sweep.cells import CellsView
-from gui.sweep.panel import SweepPage
-from gui.sweep.picture_view import HeatMapView, LinesView, PictureView, ScatterView
+from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
+from gui.sweep.panel import CellsView, SweepPage
 from tests.hostile import MARKUP, markup_in, names_in
 from tests.sweeps import small_results
 
 
-def shown(qtbot: QtBot, view: PictureView) -> PictureView:
+def shown(qtbot: QtBot, view: ChartView) -> ChartView:
     qtbot.addWidget(view)
     view.resize(900, 560)
     view.show_results(small_results())
@@ -34,7 +33,7 @@ def middle(spot: CellSpot) -> QPoint:
 
 
 @pytest.mark.parametrize("make", [HeatMapView, LinesView, ScatterView])
-def test_a_click_chooses_a_cell_and_ctrl_adds_another(qtbot: QtBot, make: type[PictureView]) -> None:
+def test_a_click_chooses_a_cell_and_ctrl_adds_another(qtbot: QtBot, make: type[ChartView]) -> None:
     view = shown(qtbot, make())
     # the very last of a scatter lies below another
     first, second = view.canvas.spots()[0], view.canvas.spots()[-2]
@@ -77,14 +76,6 @@ def test_the_axes_of_a_heat_map_are_chosen_and_stay_with_new_results(qtbot: QtBo
     assert view.slice.axes() == (2, None)
 
 
-def test_without_results_a_view_says_so(qtbot: QtBot) -> None:
-    view = HeatMapView()
-    qtbot.addWidget(view)
-    view.show_results(small_results())
-    view.show_results(None)
-    assert view.draw((400.0, 300.0)) is None
-
-
 def test_the_table_is_sorted_and_filtered_by_words(qtbot: QtBot) -> None:
     view = CellsView()
     qtbot.addWidget(view)
@@ -104,7 +95,7 @@ def test_the_table_is_sorted_and_filtered_by_words(qtbot: QtBot) -> None:
     view.show_results(small_results())
     assert view.chosen() == (8,)
     view.filter.setText("nothing has this")
-    assert not table.rows() and table.accessibleDescription() == "No cell matches the filter."
+    assert not table.rows() and table.accessibleDescription() == "No combination matches the filter."
 
 
 def test_no_name_of_a_sweep_is_rendered(qtbot: QtBot) -> None:

@@ -149,7 +149,7 @@ def test_the_first_row_of_a_table_s_lists_shows_their_shape(tmp_path: Path) -> N
         "y": CLASSES,
     }
     pyarrow.parquet.write_table(pyarrow.table(rows), path)
-    shapes = {array.name: array.shape for array in array_files.arrays_in(path)}
+    shapes = {array.name: array.shape for array in array_files.read_headers(path)}
     assert shapes == {"x": (20, 3, 2), "empty": (20, 0), "none": (20,), "structs": (20, 1), "y": (20,)}
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own import trust
-from engine.experiment.own.code import Code, code_from, read_code, remote_problem, with_code
+from engine.experiment.own.code import Code, code_from, read_code, with_code
 from engine.experiment.own.trust import TrustedCode, UntrustedCodeError, is_untrusted
 from engine.experiment.paths import trust_path
 from engine.experiment.problem import Kind, ProblemError
@@ -80,18 +80,6 @@ def test_a_name_in_a_call_leads_to_no_file_that_an_import_statement_could_not_na
     called = f"import_module({name.format(tmp_path)!r})\nimport_module(f'parts.{{name}}')\n"
     (folder / "net.py").write_text(called, encoding="utf-8")
     assert set(read_code(folder / "net.py").beside) == {"parts/__init__.py", "parts/layers.py"}
-
-
-def test_a_path_to_another_machine_is_known_by_how_it_begins() -> None:
-    for path in (
-        "//host/share/net.py",
-        "\\\\host\\share\\net.py",
-        "/\\host/net.py",
-        "\\\\?\\UNC\\host\\net.py",
-    ):
-        assert remote_problem(path) is not None, path
-    for path in ("/home/me/net.py", "C:\\me\\net.py", "net.py", "~/net.py"):
-        assert remote_problem(path) is None, path
 
 
 @pytest.mark.parametrize("code", [None, Code(**KEPT).to_json()])

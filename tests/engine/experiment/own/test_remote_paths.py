@@ -12,7 +12,7 @@ import pytest
 from engine.experiment.checks import look_up
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
-from engine.experiment.own.folders import is_here
+from engine.experiment.own.folders import exists_here
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.paths import is_remote
 from engine.experiment.problem import ProblemError
@@ -70,14 +70,14 @@ def test_data_of_a_run_from_elsewhere_is_not_looked_for(path: str, dataset: str,
     (entry,) = (entry for entry in dataset_entries() if entry.name == dataset)
     (problem,) = look_up(experiment, entry).problems
     assert "on a remote machine" in problem.message and "To use it, type or select" in problem.remedy
-    assert not is_here(path) and looked == []
+    assert not exists_here(path) and looked == []
 
 
 def test_data_that_the_user_names_is(tmp_path: Path, looked: list[str]) -> None:
     path = f"/{tmp_path}"
-    assert not is_here(path) and looked == []
-    TrustedCode().name_place(path)
-    assert is_here(path) and looked
+    assert not exists_here(path) and looked == []
+    TrustedCode().name_path(path)
+    assert exists_here(path) and looked
     # in any program of this user, a worker's too
     assert TrustedCode().may_look(f" {path}/")
 
@@ -86,7 +86,7 @@ def test_data_that_the_user_names_is(tmp_path: Path, looked: list[str]) -> None:
 def test_nor_is_the_file_or_the_folder_of_its_code(folder: str, looked: list[str]) -> None:
     code = Code(file="net.py", folder=folder, text="import planted\n")
     with pytest.raises(ProblemError, match="is on a remote machine"):
-        TrustedCode().read_again(code)
+        TrustedCode().reread(code)
     trusted, before = TrustedCode(), Path.cwd()
     trusted.add(code)
     with pytest.raises(ModuleNotFoundError):

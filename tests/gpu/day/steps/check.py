@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from day.work import AMMETER, ROOT, StepError, Work, json_in, settings
-from engine.cli.options import asked
+from engine.cli.options import parse
 from engine.experiment.experiment import experiment_from
 from engine.store.store import Store
 from engine.worker.launcher import Target
@@ -196,7 +196,7 @@ def _validate(words: Sequence[str]) -> None:
     parameters: dict[str, Any] = {"set_": [word for word in words if "=" in word]}
     if "--preset" in words:
         parameters["preset"] = words[words.index("--preset") + 1]
-    experiment_from(asked(parameters).settings(True))
+    experiment_from(parse(parameters).settings(True))
 
 
 def _trained(work: Work, options: Sequence[str]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from engine.experiment.repeats import Pilot
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.tune import Tuning
-from engine.sweep.order import PilotWatch, pilot_of
+from engine.sweep.order import PilotWatch, pilot_experiment
 from engine.training.measuring.telemetry import HostClock
 from engine.training.runs.loop import train
 from engine.training.steps import recipe
 from engine.training.steps.captured import Capture
-from engine.tune.proof import proof_turns, short_run
+from engine.tune.verification import short_run, verification_turns
 from tests.engine.training.conftest import PICTURES
 
 MARK_SECONDS, CAPTURE_SECONDS = 0.01, 0.3
@@ -86,7 +86,7 @@ def test_the_shortest_run_with_a_speed_captures_in_its_warm_up(run: Run, samples
 @pytest.mark.parametrize("warmup", [0, 10])
 def test_a_pilot_and_the_shortest_trial_of_a_captured_candidate_have_its_speed(run: Run, warmup: int) -> None:
     whole = captured(measure={"warmup_steps": warmup}, steps=1_000)
-    piloted = pilot_of(whole)
+    piloted = pilot_experiment(whole)
     assert piloted is not None
     for experiment in (piloted, short_run(whole, 0.0, None)):
         assert pilot_in(run(experiment)).samples_per_second == pytest.approx(16e3 / STEP_MS)
@@ -97,7 +97,7 @@ def test_a_pilot_and_the_shortest_trial_of_a_captured_candidate_have_its_speed(r
 def test_both_sides_of_a_proof_as_long_as_a_short_experiment_have_a_speed(run: Run, warmup: int) -> None:
     whole = captured(step={"recipe": "plain"}, measure={"warmup_steps": warmup, "block_steps": 10}, steps=60)
     changes = {"step.recipe": "fused+capture"}
-    plain, winner, *_ = proof_turns(Tuning(experiment=whole), changes, 1e6, 60)
+    plain, winner, *_ = verification_turns(Tuning(experiment=whole), changes, 1e6, 60)
     for turn in (plain, winner):
         events = run(turn.experiment)
         assert isinstance(events[-1], Finished)

@@ -7,12 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from engine.cli.options import asked
+from engine.cli.options import parse
 from engine.experiment.experiment import Experiment, Precision, experiment_from, flattened
-from engine.export.kinds.tune import GAINS, sections
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
-from engine.tune.outcome import answers, command_of, waterfall_drawing, waterfall_steps
-from engine.tune.proof import SideRuns, is_alike, proven
+from engine.tune.result import answers, command_of, waterfall_drawing, waterfall_steps
+from engine.tune.verification import SideRuns, losses_match, with_result
 
 WINNER = Experiment(precision=Precision.BF16, batch_size=128, path="/a b/c")
 CHANGES = {"precision": "bf16", "batch_size": 128}
@@ -32,33 +31,17 @@ TUNING = Tuning(
         Gain(words="batch 128", changes={"batch_size": 128}, speedup=1.3),
         Gain(words="Full runs vs. short runs", changes={}, speedup=0.98),
     ),
-    proof=Proof(changes=CHANGES, speedup=1.911, sentence="The winner trains 1.91 times as fast."),
+    proof=Proof(changes=CHANGES, speedup=1.911, sentence="The fastest settings train 1.91 times as fast."),
     not_tried=("TF32: a format of NVIDIA GPUs.",),
     runs=12,
     seconds=95,
 )
 
 
-def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried():
-    said = " ".join(answers(TUNING))
-    assert "1.91 times as fast" in said and "batch size 128" in said
-    assert "12 runs" in said and "2 of 24 combinations" in said
-    gained = next(section for section in sections(TUNING) if section.title == GAINS)
-    assert [row[0] for row in gained.rows] == [
-        "FP32, plain",
-        "BF16 AMP",
-        "Batch 128",
-        "Full runs vs. short runs",
-        "Fastest",
-    ]
-    assert gained.rows[1][1:] == ("1.50", "1.45 to 1.55", "1.50")
-    assert float(gained.rows[-1][1]) == pytest.approx(1.911, abs=0.005)
-
-
 def test_the_command_line_repeats_the_winner():
     _, _, *words = shlex.split(command_of(WINNER))
     settings = [word for word in words if word != "--set"]
-    again = experiment_from(asked({"set_": settings}).settings(True))
+    again = experiment_from(parse({"set_": settings}).settings(True))
     assert flattened(again) == flattened(WINNER)
 
 
@@ -82,33 +65,33 @@ def test_losses_are_alike_within_the_band_of_fp32s_repeats(
 ) -> None:
     fp32 = SideRuns((100, 100, 100), tuple(curve(level, 40) for level in (1.0, 1.01, 1.02)), 32)
     mine = SideRuns((200, 200), tuple(curve(level, 40) for level in levels), step_samples)
-    assert is_alike(fp32, mine) is alike
+    assert losses_match(fp32, mine) is alike
 
 
 def test_a_band_needs_repeats():
     one = SideRuns((100,), (curve(1.0, 40),), 32)
-    assert is_alike(one, one) is None
+    assert losses_match(one, one) is None
 
 
 def test_a_proof_whose_interval_reaches_below_one_is_open():
     losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
     fp32 = SideRuns((100, 100, 100), losses, 32)
-    unsure = proven(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
-    sure = proven(Proof(), fp32, SideRuns((200, 201, 199), losses, 32))
+    unsure = with_result(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
+    sure = with_result(Proof(), fp32, SideRuns((200, 201, 199), losses, 32))
     assert "still unknown" in unsure.sentence
-    assert sure.sentence.startswith("The winner trains 2.00 times as fast") and sure.speedup is not None
+    assert sure.sentence.startswith("The fastest settings train 2.00 times") and sure.speedup is not None
 
 
 def test_nothing_follows_from_a_disturbed_proof_nor_from_disturbed_short_runs():
     losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
     disturbed = SideRuns((200, 201, 199), losses, 32, is_disturbed=True)
-    found = proven(Proof(), SideRuns((100, 100, 100), losses, 32), disturbed)
-    assert found.sentence.startswith("Not reliable: ") and "Tune again" in found.sentence
+    found = with_result(Proof(), SideRuns((100, 100, 100), losses, 32), disturbed)
+    assert found.sentence.startswith("Unreliable: ") and "Tune again" in found.sentence
     assert (found.speedup, found.speedup_ci) == (None, None)
     (plain, fast) = TUNING.trials
     unclean = TUNING.model_copy(
         update={"proof": None, "trials": (plain, fast.model_copy(update={"is_disturbed": True}))}
     )
     said = " ".join(answers(unclean))
-    assert "times as fast" not in said and "not reliable" in said
+    assert "times as fast" not in said and "unreliable" in said
     assert "disturbed in 1 short run, so a faster combination may have been missed" in said

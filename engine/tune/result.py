@@ -14,7 +14,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import Gain, Tuning
 from engine.tune.candidates import COARSE
 from engine.tune.halving import ranking
-from engine.tune.proof import known_speed
+from engine.tune.verification import known_speed
 from engine.words.names import as_typed, dataset_words, setting_text
 from engine.words.numbers import counted, memory_text, pace_text, seconds_text, times
 
@@ -35,7 +35,7 @@ class Step:
 
     @property
     def interval(self) -> str:
-        """The interval of its gain: "1.45 to 1.55"; "" without one."""
+        """The interval of its gain: "1.45 to 1.55". Empty without an interval."""
         if self.gain is None or self.gain.speedup_ci is None:
             return ""
         return " to ".join(map(times, self.gain.speedup_ci))
@@ -46,7 +46,7 @@ class Step:
 
 
 def waterfall_steps(tuning: Tuning) -> tuple[Step, ...]:
-    """Return the bars from top to bottom: plain FP32, each gain, and the winner. None without gains."""
+    """Return the bars from top to bottom: plain FP32, the gains, the fastest settings. Empty without any."""
     if not tuning.gains or tuning.winner is None:
         return ()
     ink = tuning.winner.precision.value
@@ -79,7 +79,7 @@ def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
     return Drawing(width, height, tuple(shapes), _description(steps))
 
 
-_CAPTION = "Speed relative to plain FP32, with changes added one by one"
+_CAPTION = "Speedup over plain FP32, with changes added one by one"
 
 
 def _row(step: Step, y: float, left: float, scale: float) -> Iterator[Shape]:
@@ -103,12 +103,13 @@ def _description(steps: tuple[Step, ...]) -> str:
 
 
 def title_of(tuning: Tuning) -> str:
+    """Return the title of a tuning's result."""
     experiment = tuning.experiment
     return f"The fastest settings of {experiment.model} on {dataset_words(experiment.dataset)}"
 
 
 def answers(tuning: Tuning) -> tuple[str, ...]:
-    """Return sentences on the outcome, or on the fastest so far, and on the effort."""
+    """Return sentences on the fastest settings, verified or so far, and on the effort."""
     return tuple(_answers(tuning))
 
 
@@ -119,7 +120,7 @@ def _answers(tuning: Tuning) -> Iterator[str]:
     elif (so_far := _so_far(tuning)) is not None:
         yield so_far
     if tuning.winner_changes:
-        yield f"Its settings: {changes_text(tuning.winner_changes)}."
+        yield f"The settings: {changes_text(tuning.winner_changes)}."
     if tuning.winner is not None and (precision := tuning.winner.precision) in COARSE:
         yield f"Verification is short. Only a full training shows if {precision.label} learns to the end."
     for broken in tuning.proofs:
@@ -149,13 +150,13 @@ def _so_far(tuning: Tuning) -> str | None:
     if best is None or plain is None or not best.changes:
         return None
     if any(trial.is_disturbed for trial in tuning.trials if trial.changes in ({}, best.changes)):
-        return f"So far {best.words} looks fastest, but the runs were disturbed and are not reliable."
+        return f"So far {best.words} looks fastest, but its runs are unreliable."
     pace = pace_text(best.speed / plain)
     return f"So far {best.words} is the fastest. In short runs it trains {pace} as plain FP32."
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
-    """Settings within a sentence: "precision BF16 AMP, batch size 128"."""
+    """Return settings within a sentence: "precision BF16 AMP, batch size 128"."""
     return ", ".join(f"{named(key)} {setting_text(key, value)}" for key, value in changes.items())
 
 

@@ -10,17 +10,17 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
 from engine.drawing.shapes import Drawing
 from engine.experiment.sweep import Grid
-from engine.sweep.heat_map import heat_map
-from engine.sweep.lines import lines
-from engine.sweep.picture import (
-    CellPicture,
+from engine.sweep.chart import (
+    CellChart,
     CellSpot,
     cell_words,
+    default_axes,
+    default_lines,
+    default_places,
     shown_figures,
-    usual_axes,
-    usual_lines,
-    usual_places,
 )
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
 from engine.sweep.results import Results
 from engine.sweep.scaling import WEAK
 from engine.sweep.scatter import scatter
@@ -51,7 +51,7 @@ class Chooser(QWidget):
         in_row(label(title, "legend"), self.box, parent=self, spacing=6)
 
     def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
-        """Offer these keys with their texts. The choice stays, unless it was only the usual one."""
+        """Offer these keys with their texts. The choice is kept, unless it was the default."""
         keys, texts = [key for key, _ in entries], [text for _, text in entries]
         if keys == self._keys and texts == [self.box.itemText(place) for place in range(self.box.count())]:
             # its list may be open
@@ -92,7 +92,7 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
     cells_chosen = Signal(object)
     fills_height = True
 
-    def __init__(self, name: str, view: PictureView) -> None:
+    def __init__(self, name: str, view: ChartView) -> None:
         super().__init__(name)
         self._view = view
         self._cells: tuple[int, ...] = ()
@@ -134,16 +134,16 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
         self.cells_chosen.emit(self._cells)
 
     def mark_cells(self, cells: Iterable[int]) -> None:
-        """Frames the chosen cells."""
+        """Frame the chosen cells."""
         self._cells = tuple(cells)
         self.update()
 
 
-class PictureView(QWidget):
-    """A picture of a sweep with its choosers; a subclass draws it.
+class ChartView(QWidget):
+    """A chart of a sweep with its choosers. Subclasses draw it.
 
-    `cells_chosen` carries the indexes of the cells that are clicked, or on which Enter is pressed; Ctrl adds
-    a cell, or takes it away.
+    `cells_chosen` carries the indexes of the cells that are clicked or selected with Enter. Ctrl adds or
+    removes a cell.
     """
 
     cells_chosen = Signal(object)
@@ -182,10 +182,10 @@ class PictureView(QWidget):
         self.canvas.redraw()
 
     def mark_cells(self, cells: Iterable[int]) -> None:
-        """Frames cells that were chosen elsewhere."""
+        """Frame cells that were chosen elsewhere."""
         self.canvas.mark_cells(cells)
 
-    def draw(self, size: tuple[float, float]) -> CellPicture | None:
+    def draw(self, size: tuple[float, float]) -> CellChart | None:
         """Return the chosen chart in this size. None without results."""
         return None if self.results is None else self.drawn(self.results, size)
 
@@ -193,7 +193,7 @@ class PictureView(QWidget):
         """Fill the choosers."""
         raise NotImplementedError
 
-    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellChart:
         """Return the chosen chart of these results."""
         raise NotImplementedError
 
@@ -217,7 +217,7 @@ def figure_named(results: Results, name: object) -> Metric:
 class Slice:
     """Choosers of two axes, the metric, and a value on every other axis, in two rows of a view."""
 
-    def __init__(self, view: PictureView, x: str, other: str, other_tip: str) -> None:
+    def __init__(self, view: ChartView, x: str, other: str, other_tip: str) -> None:
         self._view = view
         self.x = Chooser(x, "Choose the horizontal axis")
         self.other = Chooser(other, other_tip)
@@ -246,7 +246,7 @@ class Slice:
         self._keep_apart()
 
     def at(self) -> tuple[int, ...]:
-        """The place on every axis."""
+        """Return the place on every axis."""
         return tuple(place if isinstance(place := chooser.key(), int) else 0 for chooser in self._at)
 
     def axes(self) -> tuple[int, int | None]:
@@ -258,10 +258,10 @@ class Slice:
             self._at_row.removeWidget(old)
             old.hide()
             old.deleteLater()
-        best = usual_places(results, results.figures[0])
+        best = default_places(results, results.figures[0])
         self._at = []
         for place, axis in enumerate(results.grid.axes):
-            chooser = Chooser(axis.title, f"Show cells with this value of {axis.title}")
+            chooser = Chooser(axis.title, f"Show combinations with this value of {axis.title}")
             chooser.offer([(number, axis.text(number)) for number in range(len(axis.values))], best[place])
             chooser.changed.connect(self._change)
             self._at.append(chooser)
@@ -280,8 +280,8 @@ class Slice:
             chooser.setVisible(place not in (x, other) and chooser.box.count() > 1)
 
 
-class ScatterView(PictureView):
-    """Speed vs. memory, or other metrics, with an optional third as shade, and the Pareto front."""
+class ScatterView(ChartView):
+    """Throughput vs. memory, or other metrics, with an optional third as shade, and the Pareto front."""
 
     def __init__(self) -> None:
         super().__init__("Scatter plot of the sweep")
@@ -302,18 +302,18 @@ class ScatterView(PictureView):
         usual = ACCURACY.name if ACCURACY.name in names and not has_precisions else None
         self.shade.offer([(None, "none"), *entries], usual)
 
-    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellChart:
         x, y = (figure_named(results, chooser.key()) for chooser in (self.across, self.up))
         shade = None if self.shade.key() is None else figure_named(results, self.shade.key())
         return scatter(results, x, y, shade, size)
 
 
-class SliceView(PictureView):
+class SliceView(ChartView):
     """A metric over two axes. A subclass names them, and draws the chart with `picture`."""
 
     words = ("", "", "", "")
     """The name of the chart, the titles of the two axes, and the tooltip of the second."""
-    picture: staticmethod[..., CellPicture]
+    picture: staticmethod[..., CellChart]
     usual: staticmethod[[Grid], tuple[int, int | None]]
     first = ""
     """The name of the metric that is shown first, if the results have it."""
@@ -326,7 +326,7 @@ class SliceView(PictureView):
         figure = next((each for each in results.figures if each.name == self.first), results.figures[0])
         self.slice.offer(results, self.usual(results.grid), figure, is_other_grid=is_other_grid)
 
-    def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
+    def drawn(self, results: Results, size: tuple[float, float]) -> CellChart:
         figure = figure_named(results, self.slice.figure.key())
         return self.picture(results, *self.slice.axes(), figure, self.slice.at(), size)
 
@@ -336,12 +336,12 @@ class HeatMapView(SliceView):
 
     is_map = True
     words = ("Heat map of the sweep", "X axis", "Y axis", "Choose the vertical axis")
-    picture, usual = staticmethod(heat_map), staticmethod(usual_axes)
+    picture, usual = staticmethod(heat_map), staticmethod(default_axes)
 
 
 class LinesView(SliceView):
     """A metric over an axis, with a line for every value of another."""
 
     words = ("Lines of the sweep", "X axis", "Lines", "Draw a line for each value of this setting")
-    picture, usual = staticmethod(lines), staticmethod(usual_lines)
+    picture, usual = staticmethod(lines), staticmethod(default_lines)
     first = WEAK.name

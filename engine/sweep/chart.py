@@ -27,6 +27,8 @@ _HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name, WEAK.name, STRO
 
 @dataclass(frozen=True)
 class CellSpot:
+    """The area of a cell in a chart, for clicks."""
+
     cell: int
     x: float
     y: float
@@ -38,7 +40,7 @@ class CellSpot:
 
 
 @dataclass(frozen=True)
-class CellPicture:
+class CellChart:
     """A drawing, and the places of its cells, the topmost first."""
 
     drawing: Drawing
@@ -74,7 +76,7 @@ def head(title: str, beside: Iterable[str], width: float) -> Iterator[Shape]:
 
 
 def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:
-    """The lines of an upright axis with their values."""
+    """Yield the grid lines of a vertical axis with their values."""
     for tick in ticks:
         y = round(tick.position) + 0.5
         yield Stroke(((left, y), (right, y)), "grid")
@@ -82,7 +84,7 @@ def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:
 
 
 def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
-    """The looks of lines for the values of an axis: the precisions' own, else shades in their order."""
+    """Return the looks of the lines for the values of an axis: those of precisions, or shades in order."""
     if axis is None:
         return (SideLook("text", "o", (), "full"),)
     if axis.key == "precision":
@@ -96,25 +98,25 @@ def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
 
 
 def shown_figures(results: Results) -> tuple[Metric, ...]:
-    """Return the metrics to choose from: those of the results, and after the speed the ratio if known."""
+    """Return the metrics to choose from: those of the results and, after the first, the ratio if known."""
     has_ratio = any(cell.ratio is not None for cell in results.cells)
     return (*results.figures[:1], *((RATIO_FIGURE,) if has_ratio else ()), *results.figures[1:])
 
 
 def is_higher_better(figure: Metric) -> bool:
-    """True if a higher value is better. Times, memory, energy and losses should be low."""
+    """Return True if a higher value is better. Times, memory, energy and losses should be low."""
     return figure.name in _HIGH_IS_BETTER
 
 
 def is_hollow(cell: CellResult, figures: Sequence[Metric]) -> bool:
-    """True if the cell's mark is hollow: its values are its pilot's, or disturbed."""
+    """Return True if the cell's mark is hollow: its values are from its pilot, or disturbed."""
     return cell.is_piloted or any(map(cell.is_disturbed_in, figures))
 
 
 def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Metric]) -> Iterator[LegendEntry]:
     """Yield the legend's entry for hollow marks, where there are any."""
     reasons = {
-        "disturbed, not reliable": sum(any(map(cell.is_disturbed_in, figures)) for cell in cells),
+        "unreliable": sum(any(map(cell.is_disturbed_in, figures)) for cell in cells),
         "short test run": sum(cell.is_piloted for cell in cells),
     }
     if words := ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items() if count):
@@ -122,7 +124,7 @@ def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Metric]) -> Iter
 
 
 DISTURBED_MARK = "*"
-MARK_WORDS = f"{DISTURBED_MARK} not reliable: the machine was disturbed"
+MARK_WORDS = f"{DISTURBED_MARK} unreliable: the machine was disturbed"
 
 
 def best_of(cells: Sequence[CellResult], figure: Metric) -> CellResult | None:
@@ -132,22 +134,22 @@ def best_of(cells: Sequence[CellResult], figure: Metric) -> CellResult | None:
     return max(known, key=lambda cell: sign * (cell.finite(figure) or 0.0), default=None)
 
 
-def usual_places(results: Results, figure: Metric) -> tuple[int, ...]:
+def default_places(results: Results, figure: Metric) -> tuple[int, ...]:
     """Return the places of the best cell on every axis."""
     best = best_of(results.cells, figure)
     return best.places if best is not None else (0,) * len(results.grid.axes)
 
 
-def usual_axes(grid: Grid) -> tuple[int, int | None]:
-    """The axes of a heat map unless others are chosen: the longest across, the next longest downwards."""
+def default_axes(grid: Grid) -> tuple[int, int | None]:
+    """Return the default axes of a heat map: the longest across, the next longest downwards."""
     longest = sorted(range(len(grid.axes)), key=lambda axis: len(grid.axes[axis].values), reverse=True)
     several = [axis for axis in longest if len(grid.axes[axis].values) > 1]
     return (several or longest)[0], several[1] if len(several) > 1 else None
 
 
-def usual_lines(grid: Grid) -> tuple[int, int | None]:
-    """The axes of lines unless others are chosen: devices, or else the longest axis that is not compared, and
-    a line for every compared value."""
+def default_lines(grid: Grid) -> tuple[int, int | None]:
+    """Return the default axes of lines: devices, or else the longest axis that is not compared, and the
+    compared axis, with a line for every value."""
     axes, compared = grid.axes, grid.compared
     several = [place for place, axis in enumerate(axes) if len(axis.values) > 1]
     devices = [place for place in several if axes[place].key == DEVICES]
@@ -166,7 +168,7 @@ def numbers_of(axis: Axis) -> tuple[float, ...] | None:
     return None if axis.overrides or len(values) < 2 or len(numbers) < len(values) else numbers
 
 
-def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ...]:
+def labels_that_fit(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ...]:
     """Return the words that fit at these places without overlap: every n-th of evenly spaced ones."""
     order = sorted(range(len(places)), key=places.__getitem__)
     steps = [places[right] - places[left] for left, right in pairwise(order)]
@@ -236,7 +238,7 @@ def state_words(cell: CellResult) -> str:
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts)
 
 
-_DISTURBED = "Not reliable: the machine was disturbed"
+_DISTURBED = "Unreliable: the machine was disturbed"
 STATES = {
     "waiting": "Waiting",
     "paused": "Paused",

@@ -1,4 +1,4 @@
-"""The verification of a winner: alternating saved runs of it and of plain FP32, with speeds and losses."""
+"""The verification of the fastest settings: saved runs of them and of plain FP32, alternating."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from engine.compare.evidence import was_slowed_down
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
-from engine.experiment.repeats import Pilot, Turn, in_turns
+from engine.experiment.repeats import Pilot, Turn, alternating_turns
 from engine.experiment.settings import LEAST_BLOCKS
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial
 from engine.statistics import band_of, outlying_side, paired_ratio_interval, ratio_of_means
 from engine.tune.candidates import BASELINE, Changes, Places, Space, changed, value_of, with_value
-from engine.tune.halving import Outcome, ranking
+from engine.tune.halving import TrialResult, ranking
 from engine.words.names import left_out_words
 from engine.words.numbers import memory_text, number_text, pace_text
 
@@ -34,10 +34,12 @@ _MOST_PROOFS = 3
 NOTHING_FASTER = "No tried combination is faster than plain FP32."
 
 
-def proof_turns(tuning: Tuning, changes: Mapping[str, Any], speed: float, own_steps: int) -> tuple[Turn, ...]:
+def verification_turns(
+    tuning: Tuning, changes: Mapping[str, Any], speed: float, own_steps: int
+) -> tuple[Turn, ...]:
     """Return the runs of a verification in order. Both sides train on the same number of samples.
 
-    `speed` is plain FP32's in samples a second, `own_steps` the experiment's own length.
+    `speed` is plain FP32's in samples per second, `own_steps` the experiment's own length.
     """
     baseline = tuning.experiment
     samples = min(own_steps, round(_SECONDS * speed / baseline.step_samples)) * baseline.step_samples
@@ -46,7 +48,9 @@ def proof_turns(tuning: Tuning, changes: Mapping[str, Any], speed: float, own_st
     least_steps = MOST_WARMUP_STEPS + LEAST_BLOCKS
     samples = max(samples, least_steps * max(baseline.step_samples, winner.step_samples))
     sides = ((BASELINE_LABEL, baseline), (WINNER_LABEL, winner))
-    return in_turns([(label, _of_samples(side, samples)) for label, side in sides], tuning.plan.repeats)
+    return alternating_turns(
+        [(label, _of_samples(side, samples)) for label, side in sides], tuning.plan.repeats
+    )
 
 
 def _of_samples(experiment: Experiment, samples: int) -> Experiment:
@@ -59,9 +63,9 @@ def _of_samples(experiment: Experiment, samples: int) -> Experiment:
 
 @dataclass(frozen=True)
 class SideRuns:
-    """A side's runs in the order of their seeds: their speeds, and their losses with samples a step.
+    """A side's runs in the order of their seeds: speeds in samples per second, and the losses of all steps.
 
-    `is_disturbed` where other programs, heat or power slowed down any of them.
+    `is_disturbed`: other programs, heat or power limits slowed down any of them.
     """
 
     speeds: tuple[float, ...]
@@ -70,13 +74,14 @@ class SideRuns:
     is_disturbed: bool = False
 
 
-def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
+def with_result(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
+    """Return the verification with its result: the speedup, the comparison of losses, and a sentence."""
     pairs = min(len(baseline.speeds), len(winner.speeds))
     speeds, base_speeds = winner.speeds[:pairs], baseline.speeds[:pairs]
     ratio = ratio_of_means(speeds, base_speeds)
     has_outliers = outlying_side(speeds, base_speeds, is_paired=True) is not None
     interval = None if has_outliers else paired_ratio_interval(speeds, base_speeds)
-    alike = is_alike(baseline, winner)
+    alike = losses_match(baseline, winner)
     is_disturbed = baseline.is_disturbed or winner.is_disturbed
     return proof.model_copy(
         update={
@@ -88,11 +93,11 @@ def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
     )
 
 
-def is_alike(baseline: SideRuns, winner: SideRuns) -> bool | None:
-    """True if the winner's losses stay within the band of FP32's repeats; None where that cannot be told.
+def losses_match(baseline: SideRuns, winner: SideRuns) -> bool | None:
+    """Return True if the losses of the fastest settings stay within the band of FP32's repeats.
 
-    The loss at each stretch of samples is the mean over it, so that batches of other sizes compare; the
-    winner's is the median of its runs.
+    Losses are averaged over stretches of equally many samples, so that batch sizes may differ. Of the fastest
+    settings, the median of the runs counts. None if the runs do not suffice.
     """
     if len(baseline.losses) < 2 or not winner.losses:
         return None
@@ -120,41 +125,42 @@ def _binned(losses: Sequence[float], step_samples: int, samples: int, bins: int)
 def _sentence(
     ratio: float | None,
     interval: tuple[float, float] | None,
-    is_alike: bool | None,
+    losses_match: bool | None,
     pairs: int,
     baseline: SideRuns,
     winner: SideRuns,
 ) -> str:
     if ratio is None:
-        return "It could not be verified, because the speed of one side is unknown."
+        return "They could not be verified, because the throughput of one side is unknown."
     sure = f" (95% interval {' to '.join(map(number_text, interval))})" if interval else ""
     if interval is None and pairs > 1:
         sure = " (outliers on one side only, so no interval)"
     by = f"{pairs:,} alternating runs of each"
+    who = "these settings" if losses_match is False else "the fastest settings"
     if baseline.is_disturbed or winner.is_disturbed:
         parts = [
-            f"Not reliable: the machine was disturbed during verification. In {by}, the winner trained "
+            f"Unreliable: the machine was disturbed during verification. In {by}, {who} trained "
             f"{pace_text(ratio)} as plain FP32. Tune again when the machine is quiet."
         ]
     elif interval is None or interval[0] <= 1.0 <= interval[1]:
         parts = [
-            f"It is still unknown whether the winner is faster than plain FP32. In {by}, it trained "
+            f"It is still unknown whether {who} are faster than plain FP32. In {by}, they trained "
             f"{pace_text(ratio)}{sure}."
         ]
     else:
-        parts = [f"The winner trains {pace_text(ratio)} as plain FP32{sure}, in {by}."]
-    if is_alike is None:
-        parts.append("It could not be determined whether its losses match FP32.")
+        parts = [f"T{who[1:]} train {pace_text(ratio)} as plain FP32{sure}, in {by}."]
+    if losses_match is None:
+        parts.append("It could not be determined whether their losses match FP32.")
     else:
-        where = "stay within" if is_alike else "leave"
-        parts.append(f"Its losses {where} the range of FP32 runs with other seeds.")
+        where = "stay within" if losses_match else "leave"
+        parts.append(f"Their losses {where} the range of FP32 runs with other seeds.")
     if baseline.step_samples != winner.step_samples:
         parts.append("Because the batch size differs, losses are compared after the same number of samples.")
     return " ".join(parts)
 
 
-def worth_proving(tuning: Tuning) -> Iterator[Changes]:
-    """Yield the fastest first, without rejected losses and without those slower than plain FP32."""
+def candidates_to_verify(tuning: Tuning) -> Iterator[Changes]:
+    """Yield the candidates to verify, the fastest first, without rejected and slower ones."""
     broken = [_seen_by_losses(proof.changes) for proof in tuning.proofs]
     for changes in (*tuning.leaders, *(rank.changes for rank in ranking(tuning.trials))):
         if not changes or len(broken) == _MOST_PROOFS:
@@ -174,9 +180,9 @@ MOST_WARMUP_STEPS = 10
 
 
 def short_run(experiment: Experiment, seconds: float, speed: float | None) -> Experiment:
-    """The experiment's first steps, which take that long at that speed in samples a second.
+    """Return the experiment with as many steps as take `seconds` at a speed in samples per second.
 
-    It has as few as show a speed where no speed is known, and neither validates nor saves checkpoints.
+    Without a speed it has the fewest steps that give one. It neither validates nor saves checkpoints.
     """
     block = _LEAST_BLOCK_STEPS
     if speed is not None:
@@ -204,7 +210,7 @@ def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -
 
 
 def short_warmup(experiment: Experiment) -> int:
-    """The steps of a short warm-up, in which the recipe's step is compiled and captured all the same."""
+    """Return the steps of a short warm-up, in which the step is still compiled and captured."""
     return max(min(experiment.measure.warmup_steps, MOST_WARMUP_STEPS), experiment.step.least_warmup_steps)
 
 
@@ -254,14 +260,15 @@ def _why_unusable(trial: TuningTrial, summary: Summary, tuning: Tuning) -> Probl
 
 
 def _no_speed(summary: Summary) -> Problem:
-    message = summary.speed_note or "Its speed is unknown."
+    message = summary.speed_note or "Its throughput is unknown."
     return request_problem(message, "Try again on an idle machine.")
 
 
-def outcome_of(trial: TuningTrial) -> Outcome:
+def trial_result(trial: TuningTrial) -> TrialResult:
+    """Return a saved trial as the result for the search."""
     speed = trial.samples_per_second if trial.is_usable else None
     is_out = trial.problem is not None and trial.problem.kind is Kind.OUT_OF_MEMORY
-    return Outcome(speed, trial.peak_mib, is_out, frozenset(trial.left_out))
+    return TrialResult(speed, trial.peak_mib, is_out, frozenset(trial.left_out))
 
 
 ROUNDS = 3
@@ -269,8 +276,8 @@ ROUNDS = 3
 REMAINDER = "Full runs vs. short runs"
 
 
-def path(space: Space, winner: Places) -> tuple[Places, ...]:
-    """Return the path from plain FP32 to the winner, one change at a time: precision, optimizations, …"""
+def change_path(space: Space, winner: Places) -> tuple[Places, ...]:
+    """Return the path from plain FP32 to the fastest settings, one change at a time."""
     steps = [BASELINE]
     for kind in CHANGE_KINDS:
         if place := value_of(winner, kind):
@@ -278,10 +285,10 @@ def path(space: Space, winner: Places) -> tuple[Places, ...]:
     return tuple(steps)
 
 
-def in_order(steps: Sequence[Places]) -> Iterator[Places]:
-    """The trials that measure a path: its steps in turns, every second time backwards.
+def path_trials(steps: Sequence[Places]) -> Iterator[Places]:
+    """Return the trials that measure a path: its steps one after the other, every second time in reverse.
 
-    A single change needs none: it gained what the proof shows.
+    A single change needs none, because its gain is that of the verification.
     """
     for number in range(ROUNDS if len(steps) > 2 else 0):
         yield from steps if number % 2 == 0 else reversed(steps)
@@ -290,9 +297,9 @@ def in_order(steps: Sequence[Places]) -> Iterator[Places]:
 def gains(
     space: Space, steps: Sequence[Places], trials: Sequence[TuningTrial], proof: Proof
 ) -> tuple[Gain, ...]:
-    """The gain of each step, whose product is what the proof shows: its last entry is the remainder.
+    """Return the gain of each step and the remainder, so that their product is the verified speedup.
 
-    `trials` are those that `in_order` asked for. Without their speeds nothing is said of the steps.
+    `trials` are those of `path_trials`. Empty if any of them has no speed.
     """
     if proof.speedup is None or len(steps) < 2:
         return ()
