@@ -347,7 +347,8 @@ def training_requests(
     samples: int, batch_size: int, seed: int, epoch: int, skip: int
 ) -> Iterator[BatchRequest]:
     """Return requests for the batches of an epoch without the first `skip`."""
-    parts = torch.split(rank_indices(epoch_order(samples, seed, epoch), batch_size), batch_size)
+    order = rank_indices(epoch_order(samples, seed, epoch), batch_size)
+    parts = order.split(batch_size)  # type: ignore[no-untyped-call]
     return (
         BatchRequest(True, epoch, number, tuple(part.tolist()))
         for number, part in enumerate(parts[skip:], skip)
