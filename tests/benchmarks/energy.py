@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.energy import POWERCAP, EnergyMeter, energy_counter
+from engine.training.measuring.sensors import NvmlReader
 
 AIM = 0.05
 _PERIOD_SECONDS = 0.1

@@ -76,7 +76,7 @@ def limit(own, experiment):
 def numerics(own, experiment):
     bench = Bench(RunPlan(experiment, read_catalog()), Control())
     with bench.trainee() as trainee:
-        trainee.go_back(next(bench.groups(1)))
+        trainee.forward_backward(next(bench.groups(1)))
 
 
 def place_in(text: str, operation: str) -> tuple[str, int]:

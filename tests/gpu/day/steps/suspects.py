@@ -25,8 +25,8 @@ from engine.protocol.events import Failed, Profiled
 from engine.protocol.jobs import Control
 from engine.protocol.profile import Limits, Peak
 from engine.protocol.trials import Tried
-from engine.training.measuring.card import NvmlReader, ThreadedGauge, handle_of
 from engine.training.measuring.memory import memory_meter
+from engine.training.measuring.sensors import NvmlReader, ThreadedGauge, nvml_handle
 from engine.training.measuring.telemetry import clock_for
 from engine.training.models.build import build_model
 from engine.training.runs.trial import try_batch
@@ -126,7 +126,7 @@ class _Suspects:
             return "there is no card"
         held = torch.empty(300 * BYTES_PER_MIB, dtype=torch.uint8, device=self._device)
         reader = NvmlReader(self._device)
-        handle = handle_of(self._device)
+        handle = nvml_handle(self._device)
         listed = {
             each.pid: each.usedGpuMemory for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
         }
