@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.experiment.experiment import Experiment
@@ -141,6 +143,21 @@ def exchange(*waits_ms: float, host_ms: float = 1.0) -> Communication:
         )
     rates = tuple(BusRate(size=size, gb_per_second=rate) for size, rate in ((2**20, 4.0), (2**26, 16.0)))
     return Communication(ranks=tuple(ranks), messages=(2**20, 2**20), rates=rates)
+
+
+def exchanging(found: Communication, **more: Any) -> StepProfile:
+    """The profile of a step in which devices exchanged what was found."""
+    return StepProfile(
+        device_type="cuda",
+        steps=5,
+        samples=64,
+        step_ms=50,
+        recorded_ms=52,
+        bar=found.ranks[0].bar,
+        format="fp32",
+        exchange=found,
+        **more,
+    )
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 @dataclass(frozen=True)
 class Gain:
-    """`ratio` is the speedup over the first side. It is None if either was disturbed or emulated."""
+    """A side's speedup over the first side. `ratio` is None if either is unreliable or emulated."""
 
     ratio: float | None
     sentence: str
@@ -101,7 +101,7 @@ _NOTED = 0.05
 def _gain(side: _Side, first: _Side) -> Gain:
     disturbed = next((other for other in (first, side) if other.profile.disturbance), None)
     if disturbed is not None:
-        why = f"the steps of {disturbed.name} were disturbed"
+        why = f"the profile of {disturbed.name} is unreliable"
         return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
     emulated = next((other for other in (first, side) if other.is_emulated), None)
     if emulated is not None:

@@ -11,7 +11,7 @@ from engine.drawing.chart_parts import Rect, Span, place_label
 from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, shortened, text_width
 from engine.experiment.experiment import Precision
-from engine.profile.bar_picture import profile_looks
+from engine.profile.bar_chart import profile_looks
 from engine.profile.names import side_names
 from engine.protocol.profile import Limits, TimeRow
 from engine.protocol.profiles import Profiles
@@ -26,7 +26,7 @@ _TEMPLATE = re.compile(r"<.*|\(.*")
 
 
 @dataclass(frozen=True)
-class Mark:
+class RooflinePoint:
     """The drawn point of a kernel or an operation of the `place`-th side. `size` is its width."""
 
     place: int
@@ -47,7 +47,7 @@ def roofline_drawing(profiles: Profiles, width: float, height: float) -> Drawing
     return _Picture(profiles, width, height).drawing()
 
 
-def roofline_marks(profiles: Profiles, width: float, height: float) -> tuple[Mark, ...]:
+def roofline_points(profiles: Profiles, width: float, height: float) -> tuple[RooflinePoint, ...]:
     """Return the points of `roofline_drawing` of this size, the topmost last."""
     return _Picture(profiles, width, height).marks
 
@@ -72,7 +72,7 @@ class _Picture:
         self._scale(rows)
         longest = rows[0][1].ms if rows else 1.0
         self.marks = tuple(
-            Mark(
+            RooflinePoint(
                 place,
                 row,
                 self._across.place(_intensity(row)),
@@ -245,7 +245,7 @@ def _powers(low: float, high: float) -> range:
     return range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
 
 
-def _rect_of(mark: Mark) -> Rect:
+def _rect_of(mark: RooflinePoint) -> Rect:
     half = mark.size / 2
     return Rect(mark.x - half, mark.y - half, mark.x + half, mark.y + half)
 

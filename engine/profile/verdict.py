@@ -82,7 +82,7 @@ _LONG_FORMATS = ("fp32", "tf32")
 
 
 def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
-    """Return the bottleneck of an experiment's step. It is unknown if the profile was disturbed."""
+    """Return the bottleneck of an experiment's step. It is unknown if the profile is unreliable."""
     bar = profile.bar
     parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
     if not parts:
@@ -91,7 +91,7 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
         sentence = "FP8 is emulated on a CPU, so these times say nothing about a GPU."
         return Verdict(Bound.UNKNOWN, sentence, "Profile on a GPU with compute capability 8.9 or later.")
     if profile.disturbance is not None:
-        sentence = f"The steps were disturbed: {profile.disturbance}."
+        sentence = f"The profile is unreliable: {profile.disturbance}."
         return Verdict(Bound.UNKNOWN, sentence, "Profile again when nothing else runs.")
     longest = parts[0].part
     enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE

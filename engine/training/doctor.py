@@ -20,7 +20,7 @@ from engine.installation.installed import operating_system
 from engine.protocol.events import Check, Environment
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
-from engine.training.measuring.card import start_nvml
+from engine.training.measuring.sensors import start_nvml
 from engine.training.models.build import SMALL_CNN, build_model, model_entries
 from engine.training.models.libraries import library_entries
 from engine.training.precision import (

@@ -56,7 +56,7 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
     )
 
 
-def units_of(compared: ComparedRuns) -> dict[Quantity, str]:
+def best_units(compared: ComparedRuns) -> dict[Quantity, str]:
     """Return the units of the y axis, with "" for the loss if the runs have different units."""
     units = {run.loss_unit for run in compared.runs.values()} - {""}
     return {"loss": units.pop() if len(units) == 1 else "", "accuracy": "%"}
@@ -311,7 +311,7 @@ class ComparePanel(Surface):
         """Show a comparison with the side of the id `headline` in the headline, or the only side."""
         self._set_empty(False)
         self.comparison = compared.comparison
-        self.curves.set_lines(lines_of(compared), units_of(compared))
+        self.curves.set_lines(lines_of(compared), best_units(compared))
         self.bars.show_comparison(compared.comparison)
         self.table.show_comparison(compared.comparison)
         self.devices.show_comparison(compared.comparison)

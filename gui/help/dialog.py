@@ -137,7 +137,7 @@ class GuideDialog(QDialog):
         self.list.searched.connect(self.page.mark)
         self.page.page_wanted.connect(self._follow)
         self.page.web_wanted.connect(lambda address: QDesktopServices.openUrl(QUrl(address)))
-        keys = {"Ctrl+F": self._find, "/": self._find, "Alt+Left": self.go_back}
+        keys = {"Ctrl+F": self._find, "/": self._find, "Alt+Left": self.forward_backward}
         for key, act in {**keys, "F1": lambda: self.show_page(pages[0].name)}.items():
             QShortcut(QKeySequence(key), self).activated.connect(act)
         if parent is not None:
@@ -158,7 +158,7 @@ class GuideDialog(QDialog):
             self.page.set_page(page)
         self.list.set_current(name)
 
-    def go_back(self) -> None:
+    def forward_backward(self) -> None:
         """Return to the previous page."""
         if len(self._visited) > 1:
             self._visited.pop()

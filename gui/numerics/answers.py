@@ -216,4 +216,4 @@ def _cost(found: Fp32Modules) -> Facts:
         memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"
     speed = "" if found.speed_ratio is None else f"{times(found.speed_ratio)}× that without them"
     trials = f"{counted(len(found.trials), 'run')} of {counted(found.steps, 'step')}"
-    return (("Speed", speed), ("Memory", memory), ("Verified by", trials))
+    return (("Throughput", speed), ("Memory", memory), ("Verified by", trials))

@@ -262,7 +262,7 @@ class SharesDelegate(QStyledItemDelegate):
         return QSize(_BAR + _GAP + 60, 28)
 
 
-class FormatLegend(QWidget):
+class DtypeLegend(QWidget):
     """The colors of dtypes with their names."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from gui.numerics.map_tree import (
     MOVED_TIP,
     ROOT,
     TIME_TIP,
-    FormatLegend,
+    DtypeLegend,
     MapRow,
     MapTree,
     SharesDelegate,
@@ -158,7 +158,7 @@ class MapView(OfferedView):
         )
         self._patterns: tuple[str, ...] = ()
         self.filter = FilterEdit("Filter modules", _FILTER_TIP)
-        self.legend = FormatLegend()
+        self.legend = DtypeLegend()
         self.facts = ElidedLabel("", "legend")
         self.notes_button = Button("Notes", "toggle", "Show what differs on other devices")
         self.notes = label("", "hint", wraps=True)

@@ -230,6 +230,8 @@ def finding(numerics: Numerics) -> tuple[str, str]:
 
 
 class NumericsAdvice(AdviceView):
+    """Show the advice of a numerics study."""
+
     def __init__(self) -> None:
         super().__init__(
             AdviceWords(

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
+from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merge_exponents
 from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, LayerCast, ModuleRange, Quantity, Ranges
 from engine.words.numbers import share_text
@@ -134,7 +134,7 @@ class RangeView(OfferedView):
             return
         quantity = cast(Quantity, self.quantity.value())
         rows = self._ranges.of(quantity)
-        together = merged(tuple(row.exponents for row in rows))
+        together = merge_exponents(tuple(row.exponents for row in rows))
         exponent, is_gradient = 0, quantity == "gradient"
         self.loss_scale.setVisible(is_gradient)
         if is_gradient:

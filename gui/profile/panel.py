@@ -13,7 +13,17 @@ from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
-from engine.profile.exchange import exchanges
+from engine.profile.communication import (
+    BY_DEVICE,
+    BY_SIZE,
+    DEVICE_HEADINGS,
+    HOW_MEASURED,
+    SIZE_HEADINGS,
+    communication_by_side,
+    communication_sentences,
+    device_rows,
+    size_rows,
+)
 from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import PEAK_MEANING, Verdict, peak_sentence
@@ -21,22 +31,33 @@ from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import number, share_text
-from gui.profile.devices import DevicesView
-from gui.profile.pictures import BarsView, RooflineView
+from gui.profile.charts import BarsView, RooflineView
 from gui.profile.rows_view import RowsView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
-from gui.widgets.answer_page import AdviceView, AdviceWords, ViewTab, ViewTabs, changes_words, wrapped
-from gui.widgets.boxes import Placed, in_column, in_row, wide
+from gui.widgets.answer_page import (
+    AdviceView,
+    AdviceWords,
+    AnswerPage,
+    ViewTab,
+    ViewTabs,
+    changes_words,
+    wrapped,
+)
+from gui.widgets.boxes import Part, Placed, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
+from gui.widgets.table import ResultTable
+from gui.widgets.table.columns import word_columns
 
 _VIEWER = "https://ui.perfetto.dev"
 TRACE_WRITTEN = "Open it at ui.perfetto.dev, or at chrome://tracing."
 
 
 class ProfileAdvice(AdviceView):
+    """Show the advice for each side of a profile."""
+
     def __init__(self) -> None:
         super().__init__(
             AdviceWords(
@@ -51,6 +72,39 @@ class ProfileAdvice(AdviceView):
     def show_profiles(self, profiles: Profiles | None) -> None:
         """Show the advice for all sides. For None, show the empty state."""
         self.show_advice(None if profiles is None or not profiles.measured() else advice_by_side(profiles))
+
+
+class DevicesView(AnswerPage):
+    """Show how a run's devices communicate, device by device and by message size."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Devices",
+            "How long do the devices communicate, and which one do the others wait for?",
+            "Splits the step of each device into computing, overlapped and exposed communication, and "
+            "waiting. This needs a profile of a run on multiple devices.",
+            "Profile",
+            "Profile a few steps with the form's settings",
+        )
+
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Show the communication in all profiles. For None, show the empty state."""
+        if profiles is None or not (devices := device_rows(profiles)):
+            self.show_empty()
+            return
+        answer, *more = communication_sentences(profiles)
+        parts: list[Part] = [wrapped(sentence, "body") for sentence in more]
+        tables = ((BY_DEVICE, DEVICE_HEADINGS, devices), (BY_SIZE, SIZE_HEADINGS, size_rows(profiles)))
+        for title, headings, rows in tables:
+            if rows:
+                parts += [label(title, "heading"), _table(title, headings, rows)]
+        self.show_answer(answer, *parts, wrapped(HOW_MEASURED, "hint"))
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> ResultTable[Sequence[str]]:
+    table = ResultTable(title, word_columns(headings, headings[1:], rows), whole=True, sorts=False)
+    table.show_rows(rows)
+    return table
 
 
 _View = BarsView | RowsView | RooflineView | DevicesView | ProfileAdvice
@@ -148,7 +202,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.answer.show_profiles(profiles)
         self.notes.set_whole_text("" if profiles is None else notes(profiles))
         self.notes.setVisible(bool(self.notes.whole_text()))
-        self.tabs.show_tab("devices", profiles is not None and bool(exchanges(profiles)))
+        self.tabs.show_tab("devices", profiles is not None and bool(communication_by_side(profiles)))
         self._stale = set(self._views)
         self._fill_tab()
 
@@ -307,6 +361,7 @@ def measurements(profile: StepProfile) -> str:
 
 
 def measurements_tip(profile: StepProfile) -> str:
+    """Return the tooltip of `measurements`."""
     known = profile.fraction_of_measured_peak is not None
     parts = [peak_sentence(profile), PEAK_MEANING if known else None]
     if (energy := profile.energy) is not None:

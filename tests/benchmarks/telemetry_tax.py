@@ -24,8 +24,8 @@ from by_hand import Workload
 from side_by_side import experiment_of, median_interval
 
 from engine.protocol.events import Event, to_line
-from engine.training.measuring.card import card_gauge
 from engine.training.measuring.memory import memory_meter
+from engine.training.measuring.sensors import sensor_gauge
 from engine.training.measuring.telemetry import Mark, Rows, Telemetry, clock_for, samples_event
 from engine.training.models.build import build_loss
 from engine.training.steps.recipe import build_step, cudnn_search
@@ -116,7 +116,7 @@ class Stretches:
         report(telemetry.flush())
 
     def _gauged(self) -> None:
-        with closing(card_gauge(self._device)):
+        with closing(sensor_gauge(self._device)):
             self._recorded(self._meter.sample, self._writer.put)
 
 

@@ -20,7 +20,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
 from engine.numerics.range_histogram import Axis, histogram
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, dtype_label, merged
+from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, dtype_label, merge_exponents
 from engine.protocol.numerics.nonfinite import (
     Direction,
     NonfiniteSearch,
@@ -354,7 +354,7 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
     """Return a histogram of exponents per quantity, over all modules, with gradients at the loss scale."""
     charts = {}
     for quantity in QUANTITIES:
-        whole = merged(tuple(row.exponents for row in ranges.of(quantity)))
+        whole = merge_exponents(tuple(row.exponents for row in ranges.of(quantity)))
         if quantity == "gradient":
             whole = whole.shifted(ranges.scale_exponent)
         if whole.finite:

@@ -13,16 +13,16 @@ from typing import Any
 from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
-from engine.profile.bar_picture import bars_drawing
+from engine.profile.bar_chart import bars_drawing
 from engine.profile.columns import NOUNS, TABLES, Table, columns_of, side_rows
-from engine.profile.exchange import (
+from engine.profile.communication import (
     BY_DEVICE,
     BY_SIZE,
     DEVICE_HEADINGS,
     HOW_MEASURED,
     SIZE_HEADINGS,
+    communication_sentences,
     device_rows,
-    exchange_sentences,
     size_rows,
 )
 from engine.profile.gain import gains, verdicts
@@ -174,7 +174,7 @@ def _parts(measured: _Named) -> Iterator[Cells]:
 
 def _exchange(profiles: Profiles) -> Iterator[Section]:
     if rows := device_rows(profiles):
-        sentences = exchange_sentences(profiles)
+        sentences = communication_sentences(profiles)
         yield Section(BY_DEVICE, sentences, DEVICE_HEADINGS, rows, DEVICE_HEADINGS[1:], (HOW_MEASURED,))
     if rows := size_rows(profiles):
         yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS)

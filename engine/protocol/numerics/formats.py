@@ -101,8 +101,8 @@ class Exponents(Message):
         return below / self.finite if below else 0.0
 
 
-def merged(histograms: tuple[Exponents, ...]) -> Exponents:
-    """Return one histogram of the numbers of all."""
+def merge_exponents(histograms: tuple[Exponents, ...]) -> Exponents:
+    """Return one histogram that combines all."""
     filled = [histogram for histogram in histograms if histogram.counts]
     first = min((histogram.first for histogram in filled), default=0)
     end = max((histogram.first + len(histogram.counts) for histogram in filled), default=0)

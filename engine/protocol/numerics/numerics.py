@@ -42,7 +42,7 @@ class Fp32Trial(Message):
 
 
 class Fp32Modules(Message):
-    """The fewest `modules` that need FP32, perhaps (). None means that all of them do not suffice.
+    """The fewest `modules` that need FP32, () if none does. None means that not even all suffice.
 
     With `is_minimal`, trials have shown that the run is worse without any one of them. The costs are
     relative to the same run without FP32 modules: steps per second, and peak MiB. Unknown costs are None.
@@ -148,14 +148,14 @@ PartResult = Annotated[
 
 
 class PartMeasured(Message):
-    """A part is measured. The job itself ends with `Finished`."""
+    """The result of a part. The job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
 
 
 class NumericsResults(Message):
-    """The known parts."""
+    """The known parts of a numerics study."""
 
     map: PrecisionMap | None = None
     range: Ranges | None = None

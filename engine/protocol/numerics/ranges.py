@@ -39,7 +39,7 @@ class ModuleRange(Message):
 
 
 Operand = Literal["input", "weight", "output gradient"]
-Product = Literal["output", "input gradient", "weight gradient"]
+LayerMatmul = Literal["output", "input gradient", "weight gradient"]
 
 
 class LayerCast(Message):
@@ -52,7 +52,7 @@ class LayerCast(Message):
 
     module: Line
     operand: Operand
-    products: Annotated[tuple[Product, ...], Field(min_length=1, max_length=3)]
+    products: Annotated[tuple[LayerMatmul, ...], Field(min_length=1, max_length=3)]
     dtype: Line
     exponents: Exponents = Exponents()
     scales: Whole = 0

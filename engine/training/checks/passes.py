@@ -125,9 +125,9 @@ class Pass:
         self._losses = watches.LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
         self._refusals = self._refusal_watch(is_cuda=subject.is_cuda)
         self._gradients = watches.GradientWatch(subject.model)
-        self._formats: list[watches.CastWatch | watches.EpsilonWatch] = []
+        self._formats: list[watches.CastRecorder | watches.EpsilonWatch] = []
         if not precision.is_autocast:
-            self._formats.append(watches.CastWatch(subject.model))
+            self._formats.append(watches.CastRecorder(subject.model))
         elif subject.workload.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             # perhaps tried in BF16, which is quicker
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))

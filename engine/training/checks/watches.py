@@ -113,7 +113,7 @@ _REFUSED_ON_CUDA = "binary_cross_entropy"
 _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 
 
-class CastWatch(_Watch):
+class CastRecorder(_Watch):
     """Records casts to 16 bits. Enter it without autocast, so that all casts are the code's own.
 
     Casts to the dtype of weights of the model are made for those weights, which have their own finding.

@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from engine.busyness import TOLERATED_SHARE, OtherPrograms
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.measuring.card import CardGauge
 from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
+from engine.training.measuring.sensors import SensorGauge
 from engine.training.measuring.speed import Speed
 from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharded import local_shard
@@ -174,11 +174,11 @@ class Instruments:
     """All sensors of a run besides its steps' values. Make `memory` before the model."""
 
     def __init__(
-        self, device: torch.device, memory: MemoryMeter, card: CardGauge, energy: EnergyMeter
+        self, device: torch.device, memory: MemoryMeter, sensors: SensorGauge, energy: EnergyMeter
     ) -> None:
         self._device = device
         self._memory = memory
-        self._card = card
+        self._sensors = sensors
         self.energy = energy
         # several ranks are of one family
         root = os.getppid() if current_rank().count > 1 else None
@@ -187,13 +187,13 @@ class Instruments:
 
     def close(self) -> None:
         """End the threads that read the GPU and its energy."""
-        self._card.close()
+        self._sensors.close()
         self.energy.close()
 
     def count(self, is_measured: bool, *, is_capturing: bool = False) -> None:
         """Set whether the following steps belong to the measurement, or are the capture of a step."""
         self._memory.count(is_measured, captures=is_capturing)
-        self._card.count(is_measured)
+        self._sensors.count(is_measured)
         self.energy.count(is_measured)
         if self._others is not None:
             self._others.count(is_measured)
@@ -204,7 +204,7 @@ class Instruments:
 
     def now(self) -> dict[str, float]:
         """Return the columns of a `Samples` event that describe this moment."""
-        return {**self._memory.sample(), **self._card.sample()}
+        return {**self._memory.sample(), **self._sensors.sample()}
 
     @contextmanager
     def measuring_memory(self, step: PlainStep) -> Iterator[None]:
@@ -226,8 +226,8 @@ class Instruments:
             "spilled_mib": peaks.spilled_mib,
             **asdict(parts),
             "other_mib": parts.other_mib(peak_mib),
-            **self._card.figures(),
-            "slowed_by": self._card.slowed_by,
+            **self._sensors.figures(),
+            "slowed_by": self._sensors.slowed_by,
         }
 
     def with_note(self, speed: Speed) -> Speed:
@@ -235,12 +235,12 @@ class Instruments:
 
     def disturbance(self) -> str | None:
         """Return the cause of a disturbed measurement, as a clause. None if none is known."""
-        if slowed := self._card.slowed_by:
+        if slowed := self._sensors.slowed_by:
             return f"the GPU's clocks were throttled by {' and '.join(slowed)}"
         share = 0.0 if self._others is None else self._others.share()
         if share < TOLERATED_SHARE:
             return None
         return (
             f"other programs used {100 * share:.0f}% of the CPU ({os.cpu_count()} cores) during the run, "
-            "so the measured speed is too low"
+            "so the measured throughput is too low"
         )

@@ -18,7 +18,7 @@ import pynvml
 import torch
 
 from engine.protocol.summary import Energy
-from engine.training.measuring.card import handle_of, start_nvml
+from engine.training.measuring.sensors import nvml_handle, start_nvml
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -48,15 +48,15 @@ def energy_counter(device: torch.device) -> Counter | None:
 
 
 def _nvml_counter(device: torch.device) -> Counter:
-    # of the whole card; none for a MIG slice, nor before Volta
+    # of the whole GPU; none for a MIG slice, nor before Volta
     start_nvml()
-    handle = handle_of(device)
+    handle = nvml_handle(device)
     pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     return Counter("nvml", lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3)
 
 
 def rapl_counter(folder: Path = POWERCAP) -> Counter:
-    """RAPL's counter of all CPU packages, on Intel and AMD. Raises OSError or ValueError without it."""
+    """Return RAPL's counter of all CPU packages (Intel, AMD). Raises OSError or ValueError without it."""
     # a zone intel-rapl-mmio counts a package again, and one of another name a part of it or the whole board
     zones = folder.glob("intel-rapl:*")
     packages = [_Package(zone) for zone in zones if (zone / "name").read_text().startswith("package")]
@@ -102,7 +102,7 @@ _Command = Literal["on", "off", "refresh", "close"]
 
 
 class EnergyMeter:
-    """Mean power over the counted time, as energy of the measured steps. Without a counter, nothing.
+    """Measures the mean power in the counted time, and so the energy of steps. Idle without a counter.
 
     Make it before the model is on the device, because it first measures the idle power.
     """
@@ -130,7 +130,7 @@ class EnergyMeter:
             self._commands.put("on" if is_on else "off")
 
     def over(self, steps: int, samples: int, seconds: float) -> Energy | None:
-        """The energy of the measured steps of `seconds`, None if too few. Waits some ms for the counter."""
+        """Return the energy of steps that took `seconds`, None if that is too short. Waits some ms."""
         if self._thread.is_alive():
             self._commands.put("refresh")
             self._commands.join()

@@ -86,7 +86,7 @@ def driver_spills() -> bool:
 
 
 class MemoryMeter:
-    """The meter of a device without such values, and the base of the others."""
+    """The meter of a device that reports no memory, and the base class of the others."""
 
     def __init__(self, period_seconds: float = 0.2) -> None:
         self._period_seconds = period_seconds
@@ -118,7 +118,7 @@ class MemoryMeter:
 
 
 def memory_meter(device: torch.device) -> MemoryMeter:
-    """A meter for the device. On a CPU make it before the model, because it measures the idle level."""
+    """Return a meter for the device. On a CPU, make it before the model: it measures the idle level."""
     if device.type in ("cuda", "xpu"):
         return AllocatorMeter(device)
     return ResidentMeter() if device.type == "cpu" else MemoryMeter()

@@ -20,8 +20,8 @@ import torch
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB, MIB_PER_GIB
-from engine.training.measuring.card import other_programs_mib
 from engine.training.measuring.memory import driver_spills, status_bytes
+from engine.training.measuring.sensors import other_programs_mib
 
 
 class TrialMemory:
@@ -186,7 +186,9 @@ class AllocatorTrial(TrialMemory):
         self._module.empty_cache()
 
 
-CAPPED_CPU_NOTE = "The speed of a CPU run under a memory cap is not representative, so it is not reported."
+CAPPED_CPU_NOTE = (
+    "The throughput of a CPU run under a memory cap is not representative, so it is not reported."
+)
 
 
 def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:

@@ -210,7 +210,7 @@ def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:
     warm_up = f"{warmup_steps:,} to warm up, " if warmup_steps else ""
     return (
         f"The run had {steps:,} step{'' if steps == 1 else 's'}. At least {least:,} are needed to measure "
-        f"speed ({warm_up}{LEAST_BLOCKS} blocks of {block_steps:,})."
+        f"throughput ({warm_up}{LEAST_BLOCKS} blocks of {block_steps:,})."
     )
 
 

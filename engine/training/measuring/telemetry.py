@@ -61,6 +61,7 @@ class DeviceClock(HostClock):
 
 
 def clock_for(device: torch.device) -> HostClock:
+    """Return the clock that times a device's steps."""
     return HostClock() if device.type == "cpu" else DeviceClock(device)
 
 

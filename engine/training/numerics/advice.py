@@ -23,20 +23,20 @@ from engine.protocol.numerics.numerics import NumericsResults, Part
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
 from engine.protocol.profiles import fast_recipe, larger_batch
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.evidence import Evidence, gather
+from engine.training.numerics.evidence import Evidence, gather_evidence
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
 
 def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Event, None, Advices]:
     """Return the advice on a bench's experiment, given the results of its numerics."""
-    evidence = yield from gather(bench, results)
-    return Advices(items=advice_on(evidence))
+    evidence = yield from gather_evidence(bench, results)
+    return Advices(items=find_advice(evidence))
 
 
-def advice_on(evidence: Evidence) -> tuple[Advice, ...]:
+def find_advice(evidence: Evidence) -> tuple[Advice, ...]:
     """Return advice on correct numbers first, then on time and memory."""
-    return (*loss_advice(evidence), *cost_advice(evidence))
+    return (*lost_value_advice(evidence), *cost_advice(evidence))
 
 
 _TELLING = 0.01
@@ -54,8 +54,8 @@ _WANT_FP32 = frozenset(
 )
 
 
-def loss_advice(evidence: Evidence) -> Iterator[Advice]:
-    """Yield the advice, the most urgent first. Every problem that a part found gets advice."""
+def lost_value_advice(evidence: Evidence) -> Iterator[Advice]:
+    """Yield advice on lost values, the most urgent first. Every problem that a part found gets advice."""
     found = evidence.results.findings(evidence.experiment.precision)
     for part, special, general in _BY_PART:
         given = [advice for advise in special for advice in advise(evidence)]
@@ -323,7 +323,7 @@ _MOST_MODULES = 100
 
 
 def cost_advice(evidence: Evidence) -> Iterator[Advice]:
-    """Yield the advice, the largest costs first. Skip the time of FP8 where it is emulated."""
+    """Yield advice on time and memory, the largest costs first. Skip the time of emulated FP8."""
     if evidence.experiment.precision is Precision.FP8 and not evidence.device.is_gpu:
         yield from _advise_on_memory(evidence)
         return

@@ -47,7 +47,7 @@ _MOST_REPETITIONS = 64
 
 
 @dataclass(frozen=True)
-class Made:
+class StepResult:
     """A step of a short run: its loss, how often the loss scaler skipped it, and the last loss scale."""
 
     loss: float
@@ -55,9 +55,9 @@ class Made:
     grad_scale: float | None = None
 
 
-def first_steps(
+def run_first_steps(
     bench: Bench, experiment: Experiment, steps: int, *, rounding: float = 0.0, repeat: int = 0
-) -> Generator[Made, None, None]:
+) -> Generator[StepResult, None, None]:
     """Yield the first steps from the bench's weights, or fewer if it is stopped.
 
     With `rounding`, the weights are moved by up to that relative amount. Each `repeat` moves them differently
@@ -77,7 +77,7 @@ def first_steps(
             yield made
 
 
-def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> Made:
+def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> StepResult:
     skipped, step = 0, trainee.train(group)
     while step.skipped:
         skipped += 1
@@ -86,7 +86,7 @@ def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> Made:
             break
         trainee.steps -= 1
         step = trainee.train(group)
-    return Made(step.loss, skipped, step.grad_scale)
+    return StepResult(step.loss, skipped, step.grad_scale)
 
 
 @contextmanager
@@ -128,11 +128,11 @@ class Trials:
         *,
         rounding: float = 0.0,
         repeat: int = 0,
-        is_over: Callable[[Sequence[Made]], bool] = lambda made: False,
-    ) -> Generator[Event, None, list[Made]]:
+        is_over: Callable[[Sequence[StepResult]], bool] = lambda made: False,
+    ) -> Generator[Event, None, list[StepResult]]:
         """Return the steps of a short run, up to the first at which `is_over`. Raise StoppedError."""
-        made: list[Made] = []
-        steps = first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
+        made: list[StepResult] = []
+        steps = run_first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
         with closing(steps):
             yield self._phase(title, 0)
             for step in steps:
@@ -208,7 +208,7 @@ Outputs = Mapping[str, Output]
 """Outputs by module name, in the order in which forward passes ended, only of a module's first call."""
 
 
-def first_step(
+def first_step_outputs(
     bench: Bench, experiment: Experiment, *, rounding: float = 0.0, repeat: int = 0
 ) -> tuple[Outputs, float]:
     """Return the modules' outputs in the first step, and the seconds of the next step, which is warm."""
@@ -219,7 +219,7 @@ def first_step(
         generator = torch.Generator(device=bench.device).manual_seed(repeat)
         groups = list(bench.groups(1))
         with moved_weights(trainee.model, rounding, generator), _watched(trainee.model, found):
-            trainee.go_back(groups[0])
+            trainee.forward_backward(groups[0])
         trainee.wait()
         began = time.perf_counter()
         if not repeat:
@@ -227,7 +227,7 @@ def first_step(
         return found, time.perf_counter() - began
 
 
-def errors_between(outputs: Outputs, reference: Outputs) -> dict[str, float]:
+def output_errors(outputs: Outputs, reference: Outputs) -> dict[str, float]:
     """Return the relative error of every module's output whose reference is finite."""
     return {
         name: output.error_to(reference[name])

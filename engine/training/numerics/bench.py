@@ -55,7 +55,7 @@ class Trainee:
         if self.device.type != "cpu":
             torch.accelerator.synchronize(self.device)
 
-    def go_back(self, group: Sequence[Batch]) -> Tensor:
+    def forward_backward(self, group: Sequence[Batch]) -> Tensor:
         """Run the forward and backward pass of a group and return the loss.
 
         Scaled gradients are left in the parameters. A model file's own step runs completely, and changes the
@@ -151,7 +151,7 @@ class Bench:
 
 
 def numerics_phase(detail: str, fraction: float | None) -> Phase:
-    """Return the progress of a part, with its current work."""
+    """Return the event that reports a part's progress and its current work."""
     return Phase(name=PhaseName.NUMERICS, fraction=fraction, detail=detail)
 
 

@@ -78,8 +78,8 @@ _WIDER = {
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A cause, with further findings from the values.
+class FoundCause:
+    """The cause of an operation's NaN or Inf, with further findings from its values.
 
     `largest` is the largest magnitude of the result in a wider format. It is Inf if that overflows too, and
     None if it is unknown. `node` is autograd's name of the forward operation whose backward pass it was.
@@ -113,7 +113,7 @@ class Origin:
     most: float | None = None
     nan: int = 0
     infinite: int = 0
-    judgement: Judgement = Judgement(Cause.UNKNOWN)
+    found_cause: FoundCause = FoundCause(Cause.UNKNOWN)
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
@@ -126,20 +126,20 @@ class Origin:
         return self.step, self.module, self.operation, self.direction
 
 
-def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> Judgement:
+def find_cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> FoundCause:
     """Find the cause of `outputs` that are not finite, by repeating the call in a wider format."""
     if call.module == OPTIMIZER:
         # a sum that is too large is infinite; NaN is 0/0, as where epsilon is 0
         has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
-        return Judgement(Cause.INVALID if has_nan else Cause.WEIGHT)
+        return FoundCause(Cause.INVALID if has_nan else Cause.WEIGHT)
     device = outputs[0].device.type
     inputs, outputs = list(map(legible, inputs)), list(map(legible, outputs))
     with torch.no_grad(), torch.autocast(device, enabled=False):
         wider = _in_wider_format(call)
         if wider and are_finite(wider):
             cause = Cause.MASK if _is_mask(call, inputs, outputs) else Cause.OVERFLOW
-            return Judgement(cause, max(float(tensor.abs().max()) for tensor in wider), node)
-        return Judgement(_cause(call, inputs, outputs), math.inf if wider else None, node)
+            return FoundCause(cause, max(float(tensor.abs().max()) for tensor in wider), node)
+        return FoundCause(_cause(call, inputs, outputs), math.inf if wider else None, node)
 
 
 def _is_mask(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bool:
@@ -215,11 +215,11 @@ class Circumstances:
     bf16_helps: bool = False
 
 
-def explained_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
+def explain_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
     """Explain the origin in a sentence, with a fix for its cause."""
     cause = _known_cause(origin, around)
     remedy, changes = _remedy(cause, origin, around)
-    largest = origin.judgement.largest
+    largest = origin.found_cause.largest
     return FirstNonfinite(
         **{name: getattr(origin, name) for name in _SHARED},
         class_name=around.class_name,
@@ -239,7 +239,7 @@ _SHARED = (
 
 
 def _known_cause(origin: Origin, around: Circumstances) -> Cause:
-    cause = origin.judgement.cause
+    cause = origin.found_cause.cause
     if cause is Cause.OVERFLOW and origin.direction == "backward" and around.calm_scale is not None:
         return Cause.SCALE
     if cause is Cause.OVERFLOW and origin.direction == "forward" and around.growth >= _GROWN:
@@ -254,7 +254,7 @@ def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
     if cause is Cause.INPUT:
         return f"The batch of step {origin.step:,} contains {values}."
     if cause is Cause.INITIAL:
-        name = origin.judgement.weight
+        name = origin.found_cause.weight
         return f"The weight {name} contains {values} before step {origin.step:,} updates it."
     if origin.operation == CONSTANT:
         read = f"In step {origin.step:,}, the model read a tensor with {values}"
@@ -271,7 +271,7 @@ def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
 def _words(origin: Origin) -> str:
     name = origin.operation.removeprefix("aten.").rstrip("_")
     words = f"cast to {_format(origin)}" if name in _CASTS else _WORDS.get(name, f"operation {name}")
-    forward = _NODE.sub("", origin.judgement.node)
+    forward = _NODE.sub("", origin.found_cause.node)
     if origin.direction == "forward" or not forward:
         return words
     known = _WORDS.get(forward.lower())
@@ -286,7 +286,7 @@ def _place(origin: Origin, around: Circumstances) -> str:
 
 
 def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
-    form, largest = _format(origin), origin.judgement.largest
+    form, largest = _format(origin), origin.found_cause.largest
     limit = next((other.largest for other in FORMATS if other.label == form), math.inf)
     beyond = f"beyond {form}'s largest number, {_number(limit)}"
     if largest is not None and largest <= limit:

@@ -17,13 +17,13 @@ from engine.training.numerics.band import (
     MOST_STEPS,
     REPEATS,
     ROUNDING,
-    Made,
     Outputs,
+    StepResult,
     Trials,
     affordable_steps,
-    errors_between,
-    first_step,
+    first_step_outputs,
     in_precision,
+    output_errors,
 )
 from engine.training.numerics.bench import Bench, numerics_phase
 from engine.words.names import listed
@@ -101,7 +101,7 @@ def _variants(experiment: Experiment, precision: Precision) -> Iterator[tuple[st
 def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:
     yield numerics_phase("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
-    reference, float32_seconds = first_step(bench, settings)
+    reference, float32_seconds = first_step_outputs(bench, settings)
     errors: dict[Precision, Mapping[str, float]] = {}
     explained: dict[Precision, Mapping[str, float]] = {}
     by_rounding: dict[float, Mapping[str, float]] = {}
@@ -114,8 +114,8 @@ def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, 
             seconds += float32_seconds * REPEATS
         explained[precision] = by_rounding[size]
         yield numerics_phase(f"{precision.label}: the first step", 0.0)
-        outputs, one_step = first_step(bench, in_precision(bench.experiment, precision))
-        errors[precision] = errors_between(outputs, reference)
+        outputs, one_step = first_step_outputs(bench, in_precision(bench.experiment, precision))
+        errors[precision] = output_errors(outputs, reference)
         seconds += one_step
     return _Look(errors, explained, seconds)
 
@@ -124,13 +124,15 @@ def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str
     settings = in_precision(bench.experiment, Precision.FP32)
     largest: dict[str, float] = {}
     for repeat in range(1, REPEATS + 1):
-        outputs, _ = first_step(bench, settings, rounding=rounding, repeat=repeat)
-        for name, error in errors_between(outputs, reference).items():
+        outputs, _ = first_step_outputs(bench, settings, rounding=rounding, repeat=repeat)
+        for name, error in output_errors(outputs, reference).items():
             largest[name] = max(error, largest.get(name, 0.0))
     return largest
 
 
-def _run_of(precision: Precision, label: str, made: Sequence[Made], band: Band, look: _Look) -> PrecisionRun:
+def _run_of(
+    precision: Precision, label: str, made: Sequence[StepResult], band: Band, look: _Look
+) -> PrecisionRun:
     losses = tuple(step.loss for step in made)
     skipped = sum(step.skipped for step in made)
     errors = look.errors[precision]
@@ -183,7 +185,7 @@ def _distinct_texts(*values: float) -> list[str]:
     return texts
 
 
-def _skipping(made: Sequence[Made], skipped: int) -> str:
+def _skipping(made: Sequence[StepResult], skipped: int) -> str:
     if not skipped:
         return ""
     attempts = "1 attempt" if skipped == 1 else f"{skipped} attempts"

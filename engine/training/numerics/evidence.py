@@ -19,7 +19,7 @@ from engine.training.measuring.breakdown import Breakdown, activations_of, break
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.sizes import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
-from engine.training.numerics.ranges import in_fp32
+from engine.training.numerics.ranges import fp32_experiment
 
 _PASSES, _MOST_SECONDS = 5, 1.0
 
@@ -41,7 +41,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The measurements of an experiment. `cost` and `fp32_cost` are None if they were not measured.
+    """The measurements behind advice. `cost` and `fp32_cost` are None if they were not measured.
 
     `half_parameters` are the trained parameters in FP16. With `is_float32`, all parameters are in float32,
     including frozen ones. `epsilon` is the optimizer's smallest, if it has any.
@@ -59,7 +59,7 @@ class Evidence:
     epsilon: float | None = None
 
 
-def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence]:
+def gather_evidence(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence]:
     """Collect the evidence. Costs are measured if a precision map was requested."""
     plan, settings = bench.plan, bench.experiment
     cost = fp32_cost = None
@@ -96,7 +96,7 @@ def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evi
 def _cost_in_fp32(bench: Bench, group: Sequence[Batch]) -> Cost | None:
     """Return None if memory does not suffice for FP32. All other advice is still possible."""
     try:
-        with bench.trainee(in_fp32(bench.experiment)) as trainee:
+        with bench.trainee(fp32_experiment(bench.experiment)) as trainee:
             return _cost_of(trainee, group, bench)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -133,7 +133,7 @@ def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
 def _timed_pass(trainee: Trainee, group: Sequence[Batch]) -> tuple[float, float]:
     trainee.wait()
     began = time.perf_counter()
-    trainee.go_back(group)
+    trainee.forward_backward(group)
     issued = time.perf_counter() - began
     trainee.wait()
     return issued, time.perf_counter() - began

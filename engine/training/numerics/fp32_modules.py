@@ -18,7 +18,14 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import REPEATS, Made, Trials, affordable_steps, first_step, in_precision
+from engine.training.numerics.band import (
+    REPEATS,
+    StepResult,
+    Trials,
+    affordable_steps,
+    first_step_outputs,
+    in_precision,
+)
 from engine.training.numerics.bench import Bench, numerics_phase, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
@@ -58,7 +65,7 @@ class ModuleTree:
             self.covers[name] = self.within[name]
         return self.within[name]
 
-    def kept_with(self, names: Iterable[str]) -> Kept:
+    def covered_by(self, names: Iterable[str]) -> Kept:
         """Return the names of all modules that are in FP32 if these are."""
         return frozenset().union(*(self.covers[name] for name in names))
 
@@ -68,7 +75,7 @@ class ModuleTree:
         return tuple(name for name in whole if not any(name.startswith(f"{other}.") for other in whole))
 
 
-def fewest(tree: ModuleTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
+def search_fewest(tree: ModuleTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
     """Yield each set of modules to try in FP32, receive whether it is good, and return the fewest modules.
 
     Return None if even all of them are not enough. The search assumes that more modules in FP32 are no worse.
@@ -93,7 +100,7 @@ def fewest(tree: ModuleTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
             else:
                 bad = middle
         needed.append(rest[good])
-        held = tree.kept_with(needed)
+        held = tree.covered_by(needed)
         if (yield held):
             break
         rest = [name for name in rest[good + 1 :] if name not in held]
@@ -105,7 +112,7 @@ def _verified(tree: ModuleTree, needed: list[str]) -> Generator[Kept, bool, None
     index = 0
     while index < len(needed):
         others = [*needed[:index], *needed[index + 1 :]]
-        if (yield tree.kept_with(others)):
+        if (yield tree.covered_by(others)):
             needed[:] = others
             index = 0
         else:
@@ -152,7 +159,7 @@ class _Search:
             )
         return self.tried[kept]
 
-    def _fault(self, made: Sequence[Made]) -> str:
+    def _fault(self, made: Sequence[StepResult]) -> str:
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -164,9 +171,9 @@ class _Search:
             return f"the loss scaler skips {skipped} of the first {step} steps"
         return ""
 
-    def _divergence(self, made: Sequence[Made]) -> str:
-        parts_at = self.band.first_step_outside([step.loss for step in made])
-        return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
+    def _divergence(self, made: Sequence[StepResult]) -> str:
+        diverges_at = self.band.first_step_outside([step.loss for step in made])
+        return "" if diverges_at is None else f"the loss leaves FP32's band at step {diverges_at}"
 
 
 def find_fp32_modules(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Fp32Modules]:
@@ -189,7 +196,7 @@ def find_fp32_modules(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event,
     if broken is not None:
         sentence = f"FP32's own loss is not finite from step {broken} on, so FP32 modules cannot help. "
         return Fp32Modules(steps=steps, sentence=sentence + "Try a lower learning rate.")
-    searching = fewest(search.tree)
+    searching = search_fewest(search.tree)
     modules: tuple[str, ...] | None
     try:
         kept = next(searching)
@@ -217,8 +224,8 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search]:
     precision = experiment.precision
     yield numerics_phase(f"the first step in FP32 and {precision.label}", 0.0)
     plain = in_precision(experiment, Precision.FP32)
-    seconds = (1 + 2 * REPEATS) * first_step(bench, plain)[1]
-    seconds += _USUAL_TRIALS * first_step(bench, with_precision(experiment, fp32_modules=()))[1]
+    seconds = (1 + 2 * REPEATS) * first_step_outputs(bench, plain)[1]
+    seconds += _USUAL_TRIALS * first_step_outputs(bench, with_precision(experiment, fp32_modules=()))[1]
     steps = affordable_steps(bench, seconds, _BUDGET_SECONDS)
     trials = Trials(bench, steps, runs=1 + 2 * REPEATS + _USUAL_TRIALS, is_known=False)
     made = yield from trials.run("FP32", plain)
@@ -311,9 +318,11 @@ def _cost_words(speed_ratio: float | None, memory_added_mib: float | None) -> st
     if speed_ratio is not None:
         percent = round(100 * (1 - speed_ratio))
         if abs(percent) <= _SMALL_PERCENT:
-            words.append("costs little or no speed")
+            words.append("costs little or no throughput")
         else:
-            words.append(f"costs about {percent}% of the speed" if percent > 0 else "makes it faster here")
+            words.append(
+                f"costs about {percent}% of the throughput" if percent > 0 else "makes it faster here"
+            )
     if memory_added_mib is not None and memory_added_mib >= 0.05:
         words.append(f"adds {memory_text(memory_added_mib)} of memory")
     return f" This {' and '.join(words)}." if words else ""

@@ -30,8 +30,8 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.floats import are_finite, floating
 from engine.training.models.recompute import original_class
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
-from engine.training.numerics.causes import Circumstances, Origin, explained_origin
-from engine.training.numerics.trail import Trail, span
+from engine.training.numerics.causes import Circumstances, Origin, explain_origin
+from engine.training.numerics.trail import NonfiniteTracer, finite_range
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
 
 _KEPT_STEPS = 4
@@ -146,15 +146,15 @@ class _Search:
         kept = self._kept
         self._rewind(trainee, scale)
         row: Tensor | None = None
-        trail = Trail(trainee.model, trainee.device)
+        trail = NonfiniteTracer(trainee.model, trainee.device)
         with trail:
             for step, group in enumerate(kept.groups, kept.steps + 1):
                 trail.begin(step, group)
                 row = trainee.make_step(group)
         assert row is not None  # trouble comes in a step
         if not math.isfinite(trainee.metrics(row).loss):
-            return trail.origin_of([row[:1]])
-        return trail.origin_of(trainee.model.parameters()) or trail.overflow
+            return trail.find_origin([row[:1]])
+        return trail.find_origin(trainee.model.parameters()) or trail.overflow
 
     def _rewind(self, trainee: Trainee, scale: float | None) -> None:
         _restore(trainee, self._kept.state, self._kept.steps)
@@ -168,7 +168,7 @@ class _Search:
             again = "did not start at the same operation" if all(origins) else "did not recur twice"
             sentence = f"{trouble}. In reruns from step {self._kept.steps:,}, it {again}."
             return self.result(None, 0, note + sentence)
-        named = explained_origin(first, self._circumstances(first))
+        named = explain_origin(first, self._circumstances(first))
         sentence = (
             f"{trouble}. Repeated twice from step {self._kept.steps:,}, it started at the same operation."
         )
@@ -267,7 +267,7 @@ class _Search:
 
 def _restore(trainee: Trainee, state: Mapping[str, Any], steps: int) -> None:
     step = trainee.step
-    # copied, for an optimizer makes a state on its own device its own
+    # copy_state, for an optimizer makes a state on its own device its own
     restore_state(copy_state(state), trainee.model, step.optimizer, step.scaler, trainee.device)
     trainee.steps = steps
 
@@ -303,5 +303,5 @@ def _batch_words(group: Sequence[Batch]) -> str:
     text = f"{samples:,} sample{'' if samples == 1 else 's'}"
     shapes = dict.fromkeys("×".join(map(str, leaf.shape[1:])) for leaf in leaves if leaf.dim() > 1)
     text += f" of {' and '.join(shapes)}" if shapes else ""
-    least, most = span(leaves)
+    least, most = finite_range(leaves)
     return text if least is None else f"{text}, from {least:.4g} to {most:.4g}"

@@ -27,14 +27,14 @@ def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, Non
         if trainee.device.type != "cpu":
             # what a library prepares once would count as the first operation's time
             yield numerics_phase("Warming up", 0.0)
-            trainee.go_back(group)
+            trainee.forward_backward(group)
         yield numerics_phase("Recording every operation", 0.5)
         bench.check_stop()
         recorder = _Recorder(trainee)
         trainee.wait()
         began = time.perf_counter()
         with recorder:
-            trainee.go_back(group)
+            trainee.forward_backward(group)
         trainee.wait()
         return _map_of(trainee, recorder, time.perf_counter() - began)
 

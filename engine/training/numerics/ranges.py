@@ -2,7 +2,8 @@
 
 The histograms are of FP32's numbers. Numbers that a format has rounded to 0 or made infinite are lost, so
 only the true values show what another format, or another loss scale, would lose. The losses of the
-experiment's own precision are counted against them, number by number.
+experiment's own precision are counted against them, number by number. In FP8, the scales and the casts are
+torchao's own, for the tensors that a pass really casts.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import math
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -23,19 +25,71 @@ from torch.utils._pytree import tree_leaves
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import MOST_ENTRIES
+from engine.protocol import jobs
+from engine.protocol.events import Event
 from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
 from engine.protocol.numerics.ranges import (
     MOST_MODULES,
     LayerCast,
+    LayerMatmul,
     ModuleRange,
+    Operand,
     Quantity,
     Ranges,
     range_notes,
 )
+from engine.training.data.batches import Batch
+from engine.training.models.fp8 import InFP8
+from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
 _PART = 2**24  # numbers counted at once, which bounds the memory that counting takes
+
+
+def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ranges]:
+    """Measure the ranges of the experiment's first step.
+
+    A loss scale that overflows there is lowered, as the scaler would lower it in the run's first steps.
+    """
+    experiment, group = bench.experiment, next(bench.groups(1))
+    yield numerics_phase("Ranges in FP32", 0.0)
+    with bench.trainee(fp32_experiment(experiment)) as trainee:
+        true = record_pass(trainee.model, partial(trainee.forward_backward, group))
+    if not (experiment.precision.is_narrow or experiment.uses_scaler):
+        return build_ranges(true)
+    bench.check_stop()
+    yield numerics_phase(f"Ranges in {experiment.precision.label}", 0.5)
+    first_scale = experiment.scaler.init_scale if experiment.uses_scaler else 1.0
+    with bench.trainee() as trainee:
+        own, scale = _settled_pass(bench, trainee, group, first_scale)
+    bench.check_stop()
+    return build_ranges(true, own, precision=experiment.precision, scale=scale, first_scale=first_scale)
+
+
+def _settled_pass(
+    bench: Bench, trainee: Trainee, group: Sequence[Batch], first_scale: float
+) -> tuple[RangeRecorder, float]:
+    settings, scaler = trainee.experiment.scaler, trainee.step.scaler
+    scale, seen = first_scale, _pass(trainee, group)
+    while seen.overflowed and seen.is_loss_finite and scaler.is_enabled() and not bench.is_stopped:
+        # no scale helps if 1 does not; what is counted is lost at the scale that is reported
+        scale = max(1.0, scale * settings.backoff_factor) if scale > 1 else first_scale
+        scaler.update(scale)
+        seen = _pass(trainee, group)
+        if scale == first_scale:
+            break
+    return seen, scale
+
+
+def _pass(trainee: Trainee, group: Sequence[Batch]) -> RangeRecorder:
+    # each time with the random numbers of the run's first step
+    devices = [] if trainee.device.type == "cpu" else [trainee.device]
+    kind = trainee.device.type if devices else "cuda"
+    with torch.random.fork_rng(devices, device_type=kind), closing(CastRecorder(trainee.model)) as casts:
+        seen = record_pass(trainee.model, partial(trainee.forward_backward, group))
+    seen.casts = casts.measured()
+    return seen
 
 
 class ExponentCount:
@@ -74,7 +128,7 @@ class ExponentCount:
             self.ends = torch.stack([torch.minimum(least, smallest), torch.maximum(most, largest)])
 
 
-def read(counts: Sequence[ExponentCount]) -> list[Exponents]:
+def read_histograms(counts: Sequence[ExponentCount]) -> list[Exponents]:
     """Return the histogram of each count. Synchronizes with the device once."""
     known = [count for count in counts if count.counts is not None and count.ends is not None]
     if not known:
@@ -99,7 +153,7 @@ def _histogram(row: list[int], smallest: float, largest: float) -> Exponents:
     )
 
 
-def in_fp32(experiment: Experiment) -> Experiment:
+def fp32_experiment(experiment: Experiment) -> Experiment:
     """Return the experiment without a loss scale, and in FP32 instead of autocast or pure BF16."""
     scaler = experiment.scaler.model_copy(update={"mode": "off"})
     precision = Precision.FP32 if experiment.precision.is_narrow else experiment.precision
@@ -126,20 +180,20 @@ class RangeRecorder:
         return bool(finite) and not bool(torch.stack(finite).all())
 
 
-def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> RangeRecorder:
-    """Record the pass made by `go_back`, which returns the loss. Synchronizes with the device."""
-    with watched(model) as seen:
+def record_pass(model: nn.Module, forward_backward: Callable[[], Tensor]) -> RangeRecorder:
+    """Record the pass made by `forward_backward`, which returns the loss. Synchronizes with the device."""
+    with record_tensors(model) as seen:
         for name, weight in model.named_parameters():
             if weight.is_floating_point():
                 seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
                 seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
-        loss = go_back()
+        loss = forward_backward()
     seen.is_loss_finite = bool(loss.isfinite())
     return seen
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[RangeRecorder]:
+def record_tensors(model: nn.Module) -> Iterator[RangeRecorder]:
     """Record the model's tensors in this context."""
     modules = dict(model.named_modules())
     seen = RangeRecorder(tuple(modules))
@@ -190,7 +244,7 @@ class _Watch:
         self._seen.gradients[name] = weight.grad.detach().clone()
 
 
-def measured_ranges(
+def build_ranges(
     true: RangeRecorder,
     own: RangeRecorder | None = None,
     *,
@@ -215,7 +269,7 @@ def measured_ranges(
     ]
     zeros, nonfinite = _losses(true, own)
     dtypes = (own or true).dtypes
-    histograms = read([count for *_, count in places])
+    histograms = read_histograms([count for *_, count in places])
     rows = tuple(
         ModuleRange(
             module=name,
@@ -257,7 +311,7 @@ def _losses(
         for name, (became_zero, overflows) in zip(pairs, torch.stack(lost).tolist(), strict=True):
             zeros[_module_of(name)] += became_zero
             nonfinite["gradient", _module_of(name)] += overflows
-    for name, exponents in zip(own.activations, read(list(own.activations.values())), strict=True):
+    for name, exponents in zip(own.activations, read_histograms(list(own.activations.values())), strict=True):
         nonfinite["activation", name] = exponents.infinite + exponents.nan
     return zeros, nonfinite
 
@@ -272,3 +326,131 @@ def _dtype_name(tensor: Tensor) -> str:
 
 def _dense(tensor: Tensor) -> Tensor:
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
+
+
+_CASTS: tuple[tuple[Operand, LayerMatmul, str, int], ...] = (
+    ("input", "output", "input", -1),
+    ("weight", "output", "weight", 0),
+    ("output gradient", "input gradient", "grad_output", -1),
+    ("weight", "input gradient", "weight_for_grad_input", -1),
+    ("output gradient", "weight gradient", "grad_output_for_grad_weight", 0),
+    ("input", "weight gradient", "input_for_grad_weight", 0),
+)
+"""The operands of a layer's matmuls: their names in torchao's configuration, and the dimension of a row-wise
+scale. The weight is transposed there."""
+
+
+@dataclass
+class _Cast:
+    module: str
+    operand: Operand
+    dtype: torch.dtype
+    products: list[LayerMatmul]
+    along: int | None
+    """None for one scale for the entire tensor."""
+    is_cast: bool
+    exponents: ExponentCount = field(default_factory=ExponentCount)
+    counts: list[Tensor] = field(default_factory=list)
+    """For each call: the smallest and largest scale, and the counts of values that became 0 or saturated."""
+    scales: int = 0
+
+    def add(self, numbers: Tensor, *, power_of_2: bool) -> None:
+        if not self.is_cast:
+            self.exponents.add(numbers)
+            return
+        utils: Any = import_module("torchao.float8.float8_utils")
+        granularity = import_module("torchao.float8.config").ScalingGranularity
+        scale = utils.tensor_to_scale(
+            numbers,
+            self.dtype,
+            scaling_granularity=granularity.TENSORWISE if self.along is None else granularity.AXISWISE,
+            axiswise_dim=self.along,
+            round_scales_to_power_of_2=power_of_2,
+        )
+        scaled = numbers.float() * scale
+        became_zero = (utils.to_fp8_saturated(scaled, self.dtype).float() == 0) & (numbers != 0)
+        # not what merely rounds to the largest number; also what is NaN
+        saturated = ~(scaled.abs() < _saturation(self.dtype))
+        counts = [became_zero.sum(), saturated.sum()]
+        self.counts.append(torch.stack([part.double() for part in (scale.amin(), scale.amax(), *counts)]))
+        self.exponents.add(scaled)
+        self.scales = scale.numel()
+
+
+def _saturation(dtype: torch.dtype) -> float:
+    known = torch.finfo(dtype)
+    gap = known.eps * 2.0 ** math.floor(math.log2(known.max))
+    return known.max + gap / 2
+
+
+class CastRecorder:
+    """Measures the FP8 casts of a model's layers until it is closed."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._casts: dict[str, list[_Cast]] = {}
+        self._layers = {name: it for name, it in model.named_modules() if isinstance(it, InFP8)}
+        for name, layer in self._layers.items():
+            layer.fp8_watch = partial(self._called, name, layer)
+
+    def close(self) -> None:
+        for layer in self._layers.values():
+            layer.fp8_watch = None
+
+    def measured(self) -> tuple[LayerCast, ...]:
+        """Return the casts in the order of the layers' calls. Synchronizes with the device."""
+        casts = [cast for of_layer in self._casts.values() for cast in of_layer]
+        histograms = read_histograms([cast.exponents for cast in casts])
+        return tuple(map(_layer_cast, casts, histograms))
+
+    def _called(self, name: str, layer: Any, inputs: Tensor, output: Tensor) -> None:
+        # a checkpointed activation is computed again in the backward pass
+        if torch._C._current_graph_task_id() != -1:
+            return
+        if is_first := name not in self._casts:
+            self._casts[name] = list(_casts_of(name, layer.config))
+        self._add(name, layer, "input", inputs)
+        if is_first:
+            self._add(name, layer, "weight", layer.weight.t())
+        if output.requires_grad:
+            measure = partial(self._add, name, layer, "output gradient")
+            output.register_hook(measure)  # type: ignore[no-untyped-call]
+
+    def _add(self, name: str, layer: Any, operand: Operand, numbers: Tensor) -> None:
+        with torch.no_grad():
+            rows = numbers.detach().reshape(-1, numbers.shape[-1])
+            for cast in self._casts[name]:
+                if cast.operand == operand:
+                    cast.add(rows, power_of_2=layer.config.round_scales_to_power_of_2)
+
+
+def _casts_of(name: str, config: Any) -> Sequence[_Cast]:
+    found: dict[Any, _Cast] = {}
+    for operand, product, part, along in _CASTS:
+        settings = getattr(config, f"cast_config_{part}")
+        is_cast = settings.scaling_type.value != "disabled"
+        by_row = along if settings.scaling_granularity.value == "axiswise" else None
+        dtype = settings.target_dtype if is_cast else torch.bfloat16
+        cast = _Cast(name, operand, dtype, [], by_row, is_cast)
+        found.setdefault((operand, by_row, is_cast), cast).products.append(product)
+    return tuple(found.values())
+
+
+def _layer_cast(cast: _Cast, exponents: Exponents) -> LayerCast:
+    counts = torch.stack(cast.counts).cpu() if cast.counts else None
+    known: dict[str, Any] = {}
+    if counts is not None:
+        known = {
+            "scales": cast.scales,
+            "least_scale": float(counts[:, 0].min()),
+            "most_scale": float(counts[:, 1].max()),
+            "became_zero": int(counts[:, 2].sum()),
+            "saturated": int(counts[:, 3].sum()),
+        }
+    return LayerCast(
+        module=cast.module,
+        operand=cast.operand,
+        products=tuple(cast.products),
+        dtype=str(cast.dtype).removeprefix("torch."),
+        exponents=exponents,
+        **known,
+    )

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
 from engine.training.data.batches import Batch
 from engine.training.floats import floating, legible
-from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, Judgement, Origin, judged
+from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, FoundCause, Origin, find_cause
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 _UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
@@ -30,7 +30,7 @@ _TURNING = frozenset({"neg", "sub", "rsub", "mul", "div"})
 _UNSCALES = "aten._amp_foreach_non_finite_check_and_unscale_"
 
 
-class Trail(OperationWatch):  # type: ignore[no-untyped-call]
+class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
     """Records for every tensor that is not finite which operation produced it.
 
     An operation is an origin if its inputs are finite and its output is not, or if an intended mask of -Inf
@@ -61,7 +61,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         leaves = [leaf for leaf in tree_leaves(list(group)) if isinstance(leaf, Tensor)]
         self._batch = set(map(_key, floating(leaves)))
 
-    def origin_of(self, tensors: Iterable[Tensor]) -> Origin | None:
+    def find_origin(self, tensors: Iterable[Tensor]) -> Origin | None:
         """Return the first origin of the tensors that are not finite. None if all are finite."""
         origins = [self._origin(part) for part in floating(tensors) if _kinds(part)]
         return min(origins, key=lambda origin: origin.rank, default=None)
@@ -70,7 +70,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         if call.operator.is_view or _UNSET.fullmatch(call.name):
             return call.make()
         if call.name == _UNSCALES:
-            self.overflow = self.overflow or self.origin_of(_read(call))
+            self.overflow = self.overflow or self.find_origin(_read(call))
             return call.make()
         read, inputs, sources = self._before(call)
         result = call.make()
@@ -125,7 +125,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
             inputs=inputs,
             outputs=outputs,
             on_purpose=made <= given,
-            judgement=judged(call, inputs, outputs, node.name() if is_backward else ""),
+            found_cause=find_cause(call, inputs, outputs, node.name() if is_backward else ""),
         )
 
     def _module_of(self, call: Call, outputs: Sequence[Tensor]) -> str:
@@ -141,13 +141,13 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         *,
         module: str,
         outputs: Sequence[Tensor],
-        judgement: Judgement,
+        found_cause: FoundCause,
         direction: Direction = "forward",
         inputs: Sequence[Tensor] = (),
         on_purpose: bool = False,
     ) -> Origin:
         self._count += 1
-        least, most = span(inputs)
+        least, most = finite_range(inputs)
         results = list(map(legible, outputs))
         return Origin(
             number=self._count,
@@ -163,7 +163,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
             most=most,
             nan=sum(int(tensor.isnan().sum()) for tensor in results),
             infinite=sum(int(tensor.isinf().sum()) for tensor in results),
-            judgement=judgement,
+            found_cause=found_cause,
         )
 
     def _origin(self, tensor: Tensor) -> Origin:
@@ -178,17 +178,19 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
     def _source(self, tensor: Tensor, key: int) -> Origin:
         kinds = _kinds(tensor)
         if key in self._batch:
-            return self._new(BATCH, kinds, module="", outputs=[tensor], judgement=Judgement(Cause.INPUT))
+            return self._new(BATCH, kinds, module="", outputs=[tensor], found_cause=FoundCause(Cause.INPUT))
         if key in self._weights:
-            judgement = Judgement(Cause.INITIAL, weight=self._weights[key])
+            found_cause = FoundCause(Cause.INITIAL, weight=self._weights[key])
             module = self._owners_of[key]
-            return self._new(WEIGHT, kinds, module=module, outputs=[tensor], judgement=judgement)
+            return self._new(WEIGHT, kinds, module=module, outputs=[tensor], found_cause=found_cause)
         # a buffer or a constant of the model's, which is a mask more often than not
-        judgement = Judgement(Cause.UNKNOWN)
-        return self._new(CONSTANT, kinds, module="", outputs=[tensor], judgement=judgement, on_purpose=True)
+        found_cause = FoundCause(Cause.UNKNOWN)
+        return self._new(
+            CONSTANT, kinds, module="", outputs=[tensor], found_cause=found_cause, on_purpose=True
+        )
 
 
-def span(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
+def finite_range(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
     """Return the smallest and the largest finite value of the tensors. None without any."""
     numbers = list(map(legible, floating(tensors)))
     least = min((float(_replaced(part, math.inf).amin()) for part in numbers), default=math.inf)

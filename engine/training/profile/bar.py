@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.protocol.profile import Bar, StepPart
-from engine.training.profile.kernels import KernelClass, kernel_class, operation_class
-from engine.training.profile.trace import DeviceWork, HostOperation, Stretch, Trace, common_us, joined
+from engine.training.profile.kernels import KernelClass, classify_kernel, classify_operation
+from engine.training.profile.trace import (
+    DeviceWork,
+    HostOperation,
+    MarkedSpan,
+    Trace,
+    merged_spans,
+    overlap_us,
+)
 from engine.words.numbers import share_text
 
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
@@ -87,12 +94,12 @@ _FP8_LAYER = "matmul_with_hp_or_float8_args"
 _FP8_FUSED = re.compile(r"^triton_(poi|red|per)_fused_\w*(scaled_mm|abs_\w*max|amax|clamp)")
 
 
-def class_of_work(work: DeviceWork, *, in_fp8: bool = False) -> KernelClass:
+def classify_work(work: DeviceWork, *, in_fp8: bool = False) -> KernelClass:
     """Classify device work. Work that the optimizer launched always counts as the optimizer's.
 
     With `in_fp8`, matmuls of the recording are in FP8, so its scales and casts are part of the work.
     """
-    known = kernel_class(work.name)
+    known = classify_kernel(work.name)
     if work.place.in_optimizer:
         return KernelClass(StepPart.OPTIMIZER, known.format)
     scales = in_fp8 and known.part is StepPart.MEMORY and _scales_to_fp8(work)
@@ -107,7 +114,7 @@ def _scales_to_fp8(work: DeviceWork) -> bool:
 
 def is_in_fp8(trace: Trace) -> bool:
     """Return True if a device's recorded work has matmuls in FP8."""
-    return any(kernel_class(work.name).format == "fp8" or _is_product_in_fp8(work) for work in trace.work)
+    return any(classify_kernel(work.name).format == "fp8" or _is_product_in_fp8(work) for work in trace.work)
 
 
 def _is_product_in_fp8(work: DeviceWork) -> bool:
@@ -180,16 +187,16 @@ def _busy_ms(work: Sequence[DeviceWork], count: int, *, in_fp8: bool) -> dict[St
 def _edges(work: Iterable[DeviceWork], *, in_fp8: bool) -> list[tuple[float, int, StepPart]]:
     edges = []
     for each in work:
-        part = class_of_work(each, in_fp8=in_fp8).part
+        part = classify_work(each, in_fp8=in_fp8).part
         edges += [(each.begin_us, 1, part), (each.end_us, -1, part)]
     return sorted(edges, key=lambda edge: edge[0])
 
 
-def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> float:
+def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[MarkedSpan]) -> float:
     whole = sum(wait.us for wait in waits)
     if not whole:
         return 1.0
-    return 1.0 - common_us(joined(work), joined(waits)) / whole
+    return 1.0 - overlap_us(merged_spans(work), merged_spans(waits)) / whole
 
 
 def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str]) -> StepBar:
@@ -225,8 +232,8 @@ def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection
 def _exposed_us(trace: Trace, operations: Sequence[HostOperation], units: Collection[str]) -> float:
     # an operation that only calls others, or a node of autograd, may wait for communication
     computing = (each for each in operations if _class_of_operation(each, units).part is not StepPart.HOST)
-    sent = list(joined(trace.collectives))
-    return sum(end - begin for begin, end in sent) - common_us(sent, joined(computing))
+    sent = list(merged_spans(trace.collectives))
+    return sum(end - begin for begin, end in sent) - overlap_us(sent, merged_spans(computing))
 
 
 def main_operations(trace: Trace) -> list[HostOperation]:
@@ -294,7 +301,7 @@ def _class_of_operation(operation: HostOperation, units: Collection[str]) -> Ker
     if _NODE.match(operation.name):
         return KernelClass(StepPart.HOST)
     types = operation.signature.types if operation.signature else ()
-    known = operation_class(operation.name, types, units)
+    known = classify_operation(operation.name, types, units)
     if operation.place.in_optimizer and known.part is not StepPart.HOST:
         return KernelClass(StepPart.OPTIMIZER, known.format)
     return known

@@ -25,8 +25,8 @@ from engine.training.profile.trace import (
     DeviceWork,
     HostOperation,
     LaunchPlace,
+    MarkedSpan,
     Signature,
-    Stretch,
     Trace,
     Wait,
     WorkKind,
@@ -99,7 +99,7 @@ class _Events:
         name, begin, args = intern(value["name"]), float(value["ts"]), value.get("args", {})
         end = begin + float(value["dur"])
         if category in _WORK:
-            self.work.append(_RawWork(_WORK[category], readable(name), begin, end, args))
+            self.work.append(_RawWork(_WORK[category], demangled(name), begin, end, args))
         elif category == "cpu_op":
             kept = {key: args[key] for key in _KEPT if key in args}
             kept["signature"] = self._signature(args)
@@ -208,7 +208,7 @@ class _Places:
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._marks = sorted((call for call in calls if call.kind == "mark"), key=attrgetter("begin"))
         self.steps, self.data, self.optimizer, self.validation = (
-            tuple(Stretch(call.begin, call.end) for call in self._marks if call.name == name)
+            tuple(MarkedSpan(call.begin, call.end) for call in self._marks if call.name == name)
             for name in (recording.STEP, recording.DATA, recording.OPTIMIZER, recording.VALIDATION)
         )
         self.thread = next((call.thread for call in (*self._marks, *calls)), 0)
@@ -246,7 +246,7 @@ class _Places:
         )
 
 
-def _number(stretches: tuple[Stretch, ...], time: float) -> int | None:
+def _number(stretches: tuple[MarkedSpan, ...], time: float) -> int | None:
     number = bisect_right(stretches, time, key=attrgetter("begin_us")) - 1
     return number if number >= 0 and time < stretches[number].end_us else None
 
@@ -325,7 +325,7 @@ _UNNAMED = "_GLOBAL__N"
 
 
 @lru_cache(10_000)
-def readable(name: str) -> str:
+def demangled(name: str) -> str:
     """Demangle a kernel's name with its template arguments, to "at::native::fill_kernel<float>".
 
     Types that were named before are skipped, since only the full grammar would show which they are. A name

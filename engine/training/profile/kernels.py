@@ -101,7 +101,7 @@ _FORMATS = tuple(
 
 
 @lru_cache(_MOST_NAMES)
-def kernel_class(name: str) -> KernelClass:
+def classify_kernel(name: str) -> KernelClass:
     """Classify a kernel, copy or memset by its name in a trace. Unknown ones are `StepPart.OTHER`."""
     part = next((part for rule, part in _RULES if rule.search(name)), StepPart.OTHER)
     if part not in (_UNITS, _PLAIN):
@@ -132,12 +132,12 @@ _BOOKKEEPING = re.compile(
 )
 
 
-def format_of(types: Sequence[str]) -> str | None:
+def input_format(types: Sequence[str]) -> str | None:
     """Return the format of an operation's first floating-point input, given the type names of a trace."""
     return next((_TYPE_FORMATS[type_] for type_ in types if type_ in _TYPE_FORMATS), None)
 
 
-def operation_class(name: str, types: Sequence[str] = (), units: Collection[str] = ()) -> KernelClass:
+def classify_operation(name: str, types: Sequence[str] = (), units: Collection[str] = ()) -> KernelClass:
     """Classify an operation by its own work.
 
     `types` are its inputs' types as a trace names them ("c10::BFloat16"). `units` are the formats for which
@@ -148,7 +148,7 @@ def operation_class(name: str, types: Sequence[str] = (), units: Collection[str]
     if _OPTIMIZER.search(name):
         return KernelClass(StepPart.OPTIMIZER)
     if _PRODUCTS.search(name):
-        known = format_of(types)
+        known = input_format(types)
         return KernelClass(StepPart.MATRIX_UNITS if known in units else StepPart.MATRIX, known)
     if _COMPILED.search(name):
         return KernelClass(StepPart.MEMORY)
@@ -162,7 +162,7 @@ _SOURCE = re.compile(r"src\w*[_:](f32|bf16|f16|f64|s8|u8|f8_e\dm\d)\b")
 _ONEDNN_FORMATS = {"f32": "fp32", "f64": "fp64", "bf16": "bf16", "f16": "fp16", "s8": "int8", "u8": "int8"}
 
 
-def primitive_class(kind: str, implementation: str, memory: str = "") -> KernelClass:
+def classify_primitive(kind: str, implementation: str, memory: str = "") -> KernelClass:
     """Classify a primitive of oneDNN by its verbose line.
 
     The line has its kind ("convolution"), implementation ("brgconv:avx512_core_amx") and descriptors of its
@@ -191,10 +191,10 @@ def matrix_units() -> dict[str, str]:
     """Return this CPU's units for 16-bit matmuls by format. Empty if it has none."""
     # up to PyTorch 2.10 there is no such function
     capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return units_of(capabilities)
+    return best_units(capabilities)
 
 
-def units_of(capabilities: Mapping[str, Any]) -> dict[str, str]:
+def best_units(capabilities: Mapping[str, Any]) -> dict[str, str]:
     """Return the best units by format of a CPU with these capabilities."""
     units: dict[str, str] = {}
     for name, capability, unit in _CPU_UNITS:
@@ -232,7 +232,7 @@ def _primitive(fields: list[str], formats: frozenset[str]) -> Primitive | None:
         ms = float(milliseconds)
     except ValueError:  # a line that was cut short
         return None
-    known = primitive_class(kind, implementation, memory)
+    known = classify_primitive(kind, implementation, memory)
     if known.uses_matrix_units and known.format not in formats:
         known = KernelClass(StepPart.MATRIX, known.format)
     return Primitive(kind, implementation, known, ms)

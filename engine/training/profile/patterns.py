@@ -23,9 +23,9 @@ from engine.protocol.profiles import (
     more_workers,
     pinned_memory,
 )
-from engine.training.profile.bar import class_of_work
-from engine.training.profile.exchange import advise_on_exchange
-from engine.training.profile.kernels import KernelClass, kernel_class
+from engine.training.profile.bar import classify_work
+from engine.training.profile.communication import advise_on_communication
+from engine.training.profile.kernels import KernelClass, classify_kernel
 from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text, throughput_text
@@ -254,7 +254,9 @@ def _could_be_tf32(case: _Case) -> _Found:
         return
     in_fp32 = KernelClass(StepPart.MATRIX, "fp32")
     products = [
-        work for work in case.work if kernel_class(work.name) == in_fp32 and not _NO_PRODUCT.search(work.name)
+        work
+        for work in case.work
+        if classify_kernel(work.name) == in_fp32 and not _NO_PRODUCT.search(work.name)
     ]
     ms = case.ms(products)
     remedy = Remedy((("precision", Precision.TF32.value),), "Use TF32")
@@ -276,7 +278,7 @@ def _odd_size(case: _Case) -> _Found:
     sizes: dict[int, None] = {}
     missed = []
     for work in case.work:
-        known = kernel_class(work.name)
+        known = classify_kernel(work.name)
         if known.format not in ("fp16", "bf16") or work.operation is None:
             continue
         odd = [size for size in _sizes(work.operation) if size % _MULTIPLE]
@@ -399,7 +401,7 @@ def _scaled_to_fp8(case: _Case) -> _Found:
     # the cost of FP8 in addition to its matmuls
     if case.experiment.precision is not Precision.FP8 or not case.trace.is_of_device:
         return
-    casts = [work for work in case.work if class_of_work(work, in_fp8=True).part is StepPart.SCALING]
+    casts = [work for work in case.work if classify_work(work, in_fp8=True).part is StepPart.SCALING]
     ms, remedy = case.ms(casts), fast_recipe(case.experiment, "compile")
     why = "torch.compile fuses both." if remedy else "Larger layers would recover more of it."
     yield _advice(
@@ -435,6 +437,6 @@ def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -
         return ()
     case = _Case(trace, profile, experiment)
     found = [entry for pattern in _PATTERNS for entry in pattern(case)]
-    found += advise_on_exchange(profile, experiment)
+    found += advise_on_communication(profile, experiment)
     telling = [entry for entry in found if entry[0] >= _LEAST_SHARE * profile.step_ms and entry[0]]
     return tuple(advice for _, advice in sorted(telling, key=lambda entry: entry[0], reverse=True))

@@ -7,14 +7,17 @@ import gzip
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from engine.experiment.experiment import Precision, setting_error
 from engine.experiment.paths import part_path
@@ -25,11 +28,12 @@ from engine.protocol.jobs import Control
 from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
-from engine.training.precision import EMULATED_NOTE
+from engine.training.models.weightless import Weightless
+from engine.training.precision import EMULATED_NOTE, float32_mode
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace
-from engine.training.profile.exchange import exchange_of
-from engine.training.profile.flops import count_flops
+from engine.training.profile.communication import measure_communication
+from engine.training.profile.formulas import flops_of
 from engine.training.profile.kernels import (
     Primitive,
     formats_on_units,
@@ -41,19 +45,28 @@ from engine.training.profile.limits import measure_again, measure_limits
 from engine.training.profile.patterns import advise_on_time
 from engine.training.profile.recording import (
     Steps,
-    Timed,
+    StepTiming,
     hides_modules,
-    record,
+    record_trace,
     time_steps,
     validate_batch,
     warm_up,
 )
-from engine.training.profile.rows import tables
+from engine.training.profile.rows import build_tables
 from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharing import broadcast_from_rank0
-from engine.training.runs.prepare import RunPlan, prepare_unsaved, select_device, training_conditions
+from engine.training.runs.prepare import (
+    RunPlan,
+    prepare_unsaved,
+    select_device,
+    training_conditions,
+    with_plain_step,
+)
 from engine.training.runs.run import Run
+from engine.training.steps.plain import PlainStep
+from engine.training.steps.recipe import build_step
 
+_META = torch.device("meta")
 _RECORDABLE = ("cpu", "cuda", "xpu")
 _MOST_TRACE_BYTES = 50 * 10**6
 _SHORT_STEP_MS = 500.0
@@ -104,10 +117,10 @@ def _profile(
         raise ProblemError(_no_records(plan))
     units = formats_on_units(recorded.primitives)
     bar = step_bar(trace, timed.step_ms, timed.wait_ms, units)
-    exchange = exchange_of(trace, bar, timed.step_ms, plan.device, plan.device_names)
+    exchange = measure_communication(trace, bar, timed.step_ms, plan.device, plan.device_names)
     if not current_rank().is_first:
         return None
-    rows = tables(trace, bar, units)
+    rows = build_tables(trace, bar, units)
     limits = job.limits
     if limits is None:
         yield _profiling("measuring the device's limits", 0.8)
@@ -148,7 +161,7 @@ class _Recorded:
     path: Path
     group: list[Batch]
     format: str
-    timed: Timed
+    timed: StepTiming
     steps: int
     samples: int
     primitives: tuple[Primitive, ...]
@@ -174,7 +187,7 @@ def _recorded(
         # created late, since a killed worker leaves it behind
         folder = files.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-"))
         path = Path(folder) / "trace.json"
-        if not record(steps, count, path):
+        if not record_trace(steps, count, path):
             return None
         notes = list(_notes(plan, run, timed))
         if kept is not None:
@@ -195,12 +208,12 @@ def _recorded(
         )
 
 
-def _notes(plan: RunPlan, run: Run, timed: Timed) -> Iterator[str]:
+def _notes(plan: RunPlan, run: Run, timed: StepTiming) -> Iterator[str]:
     if plan.device.type == "cpu" and plan.experiment.precision is Precision.FP8:
         yield EMULATED_NOTE
     yield from run.step.record.pop_notes()
     if timed.disturbance is not None:
-        yield f"The timing of the steps was disturbed: {timed.disturbance}."
+        yield f"The timing of the steps is unreliable: {timed.disturbance}."
     if run.step.is_replayed:
         yield "The step is replayed as one graph, so its kernels have no operation and no module."
     elif hides_modules(run.step):
@@ -217,7 +230,7 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
             return (f"No trace file was saved, because the recorded steps take more than {most}.",)
         again = path.with_name("short.json")
         for shapes, without in ((True, ""), (False, ", without shapes,")):
-            if record(steps, 1, again, shapes=shapes) and _compress(again, kept):
+            if record_trace(steps, 1, again, shapes=shapes) and _compress(again, kept):
                 return (f"The trace file contains one step{without} to stay under {most}.",)
     except OSError as error:
         return (f"The trace file {kept} could not be written: {error.strerror or error}.",)
@@ -285,3 +298,101 @@ def _cores() -> int:
 
 def _profiling(detail: str, fraction: float) -> Phase:
     return Phase(name=PhaseName.PROFILING, fraction=fraction, detail=detail)
+
+
+def count_flops(plan: RunPlan, group: Sequence[Batch]) -> float | None:
+    """Count the FLOPs of the model's forward and backward pass over a step's batches.
+
+    Only matmuls, convolutions and attention count, which are nearly all. A multiply-add is two FLOPs, and
+    recomputed activations count once. A model file's own step is counted completely. Most models are counted
+    on tensors without content. A model that reads its values is run once, as a second model. Return None if
+    neither works, such as for lack of memory, and for a model without such operations.
+    """
+    with torch.random.fork_rng(devices=[plan.device] if plan.device.type == "cuda" else []):
+        for count in (_counted_without_content, _counted_on_device):
+            try:
+                return count(plan, group)
+            except Exception:  # noqa: BLE001 - a model that reads its own numbers fails in any way
+                continue
+    return None
+
+
+def _counted_without_content(plan: RunPlan, group: Sequence[Batch]) -> float | None:
+    with Weightless():
+        model = plan.workload.build()
+    bare = tree_map_only(Tensor, lambda tensor: torch.empty_like(tensor, device=_META), group)
+    with _META:
+        return _counted(plan, model, bare, Precision.FP32, _META)
+
+
+def _counted_on_device(plan: RunPlan, group: Sequence[Batch]) -> float | None:
+    precision = plan.experiment.precision
+    try:
+        with float32_mode(precision):
+            return _counted(plan, plan.workload.build(), group, precision, plan.device)
+    finally:
+        if plan.device.type in ("cuda", "xpu"):
+            torch.get_device_module(plan.device).empty_cache()
+
+
+def _counted(
+    plan: RunPlan, model: nn.Module, group: Sequence[Batch], precision: Precision, device: torch.device
+) -> float | None:
+    workload, settings = plan.workload, plan.experiment
+    scaler = settings.scaler.model_copy(update={"mode": "off"})
+    step = build_step(
+        model,
+        workload.loss,
+        with_plain_step(settings).model_copy(update={"precision": precision, "scaler": scaler}),
+        device,
+        is_convolutional=False,
+        call=workload.call,
+        own_optimizers=workload.optimizers,
+        body=workload.body,
+    )
+    assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
+    with _recurrent_in_parts(), _Counter() as counter:
+        step.gradients(group)
+    return counter.flops or None
+
+
+@contextmanager
+def _recurrent_in_parts() -> Iterator[None]:
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)
+    before = [backend.enabled for backend in backends]
+    for backend in backends:
+        backend.enabled = False
+    try:
+        yield
+    finally:
+        for backend, was_enabled in zip(backends, before, strict=True):
+            backend.enabled = was_enabled
+
+
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts by the formulas, without recomputation in the backward pass.
+
+    `torch.utils.checkpoint` recomputes with gradients enabled, in a backward pass without. A pass that
+    started with gradients enabled (`create_graph`) counts completely. PyTorch's `FlopCounterMode` also counts
+    by module, with hooks that fail in `torch.autograd.grad`.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = 0.0
+        self._began_enabled: dict[int, bool] = {}
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        settings = kwargs or {}
+        result = function(*args, **settings)
+        if not self._is_recomputed() and (flops := flops_of(function, args, settings, result)) is not None:
+            self.flops += flops.needed
+        return result
+
+    def _is_recomputed(self) -> bool:
+        backward, is_enabled = torch._C._current_graph_task_id(), torch.is_grad_enabled()
+        return backward != -1 and not self._began_enabled.setdefault(backward, is_enabled) and is_enabled

@@ -32,7 +32,7 @@ _DEVICE_ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU
 _LEAST_WARMUP = 2
 
 
-def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> bool:
+def record_trace(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> bool:
     """Write the Chrome trace of `recorded` steps and a validation batch to `path`. Return False if stopped.
 
     The steps before them run with the profiler on but are not recorded, because its start is slow and a
@@ -280,7 +280,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Timed:
+class StepTiming:
     """The mean times of steps without the profiler. For `wait_ms` of a step, the host waits for its batches.
 
     `energy` is that of all timed steps, or None if not counted. `disturbance` names what disturbed them.
@@ -307,7 +307,7 @@ def warm_up(steps: Steps) -> Generator[Event, None, None]:
         steps.make()
 
 
-def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
+def time_steps(steps: Steps) -> Generator[Event, None, StepTiming]:
     """Make enough steps to time them, as the run measures its own, and at least one."""
     run = steps.run
     steps.wait()
@@ -339,13 +339,13 @@ def _most_of_ranks(steps: Steps) -> int | None:
     return round(broadcast_from_rank0(most, steps.run.device))
 
 
-def _timed(steps: Steps, first: int) -> Timed:
+def _timed(steps: Steps, first: int) -> StepTiming:
     (samples, seconds), waits = steps.measured(first), np.asarray(steps.wait_seconds[first:])
     instruments = steps.run.instruments
     is_whole = samples == samples.max()
     # a CPU's counter counts the energy of all ranks on it
     together = current_rank().count if steps.run.device.type == "cpu" else 1
-    return Timed(
+    return StepTiming(
         step_ms=1e3 * _typical(seconds[is_whole]),
         wait_ms=1e3 * _typical(waits[is_whole]),
         energy=instruments.energy.over(len(samples), together * int(samples.sum()), float(seconds.sum())),

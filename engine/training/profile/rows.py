@@ -11,13 +11,20 @@ from engine.protocol.profile import MOST_TABLE_ROWS, StepPart, TimeRow
 from engine.training.profile.bar import (
     MATRIX_PARTS,
     StepBar,
-    class_of_work,
+    classify_work,
     is_in_fp8,
     main_operations,
     own_work,
 )
-from engine.training.profile.kernels import KernelClass, format_of
-from engine.training.profile.trace import Counts, HostOperation, LaunchPlace, Trace, counts_of, product_around
+from engine.training.profile.kernels import KernelClass, input_format
+from engine.training.profile.trace import (
+    Counts,
+    HostOperation,
+    LaunchPlace,
+    Trace,
+    count_operation,
+    enclosing_counted,
+)
 
 ROOT = "the model"
 _Key = TypeVar("_Key")
@@ -48,7 +55,7 @@ class _Work:
         return self.known.part is not StepPart.HOST and not self.only_calls
 
 
-def tables(trace: Trace, found: StepBar, units: Collection[str] = ()) -> Tables:
+def build_tables(trace: Trace, found: StepBar, units: Collection[str] = ()) -> Tables:
     """Build the tables of the recorded steps, on the scale of their bar `found`.
 
     A kernel's time is its own, so kernels that run at once add up to more than the bar. An operation's time
@@ -75,7 +82,7 @@ def _on_device(trace: Trace, found: StepBar) -> Iterator[_Work]:
     for each in trace.work:
         if each.place.step is None:
             continue
-        known = class_of_work(each, in_fp8=in_fp8)
+        known = classify_work(each, in_fp8=in_fp8)
         if known.part in MATRIX_PARTS and known.format is None and each.operation is not None:
             known = replace(known, format=_format(each.operation, known))
         yield _Work(each.name, each.us * found.scale, known, each.operation, each.place)
@@ -83,7 +90,7 @@ def _on_device(trace: Trace, found: StepBar) -> Iterator[_Work]:
 
 def _format(operation: HostOperation, known: KernelClass) -> str | None:
     types = operation.signature.types if operation.signature else ()
-    written = format_of(types)
+    written = input_format(types)
     return "tf32" if written == "fp32" and known.uses_matrix_units else written
 
 
@@ -99,9 +106,9 @@ def _counted(work: Iterable[_Work]) -> Iterator[_Work]:
         if each.operation is None or not each.is_countable:
             yield each
         else:
-            groups[product_around(each.operation) or each.operation].append(each)
+            groups[enclosing_counted(each.operation) or each.operation].append(each)
     for operation, members in groups.items():
-        counts = None if operation is None else counts_of(operation)
+        counts = None if operation is None else count_operation(operation)
         yield from members if counts is None else _shared(members, counts)
 
 

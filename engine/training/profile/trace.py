@@ -35,7 +35,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Timed:
+class Span:
     """A span of time. It is equal only to itself."""
 
     begin_us: float
@@ -47,8 +47,8 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch(Timed):
-    """A marked stretch of the training thread's time."""
+class MarkedSpan(Span):
+    """A marked span of the training thread's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class LaunchPlace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HostOperation(Timed):
+class HostOperation(Span):
     """An operation as the host ran it. `self_us` is its time without the operations that it called."""
 
     name: str
@@ -88,7 +88,7 @@ class HostOperation(Timed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceWork(Timed):
+class DeviceWork(Span):
     """A kernel, a copy or a fill on the device.
 
     `operation` is the innermost one that launched it. It is None for kernels of a CUDA graph, which have only
@@ -106,7 +106,7 @@ class DeviceWork(Timed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wait(Timed):
+class Wait(Span):
     """A wait of the host for the device, "cudaStreamSynchronize", with the operation that called it."""
 
     name: str
@@ -115,7 +115,7 @@ class Wait(Timed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Collective(Timed):
+class Collective(Span):
     """A collective of a run's devices, "all_reduce", including its wait for the last of them.
 
     `bytes` are those of this device. They are None if they are not recorded.
@@ -133,9 +133,9 @@ class Trace:
     work: tuple[DeviceWork, ...] = ()
     operations: tuple[HostOperation, ...] = ()
     waits: tuple[Wait, ...] = ()
-    steps: tuple[Stretch, ...] = ()
-    data: tuple[Stretch, ...] = ()
-    validation: tuple[Stretch, ...] = ()
+    steps: tuple[MarkedSpan, ...] = ()
+    data: tuple[MarkedSpan, ...] = ()
+    validation: tuple[MarkedSpan, ...] = ()
     module_calls: tuple[tuple[str, int], ...] = ()
     """The modules with their number of forward passes in all steps."""
     threads: tuple[int, ...] = ()
@@ -149,8 +149,8 @@ class Trace:
         return bool(self.work)
 
 
-def joined(stretches: Iterable[Timed]) -> Iterator[tuple[float, float]]:
-    """Yield the times covered by stretches, given in the order of their starts."""
+def merged_spans(stretches: Iterable[Span]) -> Iterator[tuple[float, float]]:
+    """Yield the times covered by spans, given in the order of their starts."""
     begin = end = None
     for each in stretches:
         if begin is None or end is None:
@@ -164,8 +164,8 @@ def joined(stretches: Iterable[Timed]) -> Iterator[tuple[float, float]]:
         yield begin, end
 
 
-def common_us(some: Iterable[tuple[float, float]], others: Iterable[tuple[float, float]]) -> float:
-    """Return the common time of two series of stretches, each in order and without overlaps."""
+def overlap_us(some: Iterable[tuple[float, float]], others: Iterable[tuple[float, float]]) -> float:
+    """Return the common time of two series of spans, each in order and without overlaps."""
     common, ahead = 0.0, iter(others)
     other = next(ahead, None)
     for begin, end in some:
@@ -207,13 +207,13 @@ class Counts:
     moved_bytes: float
 
 
-def product_around(operation: HostOperation) -> HostOperation | None:
+def enclosing_counted(operation: HostOperation) -> HostOperation | None:
     """Return the outermost operation around this one, or this one, with a formula for FLOPs."""
     known = [each for each in operation.around() if _has_flops(each.name)]
     return known[-1] if known else None
 
 
-def counts_of(operation: HostOperation) -> Counts | None:
+def count_operation(operation: HostOperation) -> Counts | None:
     """Return an operation's FLOPs and moved bytes. None if its inputs do not determine them.
 
     The operation is called again on tensors without content, for the shapes of its outputs. An expanded input

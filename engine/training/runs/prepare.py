@@ -29,10 +29,10 @@ from engine.training.data.image_sources import is_kept_on_device
 from engine.training.data.own import own_footprint
 from engine.training.doctor import environment_of
 from engine.training.measuring.breakdown import Instruments
-from engine.training.measuring.card import CardGauge, card_gauge
 from engine.training.measuring.energy import EnergyMeter, energy_meter
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
+from engine.training.measuring.sensors import SensorGauge, sensor_gauge
 from engine.training.models.build import count_parameters
 from engine.training.models.fp8 import check_recipe, convert, layers_sentence, linear_layers
 from engine.training.models.own import seed_everything
@@ -77,7 +77,7 @@ class RunPlan:
         self.samples_per_epoch = self.facts.train_samples // resolved.devices
         self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
-        self.reads_card = True
+        self.reads_sensors = True
         self.linear_layers: tuple[LinearLayer, ...] = ()  # those of the last model that was built for FP8
 
     @cached_property
@@ -175,13 +175,13 @@ def prepare(
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
     with ExitStack() as undo:
         # before the model is on the device: it measures the idle power
-        energy = energy_meter(plan.device) if plan.reads_card else EnergyMeter(None)
+        energy = energy_meter(plan.device) if plan.reads_sensors else EnergyMeter(None)
         undo.callback(energy.close)
         is_convolutional = plan.workload.is_convolutional(model)
         step = plan.workload.step(model, experiment, plan.device, is_convolutional=is_convolutional)
         source = plan.workload.source(plan.device, step.memory_format)
         undo.callback(source.close)
-        card = card_gauge(plan.device) if plan.reads_card else CardGauge()
+        card = sensor_gauge(plan.device) if plan.reads_sensors else SensorGauge()
         undo.callback(card.close)
         instruments = Instruments(plan.device, memory, card, energy)
         run = Run(

@@ -69,7 +69,7 @@ def try_batch(
     plan.workload.copies_model = plan.device.type != "cpu"
     plan.experiment = _validated_in_short(plan)
     # a search makes many trials, and none reports power or activity: each would wait for the idle power
-    plan.reads_card = False
+    plan.reads_sensors = False
     samples, batch_size = plan.samples_per_epoch, plan.experiment.batch_size
     if samples < plan.experiment.device_step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))

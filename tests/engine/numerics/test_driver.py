@@ -93,20 +93,23 @@ def test_a_run_gives_its_settings_checkpoints_and_the_step_where_it_went_wrong(
 
 
 @pytest.mark.parametrize(
-    ("skipped", "step"), [((), None), ((1, 2, 9), None), ((1, 2, *range(7, 22)), 7), (tuple(range(1, 17)), 1)]
+    ("skipped", "init_scale", "steps", "step"),
+    [
+        ((), 2.0**16, 60, None),
+        ((1, 2, 9), 2.0**16, 60, None),
+        ((1, 2, *range(7, 22)), 2.0**16, 60, 7),
+        (range(1, 17), 2.0**16, 60, 1),
+        # on its way down from far up, but not to the end of the run
+        (range(1, 21), 2.0**32, 60, None),
+        (range(1, 21), 2.0**32, 20, 1),
+    ],
 )
-def test_a_run_is_in_trouble_where_its_scaler_skips_step_after_step(store, skipped, step):
-    run = store.add(TINY)
+def test_a_run_is_in_trouble_where_its_scaler_skips_more_steps_than_it_needs(
+    store, skipped, init_scale, steps, step
+):
+    scaler = TINY.scaler.model_copy(update={"init_scale": init_scale})
+    run = store.add(TINY.model_copy(update={"scaler": scaler}))
     store.begin(run.id)
-    store.record(run.id, [Skipped(steps=skipped[:2]), Skipped(steps=skipped[2:])])
-    assert trouble_step(store, store.run(run.id)) == step
-
-
-@pytest.mark.parametrize(("steps", "step"), [(60, None), (20, 1)])
-def test_a_scaler_that_begins_far_up_may_skip_until_it_has_its_scale_but_not_to_the_end(store, steps, step):
-    run = store.add(
-        TINY.model_copy(update={"scaler": TINY.scaler.model_copy(update={"init_scale": 2.0**32})})
-    )
-    store.begin(run.id)
-    store.record(run.id, [Skipped(steps=tuple(range(1, 21))), Finished(summary=Summary(steps=steps))])
+    parts = (Skipped(steps=tuple(part)) for part in (skipped[:2], skipped[2:]))
+    store.record(run.id, [*parts, Finished(summary=Summary(steps=steps))])
     assert trouble_step(store, store.run(run.id)) == step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -119,16 +119,6 @@ def test_where_all_sides_fail_the_first_problem_is_the_end(store, catalog, scrip
     *_, last = ProfileDriver(store, scripted(failed(kind)), catalog).follow(ask([FP32, BF16]))
     assert isinstance(last, Failed) and last.problem.kind == kind
     assert len(store.studies.newest()) == kept
-
-
-def test_one_that_is_left_keeps_what_is_known(store, catalog, scripted):
-    for measured in (0, 1):
-        events = ProfileDriver(store, scripted(PROFILED + FINISHED), catalog).follow(ask([FP32, BF16]))
-        assert isinstance(events, Generator)
-        assert any(isinstance(known, Study) and len(known.answer.measured()) == measured for known in events)
-        events.close()
-        assert len(store.studies.newest()) == measured
-    assert saved(store).is_over and len(saved(store).answer.measured()) == 1
 
 
 def test_a_stop_ends_it_with_the_sides_known(store, catalog, scripted):

@@ -14,7 +14,7 @@ from engine.drawing.shapes import Drawing, Words
 from engine.experiment.experiment import Precision, experiment_from
 from engine.export.kinds.profile import sections
 from engine.export.kinds.profile import values as as_json
-from engine.profile.bar_picture import bars_drawing
+from engine.profile.bar_chart import bars_drawing
 from engine.profile.gain import gains, verdicts
 from engine.profile.names import advice_by_side
 from engine.profile.roofline import roofline_drawing
@@ -26,8 +26,6 @@ FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP1
 MS = st.floats(0.01, 1e4)
 RATES = st.floats(1e-6, 2e3)
 _PERCENT = re.compile(r"([\d,.]+)%")
-_FASTER = re.compile(r" is ([\d,.]+) times as fast as .*?\(([\d,.]+) vs\. ([\d,.]+) ms")
-_SLOWER = re.compile(r" takes ([\d,.]+) times as long as .*?\(([\d,.]+) vs\. ([\d,.]+) ms")
 _AT_BEST = re.compile(r"([\d,.]+) ms(?: at best)?, ([\d,.]+) times as fast")
 
 
@@ -108,20 +106,12 @@ def words_of(drawing: Drawing) -> Iterator[str]:
     yield from (shape.text for shape in drawing.shapes if isinstance(shape, Words))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(timings)
-def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(profiles):
+def test_no_share_exceeds_the_whole_and_no_step_its_peak(profiles):
     for text in told(profiles):
         assert all(number(share) <= 100 for share in _PERCENT.findall(text)), text
-        for ratio, now, before in _FASTER.findall(text):
-            assert number(ratio) == pytest.approx(number(before) / number(now), rel=0.03), text
-        for ratio, now, before in _SLOWER.findall(text):
-            assert number(ratio) == pytest.approx(number(now) / number(before), rel=0.03), text
 
-
-@settings(deadline=None, max_examples=100)
-@given(timings)
-def test_no_step_reaches_more_than_the_peak_that_is_told(profiles):
     for side in json.loads(json.dumps(as_json(profiles)))["sides"]:
         profile, limits = side["profile"], side["profile"]["limits"]
         assert side["fraction_of_measured_peak"] is None or side["fraction_of_measured_peak"] <= 1
@@ -138,7 +128,7 @@ def test_no_step_reaches_more_than_the_peak_that_is_told(profiles):
         assert len(shared) <= 1
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(sides())
 def test_what_would_help_is_possible_and_nothing_is_said_of_disturbed_steps(side):
     profiles = Profiles(sides=(side,))

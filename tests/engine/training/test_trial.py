@@ -69,7 +69,7 @@ def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_r
     assert found.model_mib is not None and found.model_mib == pytest.approx(2 * (sgd.model_mib or 0))
 
 
-@pytest.mark.parametrize("gauge", ["energy_meter", "card_gauge"])
+@pytest.mark.parametrize("gauge", ["energy_meter", "sensor_gauge"])
 def test_a_trial_reads_neither_power_nor_activity(gauge: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(prepare, gauge, asked.append)

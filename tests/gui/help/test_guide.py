@@ -242,7 +242,7 @@ def test_a_link_leads_to_its_page_and_alt_left_back(guide: GuideDialog, qtbot: Q
     guide.show_page("fp8")
     guide.page.anchorClicked.emit(QUrl("loss-scaling.md"))
     assert guide.current == "loss-scaling"
-    guide.go_back()
+    guide.forward_backward()
     assert guide.current == "fp8"
     guide.page.anchorClicked.emit(QUrl("no-such-page.md"))
     assert guide.current == "fp8"

@@ -15,6 +15,7 @@ from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.nonfinite import (
     LOSS,
     Cause,
+    Direction,
     FirstNonfinite,
     MappedModule,
     NonfiniteSearch,
@@ -42,7 +43,6 @@ MODULES = ("features.0", "features.1", "features.3", "classifier")
 @pytest.fixture
 def precision_map() -> PrecisionMap:
     """A small CNN in FP16."""
-    half, single = ("float16",), ("float32",)
     named = (
         ("", "SmallCNN", 1_200),
         ("features", "Sequential", 900),
@@ -55,35 +55,40 @@ def precision_map() -> PrecisionMap:
         MappedModule(name=name, class_name=kind, parameters=count, kept_in_fp32=name == "features.3")
         for name, kind, count in named
     )
-    forward, backward, both = "forward", "backward", ("float16", "float32")
-    convolution, convolution_back = "aten.convolution", "aten.convolution_backward"
-    told = (
-        ("features.0", convolution, forward, half * 2, half, 4e-4, 900_000),
-        ("features.0", convolution_back, backward, half * 2, half, 8e-4, 1_800_000),
-        ("features.3", convolution, forward, single * 2, single, 4e-4, 900_000),
-        ("features.3", convolution_back, backward, single * 2, single, 8e-4, 1_800_000),
-        ("classifier", "aten.addmm", forward, half * 2, half, 4e-4, 900_000),
-        ("classifier", "aten.mm", backward, half * 2, half, 8e-4, 1_800_000),
-        ("features.1", "aten.native_batch_norm", forward, both, half, 1e-4, 500_000),
-        (LOSS, "aten._log_softmax", forward, single, single, 1e-5, 4_000),
-    )
-    rows: list[Operation] = []
-    fields = ("module", "name", "direction", "inputs", "outputs", "seconds", "moved_bytes")
-    for values in told:
-        if values[2] == forward and values[3] == half * 2:
-            cast = (values[0], "aten._to_copy", forward, single, half, 2e-5, 60_000)
-            made = dict(zip(fields, cast, strict=True))
-            rows.append(Operation.model_validate({**made, "count": 2, "is_cast": True, "by_autocast": True}))
-        rows.append(Operation.model_validate(dict(zip(fields, values, strict=True))))
+    convolution = "aten.convolution"
     return PrecisionMap(
         modules=modules,
-        operations=tuple(rows),
+        operations=(
+            _cast("features.0"),
+            _ran("features.0", convolution),
+            _ran("features.0", f"{convolution}_backward", "backward"),
+            _ran("features.3", convolution, dtype="float32"),
+            _ran("features.3", f"{convolution}_backward", "backward", dtype="float32"),
+            _cast("classifier"),
+            _ran("classifier", "aten.addmm"),
+            _ran("classifier", "aten.mm", "backward"),
+            _ran("features.1", "aten.native_batch_norm", inputs=("float16", "float32")),
+            _ran(LOSS, "aten._log_softmax", dtype="float32"),
+        ),
         attributed_fraction=1.0,
         seconds=0.02,
         notes=(
             "On CUDA, softmax and layer_norm compute in FP32 under autocast; on a CPU they stay in 16 bits.",
         ),
     )
+
+
+def _ran(
+    module: str, name: str, direction: Direction = "forward", dtype: str = "float16", **more: Any
+) -> Operation:
+    times = 2 if direction == "backward" else 1
+    known = {"seconds": 4e-4 * times, "moved_bytes": 900_000 * times, "inputs": (dtype,) * 2, **more}
+    return Operation(module=module, name=name, direction=direction, outputs=(dtype,), **known)
+
+
+def _cast(module: str) -> Operation:
+    ran = _ran(module, "aten._to_copy", inputs=("float32",), seconds=2e-5, moved_bytes=60_000)
+    return ran.model_copy(update={"count": 2, "is_cast": True, "by_autocast": True})
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.numerics.nonfinite import PrecisionMap
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow
@@ -83,10 +84,11 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
 
 
 def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
-    window: MainWindow, qtbot: QtBot, precision_map: object
+    start: Callable[[], MainWindow], precision_map: PrecisionMap
 ) -> None:
+    window = start()
     view = window.others.numerics_panel.map
-    view.show_map(precision_map)  # type: ignore[arg-type]
+    view.show_map(precision_map)
     view.tree.kept.emit("features.3", True)
     view.tree.kept.emit("classifier", True)
     assert window.setup.text(KEY) == "features.3, classifier"
@@ -100,7 +102,8 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
     assert window.setup.text(KEY) == ""
 
 
-def test_a_preset_chooses_the_parts_of_its_numerics(window: MainWindow) -> None:
+def test_a_preset_chooses_the_parts_of_its_numerics(start: Callable[[], MainWindow]) -> None:
+    window = start()
     window.setup.choose_preset("debug-divergence")
     panel = window.others.numerics_panel
     assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"

@@ -244,15 +244,6 @@ def test_the_table_sorts_by_what_a_format_loses_below_the_row_of_all_modules(ran
     assert names(ranged)[1] == "features.0"
 
 
-def test_a_chosen_module_stays_chosen_in_another_order_and_quantity(ranged: RangeView) -> None:
-    ranged.table.selectRow(4)
-    ranged.table.sortByColumn(0, Qt.SortOrder.AscendingOrder)
-    ranged.quantity.button("weight").click()
-    chosen = ranged.table.chosen()
-    assert chosen is not None and chosen.name == "classifier"
-    assert ranged.detail.histogram.accessibleName().startswith("classifier. FP16: ")
-
-
 def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, ranged: RangeView) -> None:
     area = ranged.table.picture_area(1)
     place = QPoint(int(ranged.table.axis.x(-5, area)) + 1, int(area.middle[1]))

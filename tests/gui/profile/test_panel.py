@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLabel, QTableView
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
@@ -25,12 +25,6 @@ def view_of(profiles: Profiles) -> StudyView[Profiles]:
     return StudyView.of(Study(id="abc", answer=profiles))
 
 
-@pytest.fixture
-def begun(profiles: Profiles) -> StudyView[Profiles]:
-    """The sides without their profiles, as it begins."""
-    return replace(view_of(profiles.afresh()), is_live=True)
-
-
 def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel, profiles: Profiles) -> None:
     panel.show_view(view_of(profiles))
     place = panel.tabs.indexOf(panel.devices)
@@ -40,12 +34,6 @@ def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel,
     several = first.model_copy(update={"exchange": exchange(20.0, 0.0)})
     panel.show_view(view_of(profiles.with_side(0, profile=several)))
     assert panel.tabs.isTabVisible(place)
-    panel.tabs.open("devices")
-    assert "The others wait for" in panel.devices.text()
-    names = {
-        table.accessibleName(): table.model().rowCount() for table in panel.devices.findChildren(QTableView)
-    }
-    assert names == {"By device": 2, "Bus bandwidth by message size": 2}
 
 
 def test_a_problem_that_is_that_of_its_only_side_is_told_once(

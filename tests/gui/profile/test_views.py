@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from engine.profile.bar_picture import PartPlace
+from engine.profile.bar_chart import PartPlace
 from engine.protocol.profile import StepPart, TimeRow
 from engine.protocol.profiles import Profiles
-from gui.profile.pictures import Bars, BarsView, RooflineView
+from gui.profile.charts import Bars, BarsView, RooflineView
 from gui.profile.rows_view import RowsView
-
-
-def test_utilisation_and_rates_follow_from_what_was_counted(profiles: Profiles) -> None:
-    profile = profiles.measured()[1]
-    assert profile.fraction_of_measured_peak == pytest.approx(1.57e12 / (profile.step_ms / 1e3) / 711e12)
-    assert profile.kernels[0].tflops == pytest.approx(9.6e11 / (0.6 * 12.0) / 1e9)
-    assert profile.bar.fraction(StepPart.MATRIX_UNITS) == pytest.approx(12.0 / profile.bar.total_ms)
 
 
 @pytest.fixture
@@ -111,13 +103,6 @@ def cell(view: RowsView, row: int, title: str) -> str:
     return lines[row][titles.index(title)]
 
 
-def click_heading(view: RowsView, qtbot: QtBot, title: str) -> None:
-    header = view.table.horizontalHeader()
-    column = view.table.lines()[0].index(title)
-    place = QPoint(header.sectionViewportPosition(column) + 10, header.height() - 8)
-    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
-
-
 def test_the_other_tables_are_a_click_away_and_modules_tell_their_backward_time(
     view: RowsView, qtbot: QtBot
 ) -> None:
@@ -126,15 +111,6 @@ def test_the_other_tables_are_a_click_away_and_modules_tell_their_backward_time(
     tip = view.table.model().index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
     assert "FP32: 5.80 ms, 7.0% of the step, 53 calls, matrix work" in tip
     assert "4.06 ms of it in the backward pass" in tip
-
-
-def test_headings_sort_and_what_is_unknown_comes_last(view: RowsView, qtbot: QtBot) -> None:
-    given = names(view)
-    for expected in (["7.20", "6.25", ""], ["6.25", "7.20", ""]):
-        click_heading(view, qtbot, "FP16 AMP ms")
-        assert [cell(view, row, "FP16 AMP ms") for row in range(3)] == expected
-    click_heading(view, qtbot, "FP16 AMP ms")
-    assert names(view) == given
 
 
 def test_text_and_part_filter_the_rows(view: RowsView, qtbot: QtBot) -> None:
@@ -147,14 +123,6 @@ def test_text_and_part_filter_the_rows(view: RowsView, qtbot: QtBot) -> None:
     assert view.table.accessibleDescription() == "No kernel matches the filter."
     qtbot.mouseClick(view.part, Qt.MouseButton.LeftButton)
     assert len(names(view)) == 3 and not view.part.isVisible()
-
-
-def test_rows_are_copied_below_their_headings(view: RowsView, qtbot: QtBot) -> None:
-    view.table.selectRow(1)
-    qtbot.keyClick(view.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    headings, row = QGuiApplication.clipboard().text().split("\n")
-    assert headings.startswith("Kernel\tFP32 Share\tFP32 ms")
-    assert row.split("\t")[0] == view.table.rows()[1].name
 
 
 def test_figures_that_nobody_has_are_left_out(view: RowsView, profiles: Profiles) -> None:

@@ -72,8 +72,8 @@ BIG: dict[str, Any] = {
     "device": "cpu",
 }
 FITS = BIG | {
-    "steps": 5,
-    "samples": 320,
+    "steps": 2,
+    "samples": 128,
     "memory_cap_gib": 4,
     "measure": {"warmup_steps": 0, "block_steps": 1},
 }

@@ -40,25 +40,6 @@ def test_what_was_collected_is_not_collected_again(telemetry: Telemetry) -> None
     assert telemetry.collect() == telemetry.flush() == []
 
 
-def test_a_gap_is_no_steps_time(telemetry: Telemetry) -> None:
-    record(telemetry, 2)
-    sum(range(1_000_000))  # a gap, as a validation makes one
-    record(telemetry, 1)
-    (rows,) = telemetry.flush()
-    gap = rows.seconds[2] - rows.seconds[1] - rows.step_seconds[2]
-    assert gap > rows.step_seconds[2]
-    assert (np.diff(rows.seconds) > 0).all()
-
-
-def test_waiting_for_data_is_part_of_the_step_and_told_apart(telemetry: Telemetry) -> None:
-    telemetry.begin()
-    sum(range(1_000_000))  # the data are late
-    telemetry.data_ready()
-    telemetry.record(torch.zeros(1), samples=8, learning_rate=0.1)
-    (rows,) = telemetry.flush()
-    assert rows.step_seconds[0] / 2 < rows.wait_seconds[0] < rows.step_seconds[0]
-
-
 def test_a_pause_is_in_no_rows_seconds(telemetry: Telemetry) -> None:
     record(telemetry, 1)
     (before,) = telemetry.flush()

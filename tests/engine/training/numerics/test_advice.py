@@ -24,9 +24,9 @@ from engine.protocol.numerics.numerics import DivergenceTest, Fp32Modules, Numer
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize
-from engine.training.numerics.advice import _BY_PART, advice_on
+from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.evidence import Cost, Evidence, gather
+from engine.training.numerics.evidence import Cost, Evidence, gather_evidence
 from engine.training.precision import cuda_precisions
 
 from .conftest import end_of, own_settings
@@ -184,7 +184,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_advice_names_the_evidence_that_it_rests_on(case):
     kind, known, words = CASES[case]
-    (advice,) = [advice for advice in advice_on(known) if advice.kind is kind]
+    (advice,) = [advice for advice in find_advice(known) if advice.kind is kind]
     assert words in advice.evidence
     assert bool(advice.changes) == bool(advice.action)
     assert Experiment.model_validate({**known.experiment.model_dump(), **_tried(advice, known)})
@@ -262,7 +262,7 @@ FOUND = {
 @pytest.mark.parametrize(("results", "precision", "message"), FOUND.values(), ids=FOUND)
 def test_what_a_part_found_is_never_passed_over(results, precision, message):
     known = evidence(results=NumericsResults(**results), settings={"precision": precision})
-    (advice,) = [given for given in advice_on(known) if given.kind is not AdviceKind.MEMORY]
+    (advice,) = [given for given in find_advice(known) if given.kind is not AdviceKind.MEMORY]
     assert advice.message == message
     assert advice.evidence == known.results.findings(known.experiment.precision)[next(iter(results))]
     assert bool(advice.changes) == bool(advice.action)
@@ -275,14 +275,14 @@ def test_every_part_that_a_study_may_have_has_its_advice():
 
 def test_another_precision_that_diverges_calls_for_no_change():
     other = climbed("bf16-pure", diverges_at=2, first_module="rope")
-    assert advice_on(evidence(results=NumericsResults(ladder=other))) == ()
+    assert find_advice(evidence(results=NumericsResults(ladder=other))) == ()
 
 
 def test_without_evidence_there_is_no_advice():
-    assert advice_on(evidence()) == ()
-    assert advice_on(evidence(cost=None, fp32_cost=None, results=NumericsResults())) == ()
+    assert find_advice(evidence()) == ()
+    assert find_advice(evidence(cost=None, fp32_cost=None, results=NumericsResults())) == ()
     # a card without Tensor Cores on which FP16 is faster all the same, and sizes that the data give
-    assert advice_on(evidence((6, 1), odd_sizes=(OddSize("inputs", 3, True, ("conv",)),))) == ()
+    assert find_advice(evidence((6, 1), odd_sizes=(OddSize("inputs", 3, True, ("conv",)),))) == ()
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_without_evidence_there_is_no_advice():
     ],
 )
 def test_what_does_no_harm_gives_no_cause_for_advice(known):
-    assert advice_on(known) == ()
+    assert find_advice(known) == ()
 
 
 ONLY_ROOM_FOR_AMP = """
@@ -338,7 +338,7 @@ def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_be
     mine, full = known.cost.breakdown, known.fp32_cost.breakdown
     assert mine.optimizer_state_mib == pytest.approx(2 * mine.parameters_mib, rel=0.1)
     assert mine.activations_mib and full.activations_mib
-    assert end_of(gather(bench, NumericsResults())).cost is None
+    assert end_of(gather_evidence(bench, NumericsResults())).cost is None
     assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
 
 
@@ -378,4 +378,4 @@ def test_the_optimizers_epsilon_matters_only_for_weights_that_it_trains(
 
 
 def gathered(bench: Bench, results: NumericsResults) -> Evidence:
-    return end_of(gather(bench, results))
+    return end_of(gather_evidence(bench, results))

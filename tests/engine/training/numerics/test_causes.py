@@ -9,7 +9,7 @@ import torch
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Cause, FirstNonfinite
-from engine.training.numerics.causes import Circumstances, Judgement, Origin, explained_origin, judged
+from engine.training.numerics.causes import Circumstances, FoundCause, Origin, explain_origin, find_cause
 from engine.training.numerics.watch import Call, tensors_in
 
 from .conftest import TINY
@@ -50,7 +50,7 @@ def test_the_values_tell_the_cause(operator, arguments, cause):
     arguments = [torch.tensor(each) if isinstance(each, tuple) else each for each in arguments]
     settings = {"dtype": torch.float16} if operator is ATEN._to_copy.default else {}
     call = Call(operator, tuple(arguments), settings, "layer", "forward")
-    assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
+    assert find_cause(call, call.inputs, tensors_in(call.make())).cause is cause
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_the_values_tell_the_cause(operator, arguments, cause):
 )
 def test_an_update_blames_the_learning_rate_only_where_a_weight_became_too_large(operator, values, cause):
     call = Call(operator, tuple(map(half, values)), {}, OPTIMIZER, "forward")
-    assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
+    assert find_cause(call, call.inputs, tensors_in(call.make())).cause is cause
 
 
 _AROUND = ("calm_scale", "grad_scale", "growth", "helping", "bf16_helps")
 
 
-def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **changes: Any) -> FirstNonfinite:
+def told(found_cause: FoundCause, experiment: dict[str, Any] | None = None, **changes: Any) -> FirstNonfinite:
     """The description of an FP16 overflow in the module `layer`, or of what `changes` make of it."""
     origin = {
         "number": 1,
@@ -79,16 +79,16 @@ def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **chang
         "least": -2.0,
         "most": 300.0,
         "infinite": 5,
-        "judgement": judgement,
+        "found_cause": found_cause,
     }
     around = {name: changes.pop(name) for name in _AROUND if name in changes}
     settings = Experiment.model_validate(layered(TINY, experiment or {}))
-    return explained_origin(
+    return explain_origin(
         Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around)
     )
 
 
-OVERFLOW = Judgement(Cause.OVERFLOW, largest=71_200.0)
+OVERFLOW = FoundCause(Cause.OVERFLOW, largest=71_200.0)
 
 
 def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already():
@@ -106,13 +106,13 @@ def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already()
     [("aten.add", "Combine the masks as booleans"), ("aten._to_copy", "Fill the mask in FP16")],
 )
 def test_numbers_of_a_mask_that_become_infinite_are_no_matter_of_the_activations(operation, remedy):
-    found = told(Judgement(Cause.MASK, 131_008.0), operation=operation)
+    found = told(FoundCause(Cause.MASK, 131_008.0), operation=operation)
     assert "a mask replaces -Inf exceed the range of FP16" in found.sentence
     assert found.remedy.startswith(remedy) and "unmasked" in found.remedy and "Clamp" not in found.remedy
 
 
 def test_an_overflow_within_the_operation_is_told_from_one_of_its_result():
-    sentence = told(Judgement(Cause.OVERFLOW, largest=3.0)).sentence
+    sentence = told(FoundCause(Cause.OVERFLOW, largest=3.0)).sentence
     assert "on the way to its result of 3" in sentence
 
 

@@ -18,7 +18,7 @@ from engine.protocol.events import Phase
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.numerics import Fp32Modules
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.fp32_modules import Kept, ModuleTree, fewest, find_fp32_modules
+from engine.training.numerics.fp32_modules import Kept, ModuleTree, find_fp32_modules, search_fewest
 
 from .conftest import MakeBench, end_of, own_settings, part_of
 
@@ -85,15 +85,20 @@ def test_the_module_that_overflows_is_found_and_proven(make_bench, tmp_path):
     assert found.speed_ratio is not None and found.memory_added_mib is None
 
 
-def test_a_parent_is_named_where_its_own_forward_overflows(make_bench, tmp_path):
-    bench = bench_of(make_bench, tmp_path, "Block(1.0), Block(1e6), nn.Linear(8, 8), Overflows()")
-    assert modules_of(bench).modules == ("body.1", "body.3")
-
-
-def test_a_healthy_model_needs_none(make_bench, tmp_path):
-    found = modules_of(bench_of(make_bench, tmp_path, "Block(1.0)"))
-    assert found.modules == () and found.is_minimal and len(found.trials) == 1
-    assert found.changes == ()
+@pytest.mark.parametrize(
+    ("body", "modules"),
+    [
+        # the second block's own forward overflows
+        ("Block(1.0), Block(1e6), nn.Linear(8, 8), Overflows()", ("body.1", "body.3")),
+        ("Block(1.0)", ()),
+    ],
+)
+def test_a_parent_is_named_for_its_own_forward_and_nothing_of_a_healthy_model(
+    body, modules, make_bench, tmp_path
+):
+    found = modules_of(bench_of(make_bench, tmp_path, body))
+    assert found.modules == modules and found.is_minimal
+    assert bool(found.changes) == bool(modules)
 
 
 def test_a_fault_outside_of_the_modules_is_said(make_bench, tmp_path):
@@ -149,11 +154,11 @@ MODELS = st.recursive(
 
 def search(tree: ModuleTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...] | None, list[Kept]]:
     tried: list[Kept] = []
-    searching = fewest(tree)
+    searching = search_fewest(tree)
     try:
         kept = next(searching)
         while True:
-            assert kept == tree.kept_with(kept)  # whatever is kept keeps all within it
+            assert kept == tree.covered_by(kept)  # whatever is kept keeps all within it
             if kept not in tried:
                 tried.append(kept)
             kept = searching.send(is_good(kept))
@@ -170,9 +175,9 @@ def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree, data):
         return any(needed <= set(kept) for needed in sufficient)
 
     found, tried = search(tree, is_good)
-    assert found is not None and is_good(tree.kept_with(found))
+    assert found is not None and is_good(tree.covered_by(found))
     for name in found:
-        rest = tree.kept_with(other for other in found if other != name)
+        rest = tree.covered_by(other for other in found if other != name)
         assert not is_good(rest) and rest in tried
 
 

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
 from engine.experiment.settings import Step
-from engine.protocol.numerics.ranges import LayerCast, Ranges, range_notes
+from engine.protocol.numerics.ranges import LayerCast
 from engine.training.models.fp8 import convert, linear_layers
 from engine.training.models.recompute import checkpoint_activations
-from engine.training.numerics.fp8_casts import CastWatch
-from engine.training.numerics.parts import measure_ranges
+from engine.training.numerics.ranges import CastRecorder, measure_ranges
 from engine.training.precision import autocast
 
 from .conftest import own_settings, part_of
@@ -46,7 +45,7 @@ def passed(
     settings, gradient = Step(fp8_recipe=recipe), torch.randn(len(inputs), 32).bfloat16()
     convert(model, linear_layers(model, settings, {}, is_emulated=True), settings, CPU, is_emulated=True)
     gradient[1] *= 2.0**-34
-    with closing(CastWatch(model)) as watch, autocast(Precision.FP8, CPU):
+    with closing(CastRecorder(model)) as watch, autocast(Precision.FP8, CPU):
         model[0](inputs.requires_grad_()).backward(gradient)
     model(inputs)  # which is no longer watched
     return {cast.title: cast for cast in watch.measured()}, model[0].inner.weight.detach(), gradient
@@ -153,10 +152,3 @@ def test_ranges_of_a_run_in_fp8_have_the_casts_of_its_converted_layers_and_no_ot
     assert not any("would underflow" in note and "FP8" in note for note in ranges.notes)
     for precision in ("bf16", "bf16-pure", "fp32"):
         assert not part_of(make_bench(**own, precision=precision), measure_ranges).casts
-
-
-def test_the_cast_that_loses_most_is_told() -> None:
-    casts = tuple(passed("tensorwise", outlying())[0].values())
-    (note,) = [note for note in range_notes(Ranges(casts=casts), Precision.FP8, 1.0) if "scaling" in note]
-    assert note.startswith("After FP8 scaling, ")
-    assert note.endswith(" of 0.inner's input underflow in FP8 E4M3.")

@@ -168,8 +168,7 @@ def test_where_the_trouble_of_a_run_does_not_come_again_that_is_said():
     assert search.first is None and search.sentence.endswith("at step 3, but this did not recur.")
 
 
-def test_masks_and_unharmful_infinities_raise_no_alarm(planted):
-    text = """
+MASKED = """
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -185,39 +184,37 @@ def test_masks_and_unharmful_infinities_raise_no_alarm(planted):
 
     def model():
         return Net()
-    """
-    search = searched(planted(text, steps=3))
-    assert search.first is None and "no NaN or Inf" in search.sentence
-
-
-def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted):
-    text = """
+"""
+TWO_LAYERS = """
     def model():
         return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
-
+"""
+LARGE_LOSS = """
     def loss(outputs, targets):
         return F.cross_entropy(outputs.float(), targets, reduction="sum") * 10.0
-    """
-    search = searched(planted(text, steps=12))
-    assert search.first is None and 0 < search.skipped < 10
+"""
 
 
-def test_a_scaler_that_begins_far_above_its_scale_is_at_no_fault(planted):
-    text = "def model():\n    return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))\n"
-    search = searched(planted(text, scaler={"init_scale": 2.0**40}))
-    assert search.first is None and search.trouble_step is None and search.skipped > 15
-    assert "as usual while it finds its scale" in search.sentence
+@pytest.mark.parametrize(
+    ("text", "settings", "skipped"),
+    [
+        (MASKED, {"steps": 3}, range(1)),
+        (TWO_LAYERS + LARGE_LOSS, {"steps": 12}, range(1, 10)),
+        (TWO_LAYERS, {"scaler": {"init_scale": 2.0**40}}, range(16, 100)),
+    ],
+    ids=["masks and unharmful infinities", "a scaler on its way", "a scaler far above its scale"],
+)
+def test_what_does_no_harm_raises_no_alarm(text, settings, skipped, planted):
+    search = searched(planted(text, **settings))
+    assert search.first is None and search.trouble_step is None and search.skipped in skipped
+    assert ("as usual while it finds its scale" in search.sentence) == (search.skipped > 0)
 
 
 def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(planted):
-    text = """
-    def model():
-        return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
-    """
-    search = searched(planted(text, scaler={"init_scale": 2.0**60}))
+    search = searched(planted(TWO_LAYERS, scaler={"init_scale": 2.0**60}))
     assert search.first is not None and search.first.cause is Cause.SCALE
     ((key, value),) = search.first.changes
-    again = searched(planted(text, scaler={"init_scale": float(value)}, steps=2))
+    again = searched(planted(TWO_LAYERS, scaler={"init_scale": float(value)}, steps=2))
     assert key == "scaler.init_scale" and again.skipped == 0
 
 

@@ -25,8 +25,8 @@ from engine.protocol.jobs import Control
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES
 from engine.training.numerics.bench import StoppedError, with_precision
-from engine.training.numerics.parts import _MAKERS, measure_ranges
-from engine.training.numerics.ranges import ExponentCount, read, watched
+from engine.training.numerics.parts import _MAKERS
+from engine.training.numerics.ranges import ExponentCount, measure_ranges, read_histograms, record_tensors
 from engine.training.runs.loop import train
 from tests.benchmarks.planted import Planted
 
@@ -41,7 +41,7 @@ def histogram(*tensors: Tensor) -> Exponents:
     count = ExponentCount()
     for tensor in tensors:
         count.add(tensor)
-    return read([count])[0]
+    return read_histograms([count])[0]
 
 
 def by_numpy(numbers: NDArray[Any]) -> tuple[Counter[int], int, int, int]:
@@ -180,9 +180,9 @@ class Nested(nn.Module):
 
 def test_outputs_are_counted_once_and_wherever_they_are():
     model = Nested()
-    with watched(model) as seen:
+    with record_tensors(model) as seen:
         model(torch.ones(5, 3))["out"].sum().backward()
-    counts = dict(zip(seen.activations, read(list(seen.activations.values())), strict=True))
+    counts = dict(zip(seen.activations, read_histograms(list(seen.activations.values())), strict=True))
     # the wrapper only passes on its child's output; the model's own is only what it multiplied
     assert {name: count.total for name, count in counts.items()} == {
         "first": 20,
@@ -195,9 +195,9 @@ def test_outputs_are_counted_once_and_wherever_they_are():
 
 def test_an_activation_that_is_computed_again_counts_once():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
-    with watched(model) as seen:
+    with record_tensors(model) as seen:
         checkpoint(model, torch.ones(5, 3), use_reentrant=False).sum().backward()
-    assert [count.total for count in read(list(seen.activations.values()))] == [20, 20]
+    assert [count.total for count in read_histograms(list(seen.activations.values()))] == [20, 20]
     assert len(seen.gradients) == 2
 
 

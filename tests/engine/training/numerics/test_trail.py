@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.training.measuring.memory import _reset_resident_peak, status_bytes
-from engine.training.numerics.trail import Trail, span
+from engine.training.numerics.trail import NonfiniteTracer, finite_range
 
 from .conftest import searched
 
@@ -104,20 +104,20 @@ def test_an_attention_whose_gradient_overflows_is_named(planted):
 def test_only_an_output_that_means_something_can_be_an_origin(name, counts, library):
     library.define(f"{name}(Tensor x) -> (Tensor, Tensor)")
     library.impl(name, lambda x: (x.clone(), torch.full_like(x, math.inf)), "CPU")
-    with Trail(nn.Identity(), CPU) as trail:
+    with NonfiniteTracer(nn.Identity(), CPU) as trail:
         first, further = getattr(torch.ops.ammeter_tests, name)(torch.ones(3))
         (overflowing,) = torch._foreach_mul([first], 1e39)
         together = torch.cat([overflowing, further])
-        origin = trail.origin_of([together])
+        origin = trail.find_origin([together])
     assert origin is not None
     assert origin.operation == (f"ammeter_tests.{name}" if counts else "aten._foreach_mul")
 
 
 def test_paths_of_no_probability_in_a_ctc_loss_are_no_origin():
     scores = torch.randn(12, 2, 5).log_softmax(-1)
-    with Trail(nn.Identity(), CPU) as trail:
+    with NonfiniteTracer(nn.Identity(), CPU) as trail:
         loss, paths = ATEN._ctc_loss.default(scores, torch.ones(2, 4, dtype=torch.long), [12, 12], [4, 4])
-        origin = trail.origin_of([paths])
+        origin = trail.find_origin([paths])
     assert bool(loss.isfinite().all()) and bool(paths.isinf().any())
     assert origin is not None and origin.on_purpose
 
@@ -126,9 +126,9 @@ def test_memory_that_nobody_wrote_is_no_origin(monkeypatch):
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     torch.use_deterministic_algorithms(True)
     try:
-        with Trail(nn.Identity(), CPU) as trail:
+        with NonfiniteTracer(nn.Identity(), CPU) as trail:
             unset = [torch.empty(4), torch.empty_permuted((2, 2), (1, 0)), torch.empty(0).resize_(4)]
-            origins = [trail.origin_of([tensor]) for tensor in unset]
+            origins = [trail.find_origin([tensor]) for tensor in unset]
     finally:
         torch.use_deterministic_algorithms(False)
     assert all(origin is not None and origin.on_purpose for origin in origins)
@@ -136,9 +136,9 @@ def test_memory_that_nobody_wrote_is_no_origin(monkeypatch):
 
 def test_the_span_is_that_of_the_finite_values():
     mixed = torch.tensor([math.nan, -3.0, math.inf, 2.0, -math.inf], dtype=torch.float16)
-    assert span([mixed, torch.tensor([5, 6]), torch.tensor([0.5])]) == (-3.0, 2.0)
-    assert span([torch.tensor([math.nan, math.inf, -math.inf])]) == (None, None)
-    assert span([torch.empty(0), torch.tensor([7])]) == (None, None)
+    assert finite_range([mixed, torch.tensor([5, 6]), torch.tensor([0.5])]) == (-3.0, 2.0)
+    assert finite_range([torch.tensor([math.nan, math.inf, -math.inf])]) == (None, None)
+    assert finite_range([torch.empty(0), torch.tensor([7])]) == (None, None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the resident peak from /proc")
@@ -148,6 +148,6 @@ def test_the_span_of_a_large_activation_takes_a_copy_of_it_at_most():
     if not _reset_resident_peak():
         pytest.skip("the resident peak cannot be reset here")
     before = status_bytes("VmHWM")
-    assert span([activation]) == (1.0, 1.0)
+    assert finite_range([activation]) == (1.0, 1.0)
     after = status_bytes("VmHWM")
     assert before is not None and after is not None and after - before < 2 * activation.nbytes

@@ -13,7 +13,7 @@ from torch.nn.functional import relu
 from torch.utils.checkpoint import checkpoint
 
 from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER
-from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.recompute import checkpoint_activations
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
@@ -120,17 +120,6 @@ def test_the_casts_of_autocast_are_told_from_those_that_the_code_asks_for():
     assert by_autocast.count(("linear", "forward")) == by_autocast.count(("other", "forward")) == 3
     assert by_autocast.count(("linear", "backward")) == 2, "the input needs no gradient"
     assert by_autocast.count(("other", "backward")) == 3
-
-
-def test_a_module_kept_in_fp32_computes_in_it():
-    model = Nested()
-    keep_in_float32(model, ("shared",), CPU)
-    log = watched(model, torch.bfloat16)
-    formats = {seen.outputs for seen in log.seen if seen.module == "shared" and seen.name == "addmm"}
-    assert formats == {(torch.float32,)}
-    assert {seen.outputs for seen in log.seen if seen.module == "first.1" and seen.name == "gelu"} == {
-        (torch.bfloat16,)
-    }
 
 
 class Residual(nn.Module):

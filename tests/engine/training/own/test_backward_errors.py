@@ -72,7 +72,7 @@ def limit(experiment):
 def numerics(experiment):
     bench = Bench(RunPlan(experiment, read_catalog()), Control())
     with bench.trainee() as trainee:
-        trainee.go_back(next(bench.groups(1)))
+        trainee.forward_backward(next(bench.groups(1)))
 
 
 @pytest.fixture(autouse=True)

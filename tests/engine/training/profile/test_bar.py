@@ -7,7 +7,7 @@ import pytest
 from engine.protocol.profile import StepPart
 from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
-from engine.training.profile.rows import tables
+from engine.training.profile.rows import build_tables
 from tests.engine.training.profile.recorded import MAIN, Recorded
 
 GEMM = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel"
@@ -76,7 +76,7 @@ def test_scaling_and_casting_to_fp8_are_a_part_of_their_own_where_products_are_i
             StepPart.HOST: 3.5,
         }
     )
-    rows = {row.name: row.part for row in tables(trace, found).kernels}
+    rows = {row.name: row.part for row in build_tables(trace, found).kernels}
     assert rows[ABS_MAX] is rows[CAST] is StepPart.SCALING and rows[CLIP] is StepPart.OPTIMIZER
 
 

@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from engine.experiment.problem import ProblemError
 from engine.protocol.profile import StepPart
 from engine.training.profile import recording
-from engine.training.profile.chrome import read_trace, readable
-from engine.training.profile.kernels import KernelClass, kernel_class
+from engine.training.profile.chrome import demangled, read_trace
+from engine.training.profile.kernels import KernelClass, classify_kernel
 from engine.training.profile.trace import DeviceWork, Trace
 from tests.engine.training.profile.recorded import AUTOGRAD, MAIN, names_in
 
@@ -180,15 +180,17 @@ def test_a_real_recording_on_the_cpu_gives_each_operation_its_module(tmp_path, n
 
 @pytest.mark.parametrize("row", names_in("mangled_names.csv"), ids=lambda row: row["beginning"][:40])
 def test_a_mangled_kernel_is_known_for_what_it_is(row):
-    assert readable(row["name"]).startswith(row["beginning"])
-    assert kernel_class(readable(row["name"])) == KernelClass(StepPart(row["part"]), row["format"] or None)
+    assert demangled(row["name"]).startswith(row["beginning"])
+    assert classify_kernel(demangled(row["name"])) == KernelClass(
+        StepPart(row["part"]), row["format"] or None
+    )
 
 
 @pytest.mark.parametrize(
     "name", ["ampere_sgemm_128x64_nn", "void at::native::f<int>(int)", "Memcpy HtoD", "", "_Z", "_ZN", "_ZEE"]
 )
 def test_another_name_stays_as_it_is(name):
-    assert readable(name) == name
+    assert demangled(name) == name
 
 
 def test_a_trace_with_mangled_names_has_them_readable(recorded, tmp_path):

@@ -10,7 +10,7 @@ from engine.protocol.profile import StepPart, TimeRow
 from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace
-from engine.training.profile.rows import ROOT, Tables, tables
+from engine.training.profile.rows import ROOT, Tables, build_tables
 from tests.engine.training.profile.recorded import AUTOGRAD, Recorded
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn"
@@ -49,7 +49,7 @@ def _linear_step(recorded: Recorded, begin: float) -> None:
 
 def _tables(recorded: Recorded, folder: Path) -> Tables:
     trace = recorded.read(folder)
-    return tables(trace, step_bar(trace, step_ms=1.0, data_wait_ms=0.0))
+    return build_tables(trace, step_bar(trace, step_ms=1.0, data_wait_ms=0.0))
 
 
 def _row(rows: tuple[TimeRow, ...], name: str) -> TimeRow:
@@ -136,7 +136,7 @@ def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(recorded,
         values=[*values, "1"],
     )
     trace = recorded.read(tmp_path)
-    found = tables(trace, step_bar(trace, 1.0, 0.0, ("bf16",)), ("bf16",))
+    found = build_tables(trace, step_bar(trace, 1.0, 0.0, ("bf16",)), ("bf16",))
     convolution = _row(found.operations, "aten::mkldnn_convolution")
     assert (convolution.part, convolution.format) == (StepPart.MATRIX_UNITS, "bf16")
     assert convolution.flops == 2 * (2 * 4 * 8 * 8) * (3 * 3 * 3)
@@ -163,7 +163,7 @@ def test_a_depthwise_convolutions_backward_pass_has_the_flops_of_its_own_weights
         values=["", "", "", *values],
     )
     trace = recorded.read(tmp_path)
-    found = tables(trace, step_bar(trace, 1.0, 0.0))
+    found = build_tables(trace, step_bar(trace, 1.0, 0.0))
     flops = _row(found.operations, "aten::convolution_backward").flops
     assert flops == products * 2 * (2 * 8 * 8) * (6 * 3 * 3)
 
@@ -174,14 +174,14 @@ def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(recorde
     recorded.operation("aten::_adaptive_avg_pool2d_backward", 0, 200, inputs=[pooled, pictures])
     recorded.operation("aten::zero_", 10, 20, inputs=[pictures])
     trace = recorded.read(tmp_path)
-    found = tables(trace, step_bar(trace, 1.0, 0.0))
+    found = build_tables(trace, step_bar(trace, 1.0, 0.0))
     pool = _row(found.operations, "aten::_adaptive_avg_pool2d_backward")
     assert pool.ms == pytest.approx(0.19) and pool.moved_bytes == 4 * (2 * 3 + 2 * 2 * 3 * 8 * 8)
 
 
 def test_a_recording_of_a_gpu_gives_rows_whose_times_add_up_to_its_work():
     trace = read_trace(Path(__file__).with_name("traces") / "resnet_backward.json.gz")
-    found = tables(trace, step_bar(trace, step_ms=90.0, data_wait_ms=0.0))
+    found = build_tables(trace, step_bar(trace, step_ms=90.0, data_wait_ms=0.0))
     work_ms = sum(work.us for work in trace.work if work.place.step is not None) / 1e3
     assert sum(row.ms for row in found.kernels) == pytest.approx(work_ms)
     assert found.operations[0].name == "aten::convolution_backward"

@@ -13,7 +13,7 @@ from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.profile import Bar, Communication, RankProfile, StepPart, StepProfile
 from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, shorter_gradients
 from engine.training.profile.bar import StepBar
-from engine.training.profile.trace import Collective, Trace, joined
+from engine.training.profile.trace import Collective, Trace, merged_spans
 from engine.training.ranks.bandwidth import measure_bus_bandwidth
 from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharing import gather_from_ranks
@@ -22,7 +22,7 @@ from engine.words.numbers import memory_text, number, share_text
 _MOST_MESSAGES = 2_000
 
 
-def exchange_of(
+def measure_communication(
     trace: Trace, found: StepBar, step_ms: float, device: torch.device, names: Sequence[str]
 ) -> Communication | None:
     """Measure the communication of the ranks on the devices `names` in a step. Return None for a single rank.
@@ -34,7 +34,7 @@ def exchange_of(
     if current_rank().count == 1:
         return None
     steps = max(1, len(trace.steps))
-    sent_ms = sum(end - begin for begin, end in joined(trace.collectives)) / 1e3 / steps * found.scale
+    sent_ms = sum(end - begin for begin, end in merged_spans(trace.collectives)) / 1e3 / steps * found.scale
     overlapped_ms = max(0.0, sent_ms - found.bar.ms(StepPart.COMMUNICATION))
     rows = gather_from_ranks([step_ms, overlapped_ms, *(found.bar.ms(part) for part in StepPart)], device)
     waits = _waits(trace.collectives, device)
@@ -76,7 +76,7 @@ _HALVED = 0.5
 """A format of half the bytes, or every second step, halves the transfer."""
 
 
-def advise_on_exchange(profile: StepProfile, experiment: Experiment) -> _Found:
+def advise_on_communication(profile: StepProfile, experiment: Experiment) -> _Found:
     """Yield advice on a step's communication, with the milliseconds of a step that it could save."""
     exchange = profile.exchange
     if exchange is None:

@@ -24,7 +24,7 @@ HOW_MEASURED = (
 )
 
 
-def exchanges(profiles: Profiles) -> tuple[tuple[str, Communication], ...]:
+def communication_by_side(profiles: Profiles) -> tuple[tuple[str, Communication], ...]:
     """Return the sides that multiple devices trained, by name. A single side has an empty name."""
     return tuple((name, exchange) for name, _, exchange in _exchanges(profiles))
 
@@ -37,16 +37,16 @@ def _exchanges(profiles: Profiles) -> tuple[tuple[str, StepProfile, Communicatio
     )
 
 
-def exchange_sentences(profiles: Profiles) -> tuple[str, ...]:
+def communication_sentences(profiles: Profiles) -> tuple[str, ...]:
     """Describe the communication of each side's devices, and which one the others wait for."""
     return tuple(
         f"{name}: {sentence}" if name else sentence
         for name, profile, exchange in _exchanges(profiles)
-        for sentence in ((_DISTURBED,) if profile.disturbance is not None else _sentences(exchange))
+        for sentence in ((_UNRELIABLE,) if profile.disturbance is not None else _sentences(exchange))
     )
 
 
-_DISTURBED = "The times of the devices are not reliable: the steps were disturbed."
+_UNRELIABLE = "The times of the devices are unreliable, as the steps were disturbed."
 
 
 def _sentences(exchange: Communication) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _sentences(exchange: Communication) -> Iterator[str]:
 def device_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
     """Return the rows under `DEVICE_HEADINGS`, in milliseconds. Mark the slowest device of each side."""
     rows = []
-    for name, exchange in exchanges(profiles):
+    for name, exchange in communication_by_side(profiles):
         for place, rank in enumerate(exchange.ranks):
             named = f"{name}, {rank.named(place)}" if name else rank.named(place)
             rows.append(_device_row(named, rank, exchange.slowest == place))
@@ -97,7 +97,7 @@ def size_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
 
     Each message of a step counts for the size nearest to it.
     """
-    found = next((exchange for _, exchange in exchanges(profiles) if exchange.rates), None)
+    found = next((exchange for _, exchange in communication_by_side(profiles) if exchange.rates), None)
     if found is None:
         return ()
     sizes = [rate.size for rate in found.rates]

@@ -1,4 +1,4 @@
-"""The card's readings with a reader or a driver of ours in place of NVIDIA's."""
+"""The GPU's readings with a reader or a driver of ours in place of NVIDIA's."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ import pytest
 import torch
 
 from engine.protocol.summary import Slowdown
-from engine.training.measuring import card
-from engine.training.measuring import card as nvml
+from engine.training.measuring import sensors
 from engine.training.measuring.breakdown import Instruments
-from engine.training.measuring.card import (
-    ActivityReader,
-    CardGauge,
-    NvmlReader,
-    Reading,
-    ThreadedGauge,
-    card_gauge,
-    others_bytes,
-)
 from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
+from engine.training.measuring.sensors import (
+    ActivityReader,
+    NvmlReader,
+    Reading,
+    SensorGauge,
+    ThreadedGauge,
+    other_programs_bytes,
+    sensor_gauge,
+)
 
 
 class Script:
@@ -72,14 +71,6 @@ def gauge(script: Script) -> Iterator[ThreadedGauge]:
     yield made
     script.let_go()
     made.close()
-
-
-def test_it_gives_what_it_heard_last(gauge: ThreadedGauge, script: Script) -> None:
-    assert gauge.sample() == {}
-    script.tell(power_watts=100.0, clock_mhz=1_500.0)
-    assert gauge.sample() == {"power_watts": 100.0, "clock_mhz": 1_500.0}
-    script.tell(power_watts=120.0)
-    assert gauge.sample() == {"power_watts": 120.0}
 
 
 def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> None:
@@ -124,7 +115,7 @@ def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -
     script.let_go()
     gauge.close()
     gauge.close()
-    assert script.closed == 1 and not any(thread.name == "card" for thread in threading.enumerate())
+    assert script.closed == 1 and not any(thread.name == "gpu" for thread in threading.enumerate())
     assert gauge.figures() == {"power_watts": 100.0}
 
 
@@ -138,10 +129,10 @@ def test_without_nvml_the_driver_is_asked_for_the_memory_in_use_in_the_gauges_th
         asked_in.put(threading.current_thread().name)
         return 2**30, 3 * 2**30
 
-    monkeypatch.setattr(nvml, "start_nvml", Mock(side_effect=pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)))
+    monkeypatch.setattr(sensors, "start_nvml", Mock(side_effect=pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)))
     monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(mem_get_info=mem_get_info))
-    gauge = card_gauge(torch.device(kind, 0))
-    assert asked_in.get(timeout=30) == "card"
+    gauge = sensor_gauge(torch.device(kind, 0))
+    assert asked_in.get(timeout=30) == "gpu"
     gauge.close()
     assert gauge.sample() == {"device_used_mib": 2_048.0}
 
@@ -160,7 +151,7 @@ def test_without_nvml_the_driver_is_asked_for_the_memory_in_use_in_the_gauges_th
     ],
 )
 def test_other_programs_are_all_but_this_one(used: dict[int, int | None], others: int | None) -> None:
-    assert others_bytes(used, own_pid=7, own_reserved=600) == others
+    assert other_programs_bytes(used, own_pid=7, own_reserved=600) == others
 
 
 @dataclass
@@ -189,18 +180,18 @@ def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(lis
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
-    monkeypatch.setattr(nvml, "start_nvml", lambda: None)
-    monkeypatch.setattr(nvml, "handle_of", lambda device: None)
+    monkeypatch.setattr(sensors, "start_nvml", lambda: None)
+    monkeypatch.setattr(sensors, "nvml_handle", lambda device: None)
     values = NvmlReader(torch.device("cuda:0")).read().values
     # what was not to be had of this driver is left out, and nothing stands for it
     assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0
     assert values["device_used_mib"] == 2**13
-    assert nvml.other_programs_mib(torch.device("cuda:0")) == others_mib
+    assert sensors.other_programs_mib(torch.device("cuda:0")) == others_mib
 
 
 @pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs used 50% of the CPU")])
 def test_only_a_large_share_of_other_programs_is_worth_a_note(share: float, note: str | None) -> None:
-    instruments = Instruments(torch.device("cpu"), MemoryMeter(), CardGauge(), EnergyMeter(None))
+    instruments = Instruments(torch.device("cpu"), MemoryMeter(), SensorGauge(), EnergyMeter(None))
     instruments._others = SimpleNamespace(share=lambda: share)  # type: ignore[assignment]
     assert (instruments.disturbance() or "").startswith(note or "")
     assert (instruments.disturbance() is None) == (note is None)
@@ -243,7 +234,7 @@ class Driver:
 def reader_of(driver: Driver, monkeypatch: pytest.MonkeyPatch, least_seconds: float = 0.0) -> ActivityReader:
     for name, function in driver.functions().items():
         monkeypatch.setattr(pynvml, name, function)
-    monkeypatch.setattr(card, "_LEAST_SECONDS", least_seconds)
+    monkeypatch.setattr(sensors, "_LEAST_SECONDS", least_seconds)
     return ActivityReader("handle")
 
 

@@ -11,13 +11,13 @@ import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.advice import AdviceKind
-from engine.protocol.profile import Communication, StepPart, StepProfile
-from engine.training.profile import exchange as module
+from engine.protocol.profile import Communication, StepPart
+from engine.training.profile import communication as module
 from engine.training.profile.bar import step_bar
-from engine.training.profile.exchange import advise_on_exchange, exchange_of
+from engine.training.profile.communication import advise_on_communication, measure_communication
 from engine.training.ranks.rank import Rank
 from tests.engine.training.profile.recorded import Recorded
-from tests.profiles import exchange
+from tests.profiles import exchange, exchanging
 
 CPU = torch.device("cpu")
 GEMM = "ampere_sgemm_128x64_nn"
@@ -88,7 +88,7 @@ def of_two(
     )
     trace = on_cpu().read(folder)
     found = step_bar(trace, step_ms=10.0, data_wait_ms=0.0)
-    return exchange_of(trace, found, 10.0, CPU, ["cpu", "cpu"])
+    return measure_communication(trace, found, 10.0, CPU, ["cpu", "cpu"])
 
 
 PARTS = [0.0] * len(StepPart)
@@ -114,26 +114,16 @@ def test_ranks_of_other_messages_have_no_waits(monkeypatch: pytest.MonkeyPatch, 
 def test_a_single_rank_exchanges_nothing(tmp_path: Path) -> None:
     trace = on_cpu().read(tmp_path)
     found = step_bar(trace, step_ms=10.0, data_wait_ms=0.0)
-    assert exchange_of(trace, found, 10.0, CPU, ["cpu"]) is None
+    assert measure_communication(trace, found, 10.0, CPU, ["cpu"]) is None
 
 
 def advised(found: Communication, **settings: Any) -> dict[AdviceKind, tuple[float, str, dict[str, str]]]:
     experiment: Experiment = experiment_from(
         {"model": "linear", "dataset": "synthetic-regression", "devices": 2, **settings}
     )
-    profile = StepProfile(
-        device_type="cuda",
-        steps=5,
-        samples=64,
-        step_ms=50,
-        recorded_ms=52,
-        bar=found.ranks[0].bar,
-        format="fp32",
-        exchange=found,
-    )
     return {
         advice.kind: (saved, advice.evidence, dict(advice.changes))
-        for saved, advice in advise_on_exchange(profile, experiment)
+        for saved, advice in advise_on_communication(exchanging(found), experiment)
     }
 
 

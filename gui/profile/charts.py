@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Signal
 
 from engine.drawing.shapes import Drawing
-from engine.profile.bar_picture import PartPlace, bars_drawing, part_places
+from engine.profile.bar_chart import PartPlace, bars_drawing, part_places
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
+from engine.profile.roofline import RooflinePoint, roofline_drawing, roofline_points
 from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
@@ -97,7 +97,7 @@ _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
 """The height of the chart: a part of its width, within limits."""
 
 
-class Roofline(InteractiveDrawing[Mark]):
+class Roofline(InteractiveDrawing[RooflinePoint]):
     """The roofline chart of profiles, with the kernels as its spots."""
 
     def __init__(self, profiles: Profiles) -> None:
@@ -106,15 +106,15 @@ class Roofline(InteractiveDrawing[Mark]):
         self._names = side_names(profiles)
         self.redraw()
 
-    def drawn(self, width: float) -> tuple[Drawing, Sequence[Mark]]:
+    def drawn(self, width: float) -> tuple[Drawing, Sequence[RooflinePoint]]:
         height = min(max(_PART * width, _LOWEST), _HIGHEST)
-        marks = roofline_marks(self._profiles, width, height)
+        marks = roofline_points(self._profiles, width, height)
         return roofline_drawing(self._profiles, width, height), marks[::-1]
 
-    def stops(self) -> Sequence[Mark]:
+    def stops(self) -> Sequence[RooflinePoint]:
         return self.spots()[::-1]
 
-    def tip(self, spot: Mark) -> str:
+    def tip(self, spot: RooflinePoint) -> str:
         row, profile = spot.row, self._profiles.sides[spot.place].profile
         assert profile is not None and row.flops and row.moved_bytes  # or there is no mark
         share = profile.share_of_step(row)
@@ -127,7 +127,7 @@ class Roofline(InteractiveDrawing[Mark]):
         )
         return "\n".join(lines)
 
-    def outline(self, spot: Mark) -> QRectF:
+    def outline(self, spot: RooflinePoint) -> QRectF:
         half = spot.size / 2 + 2
         return QRectF(spot.x - half, spot.y - half, 2 * half, 2 * half)
 

@@ -9,10 +9,10 @@ import pytest
 from engine.drawing.shapes import Stroke
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.profile.bar_picture import bars_drawing, part_places
+from engine.profile.bar_chart import bars_drawing, part_places
 from engine.profile.columns import side_rows
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.profile.roofline import roofline_drawing, roofline_marks, short_name
+from engine.profile.roofline import roofline_drawing, roofline_points, short_name
 from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
 from engine.protocol.profiles import Profiles, ProfileSide
 from tests.drawings import assert_legible, texts_of
@@ -130,7 +130,7 @@ def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong():
     drawing = roofline_drawing(BOTH, 800.0, 400.0)
     roofs = {shape.ink: shape.points[0][1] for shape in drawing.shapes if isinstance(shape, Stroke)}
     assert roofs["fp16"] < roofs["bf16"] < roofs["tf32"] < roofs["fp32"]
-    marks = roofline_marks(BOTH, 800.0, 400.0)
+    marks = roofline_points(BOTH, 800.0, 400.0)
     assert len(marks) == 18
     rising = sorted(marks, key=lambda mark: mark.row.tflops or 0.0)
     assert [mark.y for mark in rising] == sorted((mark.y for mark in marks), reverse=True)
@@ -143,7 +143,7 @@ def test_the_roofline_says_what_is_missing():
     assert {"No limits were measured.", "The FLOPs and bytes of these kernels cannot be counted."} <= set(
         bare
     )
-    assert roofline_marks(Profiles(), 600.0, 300.0) == ()
+    assert roofline_points(Profiles(), 600.0, 300.0) == ()
 
 
 def test_names_are_short():

@@ -52,7 +52,7 @@ class NvmlReader:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         start_nvml()
-        self._handle = handle_of(device)
+        self._handle = nvml_handle(device)
         self._activity: ActivityReader | None = None
         with suppress(pynvml.NVMLError):
             self._activity = ActivityReader(self._handle)
@@ -98,7 +98,7 @@ def other_programs_mib(device: torch.device) -> float | None:
     """Return the memory of other programs on the device. None if the driver does not report it."""
     with suppress(pynvml.NVMLError):
         start_nvml()
-        return _other_programs_mib(handle_of(device), device)
+        return _other_programs_mib(nvml_handle(device), device)
     return None
 
 
@@ -108,7 +108,7 @@ def _other_programs_mib(handle: Any, device: torch.device) -> float | None:
         *pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
     ]
     reserved = torch.cuda.memory_reserved(device)
-    others = others_bytes({user.pid: user.usedGpuMemory for user in processes}, os.getpid(), reserved)
+    others = other_programs_bytes({user.pid: user.usedGpuMemory for user in processes}, os.getpid(), reserved)
     return None if others is None else others / BYTES_PER_MIB
 
 
@@ -121,7 +121,7 @@ def _used_mib(handle: Any) -> float:
     return int(memory.used) / BYTES_PER_MIB
 
 
-def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
+def other_programs_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
     """Return the memory of other processes from the bytes that each pid uses. None if unknown.
 
     It is unknown if the driver lists no process or not the memory of each, because then the GPU's used memory
@@ -146,13 +146,13 @@ def _answer(ask: Callable[[], float | None]) -> float | None:
     return None
 
 
-def handle_of(device: torch.device) -> Any:
+def nvml_handle(device: torch.device) -> Any:
     """Return the handle of a device by UUID, because NVML numbers all GPUs and CUDA only the visible ones."""
     uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except pynvml.NVMLError:
-        # a MIG slice of a card is a device too, under another name
+        # a MIG slice of a GPU is a device too, under another name
         return pynvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
 
 
@@ -162,7 +162,7 @@ USED = "device_used_mib"
 """The column of the memory in use by all programs, which no `Summary` has."""
 
 
-class CardGauge:
+class SensorGauge:
     """The gauge of a device without sensors, and the base of gauges with sensors."""
 
     def sample(self) -> dict[str, float]:
@@ -185,7 +185,7 @@ class CardGauge:
         """Stop reading. The values so far stay available."""
 
 
-def card_gauge(device: torch.device) -> CardGauge:
+def sensor_gauge(device: torch.device) -> SensorGauge:
     """Return a gauge that already reads the device: by NVML, or else only the memory in use on a GPU."""
     if device.type == "cuda":
         with suppress(pynvml.NVMLError):
@@ -193,7 +193,7 @@ def card_gauge(device: torch.device) -> CardGauge:
             return ThreadedGauge(reader.read, on_close=reader.close)
     if device.type in ("cuda", "xpu"):
         return ThreadedGauge(partial(_memory_in_use, device))
-    return CardGauge()
+    return SensorGauge()
 
 
 def _memory_in_use(device: torch.device) -> Reading:
@@ -202,7 +202,7 @@ def _memory_in_use(device: torch.device) -> Reading:
     return Reading({USED: (total - free) / BYTES_PER_MIB})
 
 
-class ThreadedGauge(CardGauge):
+class ThreadedGauge(SensorGauge):
     """Calls `read` in its own thread every `period_seconds`, until it is closed."""
 
     def __init__(
@@ -220,7 +220,7 @@ class ThreadedGauge(CardGauge):
         self._slowdown = _NONE
         self._counts = False
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._ask, name="card", daemon=True)
+        self._thread = threading.Thread(target=self._ask, name="gpu", daemon=True)
         self._thread.start()
 
     def sample(self) -> dict[str, float]:
