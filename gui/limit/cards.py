@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
-from gui.setup.check import offered_gib, usual_gib
+from gui.setup.check import default_memory_cap, memory_cap_choices
 from gui.setup.controls import ChoiceBox
 from gui.widgets import Field
 from gui.widgets.boxes import in_column
@@ -121,7 +121,7 @@ class CardChooser(Field):
 def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], ...]:
     if device is None:
         return ()
-    sizes = set(offered_gib(device)) | ({float(value)} if value else set())
+    sizes = set(memory_cap_choices(device)) | ({float(value)} if value else set())
     numbers = [(f"{size:g}", f"{size:g} GiB") for size in sorted(sizes)]
     whole = [(WHOLE, "This GPU")] if device.is_gpu else []
     return (*numbers, *whole, (OTHER, "Other…"))
@@ -134,5 +134,5 @@ def _key(cap: str, device: DeviceEntry | None) -> str:
         size = 0.0
     if 0 < size < 100_000:
         return f"{size:g}"
-    usual = usual_gib(device)
+    usual = default_memory_cap(device)
     return WHOLE if usual is None else f"{usual:g}"

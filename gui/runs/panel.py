@@ -145,7 +145,7 @@ class RunsPanel(Surface):
     def _delete(self, runs: Sequence[RunRecord]) -> None:
         for run in runs:
             if run.status is Status.QUEUED:
-                self.edits.experiments.take_out(run.id)
+                self.edits.experiments.dequeue(run.id)
         if over := tuple(run.id for run in runs if run.status.is_over):
             self.edits.delete(over)
 
@@ -256,7 +256,7 @@ class RunsPanel(Surface):
         if run.status is Status.RUNNING:
             return [Entry("Stop", experiments.stop)]
         if run.status is Status.QUEUED:
-            held = experiments.why_not_begun(run)
+            held = experiments.why_not_started(run)
             return [
                 Entry("Run", lambda: experiments.resume_waiting((run.id,)), held),
                 Entry("Remove from the queue", lambda: self._delete(marked)),

@@ -12,7 +12,7 @@ from PySide6.QtGui import QDropEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPaint
 from PySide6.QtWidgets import QAbstractItemView, QToolTip
 
 from engine.words.numbers import NONE, clock_text, duration, share_text
-from gui.session.items import QueueItem, seconds_of
+from gui.session.items import QueueItem, time_left
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
@@ -96,7 +96,7 @@ def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engi
         begins, seconds = clock, item.seconds_left
         clock = None if clock is None or seconds is None else clock + timedelta(seconds=seconds)
         slots[item.key] = Slot(item, begins, clock)
-    return Schedule(tuple(slots[item.key] for item in items), *seconds_of(items), rests, now, has_engine)
+    return Schedule(tuple(slots[item.key] for item in items), *time_left(items), rests, now, has_engine)
 
 
 def summary_text(schedule: Schedule) -> str:

@@ -55,7 +55,7 @@ def measure(application: QApplication, home: Path, launcher: Launcher) -> float:
         run_until(lambda: launcher.has_ready_spare or isinstance(launcher, Cold))
         began = time.perf_counter()
         window.setup.run_action.trigger()
-        wait_for(window.experiments.event_taken, lambda _id, event: isinstance(event, Samples))
+        wait_for(window.experiments.event_received, lambda _id, event: isinstance(event, Samples))
         took = time.perf_counter() - began
         window.close_without_asking()
         window.deleteLater()

@@ -143,14 +143,14 @@ def _show(steps: int, path: Path, memory: Memory) -> float:
     from gui.window.app import make_application
 
     application = make_application([])
-    panel, live = LivePanel(), LiveRun.of("run", Experiment(device="cpu"))
+    panel, live = LivePanel(), LiveRun.queued("run", Experiment(device="cpu"))
     panel.resize(1_120, 660)
     panel.show()
     panel.set_runs([live])
     taken = [0]
 
     def take(event: Event) -> None:
-        live.take(event)
+        live.add(event)
         taken[0] += 1
         if taken[0] % _REFRESHED == 0:
             panel.refresh()

@@ -45,10 +45,10 @@ def samples(first: int, count: int, rng: np.random.Generator, scaled: bool) -> d
 def measure(points: int, frames: int) -> np.ndarray:
     """Milliseconds of each frame, with `points` samples a curve."""
     rng = np.random.default_rng(0)
-    runs = [LiveRun.of(name, Experiment(precision=name)) for name in (Precision.FP32, Precision.FP16)]
+    runs = [LiveRun.queued(name, Experiment(precision=name)) for name in (Precision.FP32, Precision.FP16)]
     for run in runs:
         run.status, run.total_steps = "running", points + frames * _BATCH
-        run.load(samples(1, points, rng, run.precision is Precision.FP16))
+        run.add_samples(samples(1, points, rng, run.precision is Precision.FP16))
     panel = LivePanel()
     panel.resize(1120, 660)
     panel.show()
