@@ -1,4 +1,4 @@
-"""The program `ammeter`: it opens the window, with the archives named; a verb goes to the command line."""
+"""The program `ammeter`. It opens the window and imports archives, or runs a command."""
 
 from __future__ import annotations
 

@@ -190,10 +190,10 @@ def fail(application: QApplication, window: MainWindow, folder: Path, seconds: f
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
     """Show the replay of the two runs, at the moment the faster one ends."""
     window.show_page("show")
-    run_until(lambda: window.others.show_panel.page == "race", within_seconds=START_SECONDS)
-    clock = window.others.show_panel.race.clock
+    run_until(lambda: window.others.demo_panel.page == "race", within_seconds=START_SECONDS)
+    clock = window.others.demo_panel.race.clock
     clock.pause()
-    raced = window.others.shows.reader.raced
+    raced = window.others.demo.reader.raced
     assert raced is not None  # it is on the page
     clock.seek(raced.race.seconds)
     grab(application, window, folder, "show")
@@ -260,7 +260,7 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
     window.show_page("compare")
     window.setup.set_text("batch_size", "64")
-    for add in (window.setup.queue_action.trigger, lambda: window.setup.order("limit")):
+    for add in (window.setup.queue_action.trigger, lambda: window.setup.submit("limit")):
         add()
     # the runs begin once all pilots are over
     run_until(lambda: window.experiments.running is not None, within_seconds=seconds)

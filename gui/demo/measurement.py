@@ -105,7 +105,7 @@ class GuidedRuns:
         waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]
         self.ids = tuple(run_id for run_id in self.ids if run_id not in waiting)
         for run_id in waiting:
-            self._experiments.take_out(run_id)
+            self._experiments.dequeue(run_id)
 
     def discard(self, run_id: str, *, even_whole: bool = False) -> None:
         """Delete a run for good if it is over but unfinished, or `even_whole`."""
@@ -155,7 +155,7 @@ class GuidedMeasurement(QObject):
         self._patience.timeout.connect(self._lose_patience)
         experiments.catalog_known.connect(lambda _catalog: self._on_catalog())
         experiments.began.connect(self._begin)
-        experiments.event_taken.connect(self._on_event)
+        experiments.event_received.connect(self._on_event)
         experiments.problem.connect(self._on_problem)
         experiments.ended.connect(self._end)
         experiments.runs.list_changed.connect(self._look_for_deleted)

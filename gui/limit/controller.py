@@ -17,7 +17,7 @@ from gui.session.forecaster import Need
 from gui.session.request import Request
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyController
-from gui.setup.check import usual_gib
+from gui.setup.check import default_memory_cap
 from gui.setup.panel import SetupPanel
 
 
@@ -42,7 +42,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._setup.cpu_limit_gib = limit
         cap = self._setup.text("memory_cap_gib") or ("" if limit is None else f"{limit:g}")
         self._panel.show_device(device, cap)
-        self._forecaster.want(self._setup.to_forecast() if self._experiments.catalog is not None else ())
+        self._forecaster.request(self._setup.to_forecast() if self._experiments.catalog is not None else ())
         self._show_need()
 
     def submit(self, request: Request) -> None:
@@ -54,11 +54,11 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._setup.draft_changed.connect(self.refresh)
         self._panel.memory_chosen.connect(self._choose_memory)
         self._panel.use_requested.connect(self._setup.use_batch)
-        self._panel.find_wanted.connect(lambda: self._setup.order("limit"))
+        self._panel.find_wanted.connect(lambda: self._setup.submit("limit"))
         self._panel.copied.connect(self.reported)
         self._forecaster.need_changed.connect(self._take_need)
-        self._forecaster.refused.connect(self._setup.refuse)
-        self._forecaster.made.connect(self._setup.survey_thread.look_again)
+        self._forecaster.refused.connect(self._setup.show_refusal)
+        self._forecaster.made.connect(self._setup.survey_thread.survey_again)
 
     def _submitted(self, request: Request) -> str:
         sides = tuple(
@@ -96,7 +96,7 @@ class LimitController(StudyController[StudyView[Limit]]):
             is_shared = draft is not None and not draft.has_one_device
             self._setup.foot.need.show_need(need, self._cap_mib() or device_mib, per_device=is_shared)
             return
-        usual = self._cpu_limit() or usual_gib(device)
+        usual = self._cpu_limit() or default_memory_cap(device)
         usual_mib = device_mib if usual is None else usual * MIB_PER_GIB
         self._setup.foot.need.show_cap(self._cap_mib() or usual_mib, device_mib)
 

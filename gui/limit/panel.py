@@ -22,7 +22,7 @@ from gui.charts.painter import DrawingView
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable, limit_label, progress_text
 from gui.session.studies import StudyView
-from gui.setup.check import offered_gib, usual_gib
+from gui.setup.check import default_memory_cap, memory_cap_choices
 from gui.setup.controls import ChoiceBox
 from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
@@ -369,7 +369,7 @@ class MemoryChooser(Field):
 def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], ...]:
     if device is None:
         return ()
-    sizes = set(offered_gib(device)) | ({float(value)} if value else set())
+    sizes = set(memory_cap_choices(device)) | ({float(value)} if value else set())
     numbers = [(f"{size:g}", f"{size:g} GiB") for size in sorted(sizes)]
     whole = [(WHOLE, "This GPU")] if device.is_gpu else []
     return (*numbers, *whole, (OTHER, "Other…"))
@@ -382,5 +382,5 @@ def _key(cap: str, device: DeviceEntry | None) -> str:
         size = 0.0
     if 0 < size < 100_000:
         return f"{size:g}"
-    usual = usual_gib(device)
+    usual = default_memory_cap(device)
     return WHOLE if usual is None else f"{usual:g}"

@@ -64,7 +64,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
                 "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
             )
             self._setup.preset_chosen.connect(self._choose_parts)
-            self._panel.study_wanted.connect(lambda: self._setup.order("numerics"))
+            self._panel.study_wanted.connect(lambda: self._setup.submit("numerics"))
         else:
             self._panel.study_wanted.connect(self._go_deeper)
         self._setup.draft_changed.connect(self._show_kept)

@@ -36,7 +36,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         self._profiles = experiments.profiles
         if follows:
             setup.register_handler("profile", self.submit, self._refuse)
-            panel.profile_wanted.connect(lambda: setup.order("profile"))
+            panel.profile_wanted.connect(lambda: setup.submit("profile"))
         else:
             panel.profile_wanted.connect(self._profile_again)
         panel.again.clicked.connect(self._profile_again)
@@ -48,7 +48,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
 
     def profile_runs(self, run_ids: Sequence[str]) -> None:
         """Show the newest profile of these runs side by side, or make one."""
-        known = self._experiments.profile_of(run_ids)
+        known = self._experiments.find_profile(run_ids)
         if known is not None:
             self._show(known)
             self.page_wanted.emit()

@@ -235,7 +235,7 @@ class ResultsController(QObject):
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
         offers = self._runs.edits.retries_of([run.id])
-        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment), offers)
+        self.page.failure.show_problem(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._update_sight()

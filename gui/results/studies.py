@@ -115,7 +115,7 @@ class StudyPages(QStackedWidget):
             self._panels[kind] = panel
             self.addWidget(panel)
             if not isinstance(panel, LimitPanel):
-                self._actions[kind] = panel.head.give_actions()
+                self._actions[kind] = panel.head.detach_actions()
         self.setCurrentWidget(self._panels[kind])
         self._controllers[kind].open(key)
         return self._actions.get(kind)

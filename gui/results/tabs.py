@@ -153,7 +153,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             " waiting, side by side.",
             lambda pair: f"Profile {pair.sides}",
             "Profile a few steps of the compared runs",
-            lambda pair: experiments.profile_of(pair.run_ids),
+            lambda pair: experiments.find_profile(pair.run_ids),
             lambda pair: experiments.profiles.submit(profiles_of(pair.experiments, pair.run_ids)),
             lambda pair: experiments.why_not_profiled(pair.run_ids),
         ),

@@ -115,7 +115,7 @@ class RunsController(QObject):
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
         """Delete runs, and offer to undo it."""
-        names = {run_id: self.runs.name(run_id) for run_id in run_ids if self.runs.is_there(run_id)}
+        names = {run_id: self.runs.name(run_id) for run_id in run_ids if self.runs.contains(run_id)}
         ticked = set(self._table.checked())
         deleted = self.experiments.delete(run_ids)
         if not deleted:

@@ -293,7 +293,7 @@ class RunsPanel(Surface):
     def _delete(self, runs: Sequence[RunRecord]) -> None:
         for run in runs:
             if run.status is Status.QUEUED:
-                self.edits.experiments.take_out(run.id)
+                self.edits.experiments.dequeue(run.id)
         if over := tuple(run.id for run in runs if run.status.is_over):
             self.edits.delete(over)
 
@@ -388,7 +388,7 @@ class RunsPanel(Surface):
         if run.status is Status.RUNNING:
             return [MenuEntry("Stop", experiments.stop)]
         if run.status is Status.QUEUED:
-            held = experiments.why_not_begun(run)
+            held = experiments.why_not_started(run)
             return [
                 MenuEntry("Run", lambda: experiments.resume_waiting((run.id,)), held),
                 MenuEntry("Remove from the queue", lambda: self._delete(marked)),

@@ -23,7 +23,7 @@ from gui.runs.queue_table import (
     schedule,
     summary_text,
 )
-from gui.session.items import QueueItem, counted_work
+from gui.session.items import QueueItem, describe_work
 from gui.session.queue import Queue
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
@@ -51,7 +51,7 @@ class QueuePanel(QWidget):
         self.resume = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
         self.resume.clicked.connect(lambda: self.controller.resume())
         self.empty = EmptyState(*_EMPTY)
-        self.empty.pressed.connect(lambda: self.controller.resume_left())
+        self.empty.pressed.connect(lambda: self.controller.enqueue_left())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
@@ -143,7 +143,7 @@ class QueueController(QObject):
         self._timer.start()
 
     def refresh(self) -> None:
-        items, is_paused = self._queue.items(), self._queue.stops_after_this
+        items, is_paused = self._queue.items(), self._queue.is_paused
         # asked again each second: what the store refuses was told at the start
         left = () if items else self._queue.left(tells=False)
         current = schedule(items, datetime.now(), is_paused=is_paused, has_engine=self._queue.has_engine)
@@ -164,21 +164,21 @@ class QueueController(QObject):
         queue = self._queue
         if left := queue.left():
             others = (
-                ("Keep for later", lambda: queue.take_up(left, is_held=True)),
+                ("Keep for later", lambda: queue.enqueue_left(left, is_held=True)),
                 ("Remove", lambda: queue.discard(left)),
             )
             words = _left_words(left)
-            self._offer = self._notice.notify(words, action="Resume", do=self.resume_left, others=others)
+            self._offer = self._notice.notify(words, action="Resume", do=self.enqueue_left, others=others)
 
-    def resume_left(self) -> None:
+    def enqueue_left(self) -> None:
         """Queue and start the jobs that an earlier window left."""
         self._notice.withdraw(self._offer)
-        self._queue.take_up(self._queue.left())
+        self._queue.enqueue_left(self._queue.left())
         self._queue.resume()
 
     def pause(self) -> None:
         """Pause the queue after the current job."""
-        self._queue.stops_after_this = True
+        self._queue.is_paused = True
 
     def move(self, keys: Sequence[str], before: str | None) -> None:
         """Move items before another one, or to the end for None."""
@@ -200,7 +200,7 @@ class QueueController(QObject):
             if action is NEXT:
                 self._queue.run_next(key)
             elif action in (PAUSE, RESUME):
-                self._queue.hold(key, action is PAUSE)
+                self._queue.set_held(key, action is PAUSE)
             else:
                 self._queue.repeat(key)
 
@@ -219,6 +219,6 @@ class QueueController(QObject):
 
 
 def _left_words(left: Sequence[WaitingItem]) -> str:
-    what = counted_work(item.kind for item in left)
+    what = describe_work(item.kind for item in left)
     verb = "is" if len(left) == 1 else "are"
     return f"{what[:1].upper()}{what[1:]} {verb} still in the queue from last time."

@@ -12,7 +12,7 @@ from PySide6.QtGui import QDropEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPaint
 from PySide6.QtWidgets import QAbstractItemView, QToolTip
 
 from engine.words.numbers import NONE, clock_text, duration, share_text
-from gui.session.items import QueueItem, seconds_of
+from gui.session.items import QueueItem, time_left
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
@@ -99,7 +99,7 @@ def schedule(
         clock = None if clock is None or seconds is None else clock + timedelta(seconds=seconds)
         slots[item.key] = ScheduledItem(item, begins, clock)
     return QueueSchedule(
-        tuple(slots[item.key] for item in items), *seconds_of(items), is_paused, now, has_engine
+        tuple(slots[item.key] for item in items), *time_left(items), is_paused, now, has_engine
     )
 
 

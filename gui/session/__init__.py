@@ -1,1 +1,1 @@
-"""The window's state and work: the engine's thread, runs, and studies and sweeps in order."""
+"""The session of a window: the engine thread, the queue, runs, studies and sweeps."""

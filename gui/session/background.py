@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from PySide6.QtCore import QObject, QThread
+from PySide6.QtCore import QObject, QThread, SignalInstance
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 
@@ -23,12 +23,22 @@ class _Task(NamedTuple):
 
 
 def own_error(error: Exception, what: str = "This", *, continues: str = "") -> Problem:
-    """Return the problem of an internal error: `what` failed, and `continues` names what does not."""
+    """Return the problem of an internal error in `what`. `continues` says what is not affected."""
     return Problem(
         kind=Kind.INTERNAL,
         message=f"{what} failed with an internal error: {error}.",
         remedy=f"{continues} Please report it with the log.".lstrip(),
     )
+
+
+def attempt(change: Callable[[], object], problem: SignalInstance) -> bool:
+    """Make a change and return True. If it raises ProblemError, emit `problem` and return False."""
+    try:
+        change()
+    except ProblemError as error:
+        problem.emit(error.problem)
+        return False
+    return True
 
 
 class Background(QObject):
@@ -48,25 +58,25 @@ class Background(QObject):
     ) -> None:
         """Call `work` in the thread, then `done` with its result, or `failed`, in the caller's thread."""
         self._waiting.append(_Task(work, done, failed))
-        self._begin_next()
+        self._start_next()
 
     def stop(self) -> None:
         """Drop the waiting tasks and wait for the current one. Nothing is reported any more."""
         self._waiting.clear()
         if self._thread is not None:
-            self._thread.finished.disconnect(self._end)
+            self._thread.finished.disconnect(self._on_finished)
             self._thread.wait()
             self._thread = None
 
-    def _begin_next(self) -> None:
+    def _start_next(self) -> None:
         if self._thread is None and self._waiting:
             # without a parent: Python deletes it with the last reference. Of a child that Qt deletes,
             # PySide 6.11 may use the wrapper after it was freed, and the program crashes
             self._thread = _Worker(self._waiting.popleft())
-            self._thread.finished.connect(self._end)
+            self._thread.finished.connect(self._on_finished)
             self._thread.start(QThread.Priority.LowPriority)
 
-    def _end(self) -> None:
+    def _on_finished(self) -> None:
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -75,7 +85,7 @@ class Background(QObject):
         try:
             thread.report()
         finally:
-            self._begin_next()
+            self._start_next()
 
 
 class _Worker(QThread):

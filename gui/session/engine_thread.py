@@ -21,14 +21,14 @@ from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher, kept_awake
 from gui.session.background import own_error
-from gui.session.jobs import CanPause, QueuedJob, WaitingList, Work, key_of
+from gui.session.jobs import Pausable, QueuedJob, WaitingList, Work, work_key
 
 _ASK_AGAIN_MS = 500
 _CONTINUES = "The queue continues."
 
 
 class EngineThread(QThread):
-    """Reads the catalog, then works through the queue. Worker processes train, here or on the job's machine.
+    """The thread that reads the catalog and works through the queue. Worker processes train.
 
     Only signals leave this thread. Checks, then forecasts, are made while no job in the queue can start. An
     idle thread prepares a spare worker, so the next run starts at once.
@@ -50,7 +50,7 @@ class EngineThread(QThread):
     queue_changed = Signal()  # something was added or taken out
     problem = Signal(object)  # Problem
     idle = Signal()
-    engine_missed = Signal()  # everything waits until `renew_engine` is called
+    engine_missing = Signal()  # everything waits until `renew_engine` is called
 
     def __init__(self, store_path: Path, launcher: Launcher) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class EngineThread(QThread):
         self._closing = False
         self._engine_is_new = True
         self._has_engine = False
-        self._is_held = False
+        self._is_blocked = False
         self._stop_asked = False
         self._pause_asked = False
         self._runner: Runner | None = None
@@ -96,7 +96,7 @@ class EngineThread(QThread):
             return known
 
     def launcher(self, machine: str) -> Launcher:
-        """The launcher on a machine. Raises ProblemError where it is not known."""
+        """Return the launcher on a machine. Raises ProblemError if it is not known."""
         with self._changed:
             if machine not in self._launchers:
                 # most windows know one machine
@@ -123,23 +123,23 @@ class EngineThread(QThread):
         self.waiting_list.add(job, is_held=is_held)
         self.queue_changed.emit()
 
-    def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
+    def request_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
         """Request forecasts once the queue is empty. They replace an earlier request."""
         with self._changed:
             self._to_forecast.clear()
             self._to_forecast.extend(experiments)
             self._changed.notify()
 
-    def ask_check(self, experiment: Experiment | None) -> None:
+    def request_check(self, experiment: Experiment | None) -> None:
         """Request a check, which replaces an earlier request. None cancels it."""
         with self._changed:
             self._to_check = experiment
             self._changed.notify()
 
-    def take_out(self, run_id: str) -> bool:
+    def dequeue(self, run_id: str) -> bool:
         """Remove a run from the queue. Return False if it has started, even before `run_began` arrives."""
         with self._changed:
-            self._taken_out(run_id)
+            self._remove(run_id)
             return self.waiting_list.current != run_id
 
     def stop_job(self, key: str) -> bool:
@@ -149,15 +149,15 @@ class EngineThread(QThread):
             current = self.waiting_list.current
             if isinstance(current, QueuedJob) and current.key == key:
                 self.stop_run()
-            return self._taken_out(key)
+            return self._remove(key)
 
-    def _taken_out(self, key: str) -> bool:
+    def _remove(self, key: str) -> bool:
         is_removed = self.waiting_list.remove(key)
         self.queue_changed.emit()
         return is_removed
 
     def waiting(self) -> tuple[str, ...]:
-        """The ids of the waiting runs, next first."""
+        """Return the ids of the waiting runs, next first."""
         return tuple(work for work in self.waiting_list.waiting() if isinstance(work, str))
 
     def stop_run(self) -> None:
@@ -183,9 +183,9 @@ class EngineThread(QThread):
                 return True
             return False
 
-    def _pausable(self) -> list[CanPause]:
+    def _pausable(self) -> list[Pausable]:
         jobs: tuple[object, ...] = (self._runner, self._tool)
-        return [job for job in jobs if isinstance(job, CanPause)]
+        return [job for job in jobs if isinstance(job, Pausable)]
 
     def renew_engine(self) -> None:
         """Look for PyTorch again after the current job, and read the catalog with it."""
@@ -193,10 +193,10 @@ class EngineThread(QThread):
             self._engine_is_new = True
             self._changed.notify()
 
-    def hold(self, is_held: bool) -> bool:
-        """Start no more jobs while held. Return True if no job is running."""
+    def set_blocked(self, is_blocked: bool) -> bool:
+        """Start no more jobs while blocked. Return True if no job is running."""
         with self._changed:
-            self._is_held = is_held
+            self._is_blocked = is_blocked
             self._changed.notify()
             return self.waiting_list.current is None
 
@@ -249,9 +249,9 @@ class EngineThread(QThread):
     def _work(self, store: Store) -> None:
         while not self._closing:
             if self._engine_is_new:
-                self._look_for_engine(store)
+                self._find_engine(store)
             with self._changed:
-                has_work = self._is_something_asked()
+                has_work = self._has_work()
                 outdated, self._outdated = self._outdated, []
             for launcher in outdated:
                 launcher.close()
@@ -259,7 +259,7 @@ class EngineThread(QThread):
                 if self.machine in self._catalogs or not self.machine:
                     self.launcher(self.machine).prepare()
                 self.idle.emit()
-            work = self._next()
+            work = self._next_work()
             if isinstance(work, Experiment):
                 look = self._check if work is self._to_check else self._forecast
                 look(self._use(store, self.machine), work)
@@ -271,15 +271,15 @@ class EngineThread(QThread):
                             self._train(store, work)
                         else:
                             self._execute(store, work)
-                        work = self._take_next()
+                        work = self._next_queued()
 
-    def _look_for_engine(self, store: Store) -> None:
+    def _find_engine(self, store: Store) -> None:
         with self._changed:
             self._engine_is_new = False
             self._has_engine = engine_here().is_usable
             machine = self.machine
         if not (self._has_engine or machine):
-            self.engine_missed.emit()
+            self.engine_missing.emit()
             return
         try:
             catalog = self._catalogs[machine] = self._use(store, machine).catalog()
@@ -294,29 +294,29 @@ class EngineThread(QThread):
             else:
                 self.problem.emit(error.problem)
 
-    def _is_something_asked(self) -> bool:
+    def _has_work(self) -> bool:
         answers = self.machine in self._catalogs if self.machine else self._has_engine
         asked = self.waiting_list.has_next() or (answers and (self._to_forecast or self._to_check))
-        return self._engine_is_new or bool(asked and not self._is_held)
+        return self._engine_is_new or bool(asked and not self._is_blocked)
 
-    def _next(self) -> Work | Experiment | None:
-        """The next work: the queue comes before a check, and that before forecasts."""
+    def _next_work(self) -> Work | Experiment | None:
+        """Return the next work: first from the queue, then a check, then forecasts."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
-            work = None if self._closing else self._take_next()
+            self._changed.wait_for(lambda: self._has_work() or self._closing)
+            work = None if self._closing else self._next_queued()
             if work is not None or self._closing or self._engine_is_new:
                 return work
             return self._to_check or self._to_forecast.popleft()
 
-    def _take_next(self) -> Work | None:
-        """The next work of the queue, if any can begin."""
+    def _next_queued(self) -> Work | None:
+        """Return the next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
             if self._has_engine and self.waiting_list.has_next() and not engine_here().is_usable:
                 # removed from a command line: what waits must not fail, all of it, for that
                 self._has_engine, self._engine_is_new = False, True
-            is_over = self._closing or self._engine_is_new or self._is_held
-            return None if is_over else self.waiting_list.take()
+            is_over = self._closing or self._engine_is_new or self._is_blocked
+            return None if is_over else self.waiting_list.start_next()
 
     def _refuse_wait(self) -> None:
         # nobody asked for it, so it is no reason to wait for a node of a cluster
@@ -384,7 +384,7 @@ class EngineThread(QThread):
             return yielded
 
         self.job_began.emit(job.key)
-        tell = partial(self._tell, job.key)
+        tell = partial(self._report_event, job.key)
         try:
             launcher, catalog = self.launcher(job.machine), self._catalogs.get(job.machine)
             tool = self._tool = job.tool(store, launcher, catalog)
@@ -402,22 +402,22 @@ class EngineThread(QThread):
         self.job_ended.emit(job.key, self._left_queue(store, job) or problem)
 
     def _left_queue(self, store: Store, work: Work) -> Problem | None:
-        """Remove ended or refused work from the queue. Return what went wrong, if anything.
+        """Remove ended or refused work from the queue. Return the problem, if any.
 
         As the window closes, work that can be resumed or has not started stays for the next start.
         """
         self.waiting_list.end()
         try:
             if not self._closing:
-                store.waiting.remove([key_of(work)])
+                store.waiting.remove([work_key(work)])
         except ProblemError as error:
             return error.problem
         return None
 
-    def _tell(self, key: str, event: object) -> None:
+    def _report_event(self, key: str, event: object) -> None:
         self.job_event.emit(key, event)
         if isinstance(event, Started):
-            self._ask_again_to_pause()
+            self._repeat_pause_request()
 
     def _train(self, store: Store, run_id: str) -> None:
         last: Finished | Failed | None = None
@@ -435,7 +435,7 @@ class EngineThread(QThread):
                     # asked again: the request may have come before the session had begun
                     self._stop_job()
                 elif is_first:
-                    self._ask_again_to_pause()
+                    self._repeat_pause_request()
                 is_first = False
         except ProblemError as error:
             last = Failed(problem=error.problem)
@@ -444,8 +444,8 @@ class EngineThread(QThread):
         problem = self._left_queue(store, run_id)
         self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
 
-    def _ask_again_to_pause(self) -> None:
-        """The request may have come before the session had begun."""
+    def _repeat_pause_request(self) -> None:
+        """Repeat the request, which may have come before the session started."""
         with self._changed:
             for job in self._pausable() if self._pause_asked else ():
                 job.pause()

@@ -50,15 +50,15 @@ _BUSY = {
 
 
 class Experiments(QObject):
-    """Sends experiments to the engine, and keeps `runs` up to date with the store and the worker's events."""
+    """The window's experiments and other jobs. `runs` follow the store and the worker's events."""
 
     catalog_known = Signal(object)  # Catalog
     began = Signal(str)  # run id
     ended = Signal(str)
     logged = Signal(str, str, object)  # level, message, the run's name or None
     problem = Signal(object)  # Problem, for the user
-    event_taken = Signal(str, object)  # run id, the event, which the run's curves have
-    pause_asked = Signal(object)  # True to pause, False to continue, None for neither
+    event_received = Signal(str, object)  # run id, the event, which the run's curves have
+    pause_request_changed = Signal(object)  # True to pause, False to continue, None for neither
     busy_changed = Signal()  # `busy_words` are others
     engine_changed = Signal(object)  # Engine: set up, updated, removed or found broken, or of another machine
     machine_changed = Signal()
@@ -72,7 +72,7 @@ class Experiments(QObject):
         self.running: str | None = None
         """The id of the run in progress."""
         self._in_progress: LiveRun | None = None
-        self._wants_pause: bool | None = None
+        self._pause_request: bool | None = None
         self._has_started = self._is_held = False
         self.engine: Engine = engine_here()
         self.catalog: Catalog | None = None
@@ -82,13 +82,13 @@ class Experiments(QObject):
         self.runs.problem.connect(self.problem)
         # without a parent, as in `Background`
         self._thread = EngineThread(store.path, launcher)
-        self._thread.catalog_read.connect(self._take_catalog)
-        self._thread.run_began.connect(self._begin)
+        self._thread.catalog_read.connect(self._on_catalog)
+        self._thread.run_began.connect(self._on_began)
         self._thread.run_event.connect(self._on_event)
-        self._thread.run_ended.connect(self._end)
-        self._thread.problem.connect(self._take_catalog_problem)
-        self._thread.catalog_failed.connect(self._take_refusal)
-        self._thread.engine_missed.connect(self._take_engine)
+        self._thread.run_ended.connect(self._on_ended)
+        self._thread.problem.connect(self._on_catalog_problem)
+        self._thread.catalog_failed.connect(self._on_catalog_failed)
+        self._thread.engine_missing.connect(self._on_engine_missing)
         self.checked, self.idle = self._thread.check_ended, self._thread.idle
         self.machine_waits = self._thread.machine_waits
         self.limits: Studies[Limit] = Studies("limit", store, self._thread, self)
@@ -99,15 +99,15 @@ class Experiments(QObject):
         works = (self.limits, self.numerics, self.profiles, self.sweeps, self.tunings)
         self.jobs: Mapping[str, Jobs[Any]] = {work.kind: work for work in works}
         for work in self.jobs.values():
-            work.problem.connect(self._tell)
+            work.problem.connect(self._report)
             work.logged.connect(self.logged)
             work.busy_changed.connect(self.busy_changed)
-            work.run_began.connect(self._begin_of_job)
+            work.run_began.connect(self._on_job_run_began)
             work.run_event.connect(self._on_event)
-            work.run_ended.connect(lambda run_id: self._end(run_id, None))
+            work.run_ended.connect(lambda run_id: self._on_ended(run_id, None))
         self.queue = Queue(store, self._thread, self.runs, self.jobs, self)
-        self.queue.problem.connect(self._tell)
-        self._tell_queue()
+        self.queue.problem.connect(self._report)
+        self._update_queue()
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(launcher.trusted_code)
 
@@ -129,17 +129,17 @@ class Experiments(QObject):
         self.catalog = self.catalog_problem = None
         # another machine counts as ready until it says that it is not
         self.engine = Engine(State.OWN) if machine else engine_here()
-        self.queue.known.catalog = None
+        self.queue.factory.catalog = None
         self.forecaster.forget()
-        self._tell_queue()
+        self._update_queue()
         known = self._thread.use_machine(machine)
         self.machine_changed.emit()
         self.engine_changed.emit(self.engine)
         if known is not None:
-            self.queue.known.catalog = known
-            self._take_catalog(known)
+            self.queue.factory.catalog = known
+            self._on_catalog(known)
 
-    def look_again(self) -> None:
+    def reconnect(self) -> None:
         """Reconnect to the current machine with its present settings."""
         self._thread.forget_launcher(self.machine)
         self.set_machine(self.machine)
@@ -154,21 +154,21 @@ class Experiments(QObject):
     def start_engine(self) -> None:
         """Use the PyTorch that is installed now. A current run keeps its own, and queued jobs wait."""
         if self.machine:
-            self.look_again()
+            self.reconnect()
             return
         self.catalog_problem = None
-        self._take_engine()
+        self._on_engine_missing()
         self._thread.renew_engine()
 
-    def make_way(self, is_needed: bool) -> bool:
+    def reserve_machine(self, is_needed: bool) -> bool:
         """Start no job while an installation needs the machine. Return True if no job is running."""
         self._is_held = is_needed
-        self._tell_queue()
-        return self._thread.hold(is_needed)
+        self._update_queue()
+        return self._thread.set_blocked(is_needed)
 
     @property
-    def can_be_left(self) -> bool:
-        """True if a run on a remote machine is in progress, which can continue without this window."""
+    def can_leave_running(self) -> bool:
+        """Return True if a run on a remote machine is in progress, which can continue without this window."""
         run = self.runs.record(self.running or "")
         return self.in_progress == "run" and run is not None and bool(run.machine)
 
@@ -189,23 +189,23 @@ class Experiments(QObject):
 
     @property
     def is_idle(self) -> bool:
-        """True if no run or other job is in progress."""
+        """Return True if no run or other job is in progress."""
         return self.in_progress is None
 
     @property
     def in_progress(self) -> str | None:
-        """The kind of the current job, "run" or one of `jobs`. A sweep's run is part of the sweep."""
+        """Return the kind of the current job, "run" or one of `jobs`. A sweep's run is part of the sweep."""
         alone = None if self.running is None else "run"
         return next((what for what, work in self.jobs.items() if work.running is not None), alone)
 
     @property
     def busy_words(self) -> str | None:
-        """A sentence on the current job and how to queue more; None while idle."""
+        """Return a sentence on the current job and how to queue more. None while idle."""
         return _BUSY.get(self.in_progress or ("installation" if self._is_held else ""))
 
     @property
     def live(self) -> LiveRun | None:
-        """The run in progress, as it trains."""
+        """Return the run in progress, as it trains."""
         return self.runs.opened(self.running or "")
 
     def progress(self) -> float:
@@ -215,12 +215,12 @@ class Experiments(QObject):
 
     @property
     def is_paused(self) -> bool:
-        """True if the run in progress is paused."""
+        """Return True if the run in progress is paused."""
         return self.live is not None and self.live.is_paused
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The ids of this window's queued runs, next first."""
+        """Return the ids of this window's queued runs, next first."""
         return self._thread.waiting()
 
     def submit(
@@ -258,13 +258,13 @@ class Experiments(QObject):
     def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
         """Queue a sweep and return its id. Raises ProblemError if it cannot be trained or saved."""
         self.trust.check(cell.experiment for cell in grid.cells)
-        sweep_id = Sweeper(self._store, self._here(), self.catalog).prepare(name or "", grid, plan)
+        sweep_id = Sweeper(self._store, self._launcher(), self.catalog).prepare(name or "", grid, plan)
         return self.sweeps.resume(sweep_id)
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
         """Queue a tuning of an experiment and return its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
-        driver = TuneDriver(self._store, self._here(), self.catalog)
+        driver = TuneDriver(self._store, self._launcher(), self.catalog)
         return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
@@ -274,15 +274,15 @@ class Experiments(QObject):
             # one that is gone by now is told where it is taken up
             self.trust.check(run.experiment for run in self._store.runs() if run.id in run_ids)
         except ProblemError as error:
-            self._tell(error.problem)
+            self._report(error.problem)
             return
         left = {item.key: item for item in self.queue.left()}
-        self.queue.take_up(
+        self.queue.enqueue_left(
             [left.get(run_id, WaitingItem(run_id, RUN, "")) for run_id in run_ids], is_held=False
         )
 
-    def why_not_begun(self, run: RunRecord) -> str | None:
-        """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
+    def why_not_started(self, run: RunRecord) -> str | None:
+        """Return why a queued run cannot be started here. None if an earlier window left it."""
         if self.queue.is_held(run.id):
             return "This run is paused in the queue. Resume it there."
         if run.id in self.waiting or run.id == self.running:
@@ -297,7 +297,7 @@ class Experiments(QObject):
         """
         if not self._thread.skip_turn():
             # the store is slow, and what is next must not begin meanwhile, or it would be stopped
-            taken = self._taken_out(self._mates_that_wait())
+            taken = self._dequeue(self._mates_that_wait())
             self._thread.stop_run()
             self.runs.withdraw(*taken)
 
@@ -313,14 +313,14 @@ class Experiments(QObject):
     def check_model(self, experiment: Experiment | None) -> None:
         """Request a check, answered by `checked`. None cancels it. Raises ProblemError for refused code."""
         self.trust.check([] if experiment is None else [experiment])
-        self._thread.ask_check(experiment)
+        self._thread.request_check(experiment)
 
     def toggle_pause(self) -> None:
         """Ask the current run to pause after the current step, or to resume."""
         if self.live is not None:
-            pauses = not (self.live.is_paused if self._wants_pause is None else self._wants_pause)
+            pauses = not (self.live.is_paused if self._pause_request is None else self._pause_request)
             self._thread.pause_run(pauses)
-            self._set_pause_asked(pauses)
+            self._set_pause_request(pauses)
 
     def resume(self, run_id: str) -> None:
         """Queue a stopped run, to continue from its last checkpoint."""
@@ -329,43 +329,43 @@ class Experiments(QObject):
             self._store.requeue(run_id)
             self.queue.enqueue_runs([run_id])
         except ProblemError as error:
-            self._tell(error.problem)
+            self._report(error.problem)
             return
         if (live := self.runs.opened(run_id)) is not None:
             live.set_status(Status.QUEUED.value)
         self.runs.reload()
 
     def why_not_resumed(self, run: RunRecord) -> str | None:
-        """Why a run cannot continue where it ended, in a sentence; None if it can."""
+        """Return why a run cannot continue where it ended. None if it can."""
         problem = obstacle(run, self._store.checkpoints_folder(run.id))
         return None if problem is None else problem.message
 
     def why_not_profiled(self, run_ids: Sequence[str]) -> str | None:
-        """The reason, in a sentence, that these runs cannot be profiled; None if they are or can be."""
+        """Return why these runs cannot be profiled. None if they are or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
         unfinished = next((run.title for run in runs if not run.status.is_over), None)
         against = why_not_profiled(runs, self.catalog)
         if unfinished is not None:
             against = f"“{unfinished}” has not ended yet."
-        elif against is not None and self.profile_of([run.id for run in runs]) is not None:
+        elif against is not None and self.find_profile([run.id for run in runs]) is not None:
             return None
         return self.engine.problem.message if against and self.engine.problem is not None else against
 
-    def profile_of(self, run_ids: Sequence[str]) -> str | None:
-        """The key of the newest profile of exactly these runs, in this order; None if there is none."""
+    def find_profile(self, run_ids: Sequence[str]) -> str | None:
+        """Return the key of the newest profile of exactly these runs, in this order, or None."""
         wanted = tuple(run_ids)
         unfinished = (view.key for view in self.profiles.unfinished() if view.answer.run_ids == wanted)
         return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
 
-    def take_out(self, *run_ids: str) -> None:
+    def dequeue(self, *run_ids: str) -> None:
         """Remove runs from the queue. New ones are deleted, resumed ones return to their earlier state."""
-        self.runs.withdraw(*self._taken_out(run_ids))
+        self.runs.withdraw(*self._dequeue(run_ids))
 
-    def _taken_out(self, run_ids: Iterable[str]) -> list[str]:
-        return [run_id for run_id in run_ids if self._thread.take_out(run_id)]
+    def _dequeue(self, run_ids: Iterable[str]) -> list[str]:
+        return [run_id for run_id in run_ids if self._thread.dequeue(run_id)]
 
     def forecasts(self) -> Forecasts:
-        """The forecasts of memory that are known."""
+        """Return the forecasts of memory that are known."""
         return Forecasts(self._store.path.parent, self.machine)
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
@@ -373,58 +373,58 @@ class Experiments(QObject):
         deleted = tuple(
             run_id
             for run_id in run_ids
-            if self.runs.is_there(run_id) and run_id != self.running and self._thread.take_out(run_id)
+            if self.runs.contains(run_id) and run_id != self.running and self._thread.dequeue(run_id)
         )
         return deleted if deleted and self.runs.delete(deleted) else ()
 
-    def _here(self) -> Launcher:
-        """The launcher on the machine in use. Raises ProblemError where it is not known any more."""
+    def _launcher(self) -> Launcher:
+        """Return the launcher on the machine in use. Raises ProblemError if it is unknown."""
         return self._thread.launcher(self.machine)
 
-    def _take_refusal(self, machine: str, problem: Problem) -> None:
+    def _on_catalog_failed(self, machine: str, problem: Problem) -> None:
         if machine != self.machine:
             return
         self.catalog_problem = problem
         if problem.kind is Kind.NO_ENGINE:
             self.engine = Engine(State.ABSENT, problem=problem)
-            self._tell_queue()
+            self._update_queue()
             self.engine_changed.emit(self.engine)
         self.machine_failed.emit(problem)
 
-    def _take_engine(self) -> None:
+    def _on_engine_missing(self) -> None:
         if self.machine:
             return
         engine = engine_here()
         if engine != self.engine:
             self.engine = engine
-            self._tell_queue()
+            self._update_queue()
             self.engine_changed.emit(engine)
 
-    def _tell_queue(self) -> None:
+    def _update_queue(self) -> None:
         has_engine = self.engine.is_usable and not self._is_held
         if has_engine != self.queue.has_engine:
             self.queue.has_engine = has_engine
             self.busy_changed.emit()
 
-    def _take_catalog(self, catalog: Catalog) -> None:
+    def _on_catalog(self, catalog: Catalog) -> None:
         self.catalog, self.catalog_problem = catalog, None
         self.catalog_known.emit(catalog)
 
-    def _take_catalog_problem(self, problem: Problem) -> None:
+    def _on_catalog_problem(self, problem: Problem) -> None:
         self.catalog_problem = problem
-        self._tell(problem)
+        self._report(problem)
 
-    def _begin_of_job(self, run_id: str) -> None:
+    def _on_job_run_began(self, run_id: str) -> None:
         # the engine's thread has added it, perhaps in place of one that did not come to its end
         self.runs.reload()
-        self._begin(run_id)
+        self._on_began(run_id)
 
-    def _begin(self, run_id: str) -> None:
+    def _on_began(self, run_id: str) -> None:
         # over so soon that it was deleted before this signal arrived
-        if not self.runs.is_there(run_id):
+        if not self.runs.contains(run_id):
             return
         self.running = run_id
-        self._set_pause_asked(None)
+        self._set_pause_request(None)
         self.runs.watch(False)
         # whatever else is opened meanwhile, its events need a place
         self._in_progress = self.runs.live(run_id)
@@ -436,7 +436,7 @@ class Experiments(QObject):
         live = self.runs.opened(run_id)
         if live is None:
             return
-        live.take(event)
+        live.add(event)
         for level, message in run_lines(event):
             self.logged.emit(level, message, self.runs.name(run_id))
         if isinstance(event, Started):
@@ -444,31 +444,31 @@ class Experiments(QObject):
         if isinstance(event, Log) and event.level == "problem":
             self.problem.emit(Problem(kind=Kind.STORE, message=event.message, remedy=""))
             self.runs.reload()
-        if isinstance(event, Phase) and live.is_paused == self._wants_pause:
-            self._set_pause_asked(None)
-        self.event_taken.emit(run_id, event)
+        if isinstance(event, Phase) and live.is_paused == self._pause_request:
+            self._set_pause_request(None)
+        self.event_received.emit(run_id, event)
 
-    def _end(self, run_id: str, last: Finished | Failed | None) -> None:
+    def _on_ended(self, run_id: str, last: Finished | Failed | None) -> None:
         if run_id != self.running:
             return
         self.running = self._in_progress = None
-        self._set_pause_asked(None)
+        self._set_pause_request(None)
         self.runs.watch(True)
         if isinstance(last, Failed):
-            self._tell(last.problem, self.runs.name(run_id))
+            self._report(last.problem, self.runs.name(run_id))
         try:
             self.runs.refresh(run_id)
         except ProblemError as error:
-            self._tell(error.problem)
+            self._report(error.problem)
         self.busy_changed.emit()
         self.ended.emit(run_id)
 
-    def _set_pause_asked(self, asked: bool | None) -> None:
+    def _set_pause_request(self, asked: bool | None) -> None:
         """Remember a request to pause or resume until it has taken effect."""
-        if asked != self._wants_pause:
-            self._wants_pause = asked
-            self.pause_asked.emit(asked)
+        if asked != self._pause_request:
+            self._pause_request = asked
+            self.pause_request_changed.emit(asked)
 
-    def _tell(self, problem: Problem, run: str | None = None) -> None:
+    def _report(self, problem: Problem, run: str | None = None) -> None:
         self.logged.emit("problem", f"{problem.message} {problem.remedy}", run)
         self.problem.emit(problem)

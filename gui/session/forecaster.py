@@ -18,13 +18,13 @@ _TYPING_MS = 600
 
 @dataclass(frozen=True)
 class Need:
-    """The most that any of the experiments needs, in MiB; None while it is being estimated."""
+    """The largest memory need of the experiments, in MiB. None while it is being estimated."""
 
     needed_mib: float | None
 
 
 class Forecaster(QObject):
-    """Asks for forecasts, only while the engine is idle."""
+    """The requests for forecasts, sent only while the engine is idle."""
 
     need_changed = Signal(object)  # `Need`, or None if there is no forecast
     made = Signal()  # there is another forecast
@@ -36,22 +36,22 @@ class Forecaster(QObject):
         self._wanted: tuple[Experiment, ...] = ()
         self._is_busy = False
         self._timer = QTimer(self, singleShot=True, interval=_TYPING_MS)
-        self._timer.timeout.connect(self._ask)
+        self._timer.timeout.connect(self._request_missing)
         thread.forecast_made.connect(self._on_forecast)
         self.refused = thread.forecast_refused
 
-    def want(self, experiments: Sequence[Experiment]) -> None:
+    def request(self, experiments: Sequence[Experiment]) -> None:
         """Request forecasts of these experiments, which replace earlier requests."""
         self._wanted = tuple(experiments)
         self._timer.stop()
         if self._missing():
             self._timer.start()
-        self._tell()
+        self._report()
 
     def forget(self) -> None:
         """Drop all forecasts, because another machine is in use."""
         self._known.clear()
-        self.want(())
+        self.request(())
 
     def set_busy(self, is_busy: bool) -> None:
         """Make no estimates during a measurement. The measurement then corrects the forecasts."""
@@ -60,11 +60,11 @@ class Forecaster(QObject):
             # what is shown stays until the corrected forecast is there
             keys = {forecast_key(experiment) for experiment in self._wanted}
             self._known = {key: made for key, made in self._known.items() if key in keys}
-            self._thread.ask_forecasts(self._wanted)
-        self._tell()
+            self._thread.request_forecasts(self._wanted)
+        self._report()
 
     def lines(self, experiment: Experiment) -> tuple[MemoryLine, ...]:
-        """The known forecast's lines, in MiB allocated on an accelerator; empty if there is none."""
+        """Return the known forecast's lines, in MiB allocated on an accelerator. Empty if there is none."""
         known = self._known.get(forecast_key(experiment))
         return known.lines if known is not None and known.quantity == "allocated" else ()
 
@@ -75,18 +75,18 @@ class Forecaster(QObject):
     def _missing(self) -> tuple[Experiment, ...]:
         return tuple(wanted for wanted in self._wanted if forecast_key(wanted) not in self._known)
 
-    def _ask(self) -> None:
+    def _request_missing(self) -> None:
         if missing := self._missing():
-            self._thread.ask_forecasts(missing)
+            self._thread.request_forecasts(missing)
 
     def _on_forecast(self, experiment: Experiment, made: ForecastMade | None) -> None:
         if made is not None or not self._is_busy:
             self._known[forecast_key(experiment)] = made
-        self._tell()
+        self._report()
         if made is not None:
             self.made.emit()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         pairs = [(self._known.get(forecast_key(wanted)), wanted) for wanted in self._wanted]
         needs = [needed_mib(made.lines, wanted.batch_size) for made, wanted in pairs if made is not None]
         if self._missing():

@@ -6,9 +6,9 @@ import gc
 
 
 def collect_due() -> None:
-    """Collect as often as Python does by itself, which collects in whichever thread allocates.
+    """Collect garbage as often as Python would, but in this thread.
 
-    In another thread that would delete widgets while the window uses them.
+    Python collects in any thread that allocates, which could delete widgets in use.
     """
     counts = enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))
     due = [generation for generation, (count, threshold) in counts if count > threshold]

@@ -51,21 +51,21 @@ class QueueItem:
     precision: Precision | None = None
 
 
-def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
+def time_left(items: Iterable[QueueItem]) -> tuple[float, bool]:
     """Return the seconds left of all items that are not paused, and True if some are unknown."""
     seconds = [item.seconds_left for item in items if not item.is_paused]
     return sum(known for known in seconds if known is not None), None in seconds
 
 
-def counted_work(kinds: Iterable[str]) -> str:
+def describe_work(kinds: Iterable[str]) -> str:
     """Return the counts of jobs by kind, for a sentence: "12 runs and a sweep"."""
     counts = Counter(kinds)
     known = [(counts[kind], one, many) for kind, (one, many) in NOUNS.items() if counts[kind]]
     return listed([f"a {one}" if count == 1 else f"{count:,} {many}" for count, one, many in known])
 
 
-class Items:
-    """Makes queue items of jobs, with durations from earlier runs once the machine's `catalog` is known."""
+class ItemFactory:
+    """A factory of queue items, with durations from earlier runs once the `catalog` is known."""
 
     def __init__(self, runs: SavedRuns, jobs: Mapping[str, Jobs[Any]]) -> None:
         self._runs, self._jobs = runs, jobs
@@ -74,7 +74,8 @@ class Items:
         runs.list_changed.connect(self._known.clear)
         runs.run_changed.connect(self._known.clear)
 
-    def of(self, work: Work, *, is_paused: bool = False, is_running: bool = False) -> QueueItem:
+    def make(self, work: Work, *, is_paused: bool = False, is_running: bool = False) -> QueueItem:
+        """Return the item of a run or another job."""
         state: dict[str, Any] = {"is_paused": is_paused, "is_running": is_running}
         if isinstance(work, QueuedJob):
             known = self._jobs[work.kind]
@@ -87,7 +88,7 @@ class Items:
         experiment, live = record.experiment, self._runs.opened(work)
         brief = record.name if record.has_own_name else record.side
         title = record.name if record.has_own_name else f"{record.side}, {record.model_name}"
-        place, count = self._runs.place(work)
+        place, count = self._runs.position(work)
         of_all = f" {place} of {count}" if count > 1 else ""
         data = dataset_words(experiment.dataset)
         about = f"{experiment.model} on {data}" if record.has_own_name else data
@@ -109,7 +110,7 @@ class Items:
         )
 
     def expected_seconds(self, experiment: Experiment) -> float | None:
-        """Return the expected duration of a run by the newest runs of this machine; None if unknown."""
+        """Return the expected duration of a run by the newest runs of this machine. None if unknown."""
         device = None if self.catalog is None else self.catalog.device(experiment.device)
         if device is None:
             return None

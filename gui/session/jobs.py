@@ -1,4 +1,4 @@
-"""Queued jobs of the engine's thread other than runs: how they wait, are saved and are carried out."""
+"""The queue of the engine thread, and its jobs other than runs: waiting, saving and execution."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DETAILS = {
 
 
 @runtime_checkable
-class CanPause(Protocol):
+class Pausable(Protocol):
     """Work that any thread can pause after the current step, and resume."""
 
     def pause(self) -> None: ...
@@ -68,40 +68,40 @@ class QueuedJob:
 
     @property
     def detail(self) -> str:
-        """The description in the queue."""
+        """Return the description in the queue."""
         return _DETAILS[self.kind]
 
     @property
     def is_resumable(self) -> bool:
-        """True if the job can resume where it stopped, after it yielded or the program ended."""
+        """Return True if the job can resume where it stopped, after it yielded or the program ended."""
         return self.kind == SWEEP or DRIVERS[self.kind].keeps_place
 
     def item(self) -> WaitingItem:
-        """Return the job as it is saved while it waits. `job_of` is the inverse."""
+        """Return the job as it is saved while it waits. `read_job` is the inverse."""
         request = "" if self.study is None else self.study.answer.model_dump_json()
         return WaitingItem(self.key, self.kind, self.title, request, machine=self.machine)
 
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Driver[Any] | Sweeper:
         """Return the driver that carries out the job."""
-        made = Sweeper if self.study is None else DRIVERS[self.kind]
-        return made(store, launcher, catalog)
+        driver = Sweeper if self.study is None else DRIVERS[self.kind]
+        return driver(store, launcher, catalog)
 
     def execute(
         self,
         tool: Driver[Any] | Sweeper,
         store: Store,
-        tell: Callable[[object], None],
+        report: Callable[[object], None],
         is_stopped: Callable[[], bool],
         should_yield: Callable[[], bool],
     ) -> Problem | None:
-        """Carry out the job and pass its events to `tell`. Return the problem that ended it early, if any.
+        """Carry out the job and pass its events to `report`. Return the problem that ended it early, if any.
 
         A job that can resume calls `should_yield` between its turns, and returns early if it must yield.
         """
         problem: Problem | None = None
         try:
             for event in self._events(tool, store, should_yield):
-                tell(event)
+                report(event)
                 if is_stopped() and not isinstance(event, Finished | Failed):
                     # asked again: the request may have come before the work had begun
                     tool.stop()
@@ -111,7 +111,7 @@ class QueuedJob:
                     # what failed was one turn of a sweep, which goes on
                     problem = None
         except ProblemError as error:
-            tell(Failed(problem=error.problem))
+            report(Failed(problem=error.problem))
             problem = error.problem
         return problem
 
@@ -126,13 +126,13 @@ class QueuedJob:
         return tool.follow(known, should_yield)
 
 
-def again(job: QueuedJob) -> QueuedJob:
-    """Return a new job for the same question."""
+def renewed(job: QueuedJob) -> QueuedJob:
+    """Return a new job with the same question."""
     assert job.study is not None
     return QueuedJob.of(Study(answer=job.study.answer.afresh(), id=new_id(), machine=job.machine))
 
 
-def job_of(item: WaitingItem) -> QueuedJob:
+def read_job(item: WaitingItem) -> QueuedJob:
     """Return the job of a saved item. Raises ProblemError if another version of Ammeter wrote it."""
     job = QueuedJob(item.key, item.kind, item.title, machine=item.machine)
     if item.kind == SWEEP:
@@ -150,14 +150,14 @@ def job_of(item: WaitingItem) -> QueuedJob:
 Work = str | QueuedJob
 
 
-def key_of(work: Work) -> str:
+def work_key(work: Work) -> str:
     """Return a run's id, or a job's key."""
     return work if isinstance(work, str) else work.key
 
 
 @dataclass
-class Place:
-    """A place in the queue, with work for a `machine`. Held work is skipped."""
+class Entry:
+    """An entry of the queue, with work for a `machine`. Held work is skipped."""
 
     work: Work
     is_held: bool = False
@@ -165,15 +165,15 @@ class Place:
 
     @property
     def key(self) -> str:
-        return key_of(self.work)
+        return work_key(self.work)
 
 
 class WaitingList:
-    """The places of the queue, next first, for all threads. `changed` is its lock, notified of every change.
+    """The entries of the queue, next first, for all threads. `changed` is its lock, notified of every change.
 
     A job that can resume keeps its place while it is `current`, and yields to work that is moved before it.
-    Other work leaves when it starts. While the list `rests`, nothing starts. `can_train` returns whether a
-    machine can start work.
+    Other work leaves when it starts. While the list `is_paused`, nothing starts. `can_train` returns whether
+    a machine can start work.
     """
 
     def __init__(self) -> None:
@@ -181,96 +181,98 @@ class WaitingList:
         self.current: Work | None = None
         self.ended = 0
         """The number of items that have ended so far."""
-        self._rests = False
-        self._places: list[Place] = []
+        self._is_paused = False
+        self._entries: list[Entry] = []
         self.can_train: Callable[[str], bool] = lambda _machine: True
 
     @property
-    def rests(self) -> bool:
-        return self._rests
+    def is_paused(self) -> bool:
+        return self._is_paused
 
-    @rests.setter
-    def rests(self, rests: bool) -> None:
+    @is_paused.setter
+    def is_paused(self, is_paused: bool) -> None:
         with self.changed:
-            self._rests = rests
+            self._is_paused = is_paused
             self.changed.notify()
 
     def add(self, *work: Work, goes_first: bool = False, is_held: bool = False, machine: str = "") -> None:
         """Add work at the end or at the front. A job has its own machine."""
-        places = [Place(one, is_held, one.machine if isinstance(one, QueuedJob) else machine) for one in work]
+        entries = [
+            Entry(one, is_held, one.machine if isinstance(one, QueuedJob) else machine) for one in work
+        ]
         with self.changed:
-            self._places[:] = [*places, *self._places] if goes_first else [*self._places, *places]
+            self._entries[:] = [*entries, *self._entries] if goes_first else [*self._entries, *entries]
             self.changed.notify()
 
-    def places(self) -> tuple[Place, ...]:
-        """Return all places, including that of the current job if it keeps its place."""
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all entries, with the current job if it keeps its place."""
         with self.changed:
-            return tuple(self._places)
+            return tuple(self._entries)
 
     def waiting(self) -> tuple[Work, ...]:
-        """The waiting work, next first."""
+        """Return the waiting work, next first."""
         with self.changed:
-            return tuple(place.work for place in self._places if place.work is not self.current)
+            return tuple(entry.work for entry in self._entries if entry.work is not self.current)
 
     def keys(self) -> tuple[str, ...]:
-        """Return all keys in order, including that of the current job if it keeps its place."""
+        """Return all keys in order, with the current job if it keeps its place."""
         with self.changed:
-            return tuple(place.key for place in self._places)
+            return tuple(entry.key for entry in self._entries)
 
     def work(self, key: str) -> Work | None:
         with self.changed:
-            known = [*(place.work for place in self._places), *([self.current] if self.current else [])]
-            return next((work for work in known if key_of(work) == key), None)
+            known = [*(entry.work for entry in self._entries), *([self.current] if self.current else [])]
+            return next((work for work in known if work_key(work) == key), None)
 
     def remove(self, key: str) -> bool:
         """Remove work. Return False if it is running or not in the queue."""
         with self.changed:
-            place = self._place(key)
-            if place is None or place.work is self.current:
+            entry = self._find(key)
+            if entry is None or entry.work is self.current:
                 return False
-            self._places.remove(place)
+            self._entries.remove(entry)
             return True
 
     def arrange(self, keys: Sequence[str]) -> None:
         """Sort the work by `keys`. Work with another key goes to the end."""
         with self.changed:
             order = {key: number for number, key in enumerate(keys)}
-            self._places.sort(key=lambda place: order.get(place.key, len(order)))
+            self._entries.sort(key=lambda entry: order.get(entry.key, len(order)))
             self.changed.notify()
 
-    def hold(self, key: str, is_held: bool) -> None:
+    def set_held(self, key: str, is_held: bool) -> None:
         """Hold or release work. A current job that can resume stops at its next turn."""
         with self.changed:
-            if (place := self._place(key)) is not None:
-                place.is_held = is_held
+            if (entry := self._find(key)) is not None:
+                entry.is_held = is_held
                 self.changed.notify()
 
     def is_held(self, key: str) -> bool:
         with self.changed:
-            return (place := self._place(key)) is not None and place.is_held
+            return (entry := self._find(key)) is not None and entry.is_held
 
     def has_next(self) -> bool:
         """Return True if there is work to start."""
         with self.changed:
             return self._next() is not None
 
-    def take(self) -> Work | None:
+    def start_next(self) -> Work | None:
         """Return the next work, which becomes `current`, or None if there is none to start."""
         with self.changed:
-            place = self._next()
-            if place is None:
+            entry = self._next()
+            if entry is None:
                 return None
-            self.current = place.work
-            if not (isinstance(place.work, QueuedJob) and place.work.is_resumable):
-                self._places.remove(place)
+            self.current = entry.work
+            if not (isinstance(entry.work, QueuedJob) and entry.work.is_resumable):
+                self._entries.remove(entry)
             return self.current
 
     def should_yield(self) -> bool:
         """Return True if the current job must yield to work before it, or because it is held."""
         with self.changed:
-            place = self._next()
-            mine = self._place(key_of(self.current)) if self.current is not None else None
-            return mine is not None and (mine.is_held or (place is not None and place is not mine))
+            entry = self._next()
+            mine = self._find(work_key(self.current)) if self.current is not None else None
+            return mine is not None and (mine.is_held or (entry is not None and entry is not mine))
 
     def end(self, *, yielded: bool = False) -> None:
         """End the current work, or put it back into the queue if it yielded."""
@@ -278,18 +280,18 @@ class WaitingList:
             work, self.current = self.current, None
             if work is not None and not yielded:
                 self.ended += 1
-                self.remove(key_of(work))
+                self.remove(work_key(work))
 
     def clear(self) -> None:
         with self.changed:
-            self._places.clear()
+            self._entries.clear()
             self.changed.notify()
 
-    def _next(self) -> Place | None:
-        if self._rests:
+    def _next(self) -> Entry | None:
+        if self._is_paused:
             return None
-        begins = (place for place in self._places if not place.is_held and self.can_train(place.machine))
-        return next(begins, None)
+        ready = (entry for entry in self._entries if not entry.is_held and self.can_train(entry.machine))
+        return next(ready, None)
 
-    def _place(self, key: str) -> Place | None:
-        return next((place for place in self._places if place.key == key), None)
+    def _find(self, key: str) -> Entry | None:
+        return next((entry for entry in self._entries if entry.key == key), None)

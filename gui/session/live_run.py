@@ -1,4 +1,4 @@
-"""A run in the live panel: takes events, holds curves and metrics. No Qt, no torch."""
+"""A run in the live panel, with its curves and metrics. Does not use Qt or torch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_EPOCHS = 8_192
 
 @dataclass
 class LiveRun:
-    """The settings, samples and state of a run. `take` adds an event, live or replayed from the store.
+    """The settings, samples and state of a run. `add` appends an event, live or replayed from the store.
 
     `status` is queued, running, finished, stopped, failed or interrupted. `revision` grows with every change.
     `unit` is the unit of the throughput. `batch_size` counts the samples of one optimizer step. `detail` is
@@ -70,10 +70,10 @@ class LiveRun:
     revision: int = 0
 
     @classmethod
-    def of(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:
-        """A queued run of `experiment`, named for its precision unless a label is given."""
+    def queued(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:
+        """Return a queued run of `experiment`, named for its precision unless a label is given."""
         run = cls(run_id, experiment.precision, label or experiment.precision.label)
-        run._take_settings(experiment)
+        run._set_settings(experiment)
         return run
 
     @property
@@ -86,17 +86,17 @@ class LiveRun:
 
     @property
     def phase_seconds(self) -> float:
-        """The seconds since the phase began, by this machine's clock."""
+        """Return the seconds since the phase began, by this machine's clock."""
         return time.monotonic() - self.phase_began if self.phase is not None else 0.0
 
     @property
     def step(self) -> int:
-        """The last step that has a sample; 0 before the first."""
+        """Return the last step that has a sample, or 0 before the first."""
         steps = self.column("step")
         return int(steps[-1]) if len(steps) else 0
 
     def seconds_left(self) -> float | None:
-        """An estimate from the pace of the last steps; None before the third step."""
+        """Estimate the remaining seconds from the last steps. None before the third step."""
         seconds, steps = self.column("seconds"), self.column("step")
         if self.total_steps is None or len(steps) < 3:
             return None
@@ -105,21 +105,21 @@ class LiveRun:
         return max(0.0, self.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None
 
     def column(self, name: str) -> Values:
-        """Return the samples' column of that name; empty if there is none."""
+        """Return the samples' column of that name. Empty if there is none."""
         return self.curves.column(name)
 
     def rows_until(self, step: int) -> int:
-        """The number of rows up to this step."""
+        """Return the number of rows up to this step."""
         return int(np.searchsorted(self.column("step"), step, side="right"))
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Append an event. Events without metrics of the run are ignored."""
         self.revision += 1
         match event:
             case Samples():
-                self.load(event.columns())
+                self.add_samples(event.columns())
             case Started():
-                self._start(event)
+                self._on_started(event)
             case Phase():
                 # a growing fraction is not another phase
                 if self.phase is None or self.phase.name is not event.name:
@@ -141,27 +141,28 @@ class LiveRun:
             case _:
                 self.revision -= 1
 
-    def take_all(self, events: Iterable[Event]) -> None:
+    def add_all(self, events: Iterable[Event]) -> None:
+        """Append events in order."""
         for event in events:
-            self.take(event)
+            self.add(event)
 
-    def load(self, columns: Mapping[str, ArrayLike]) -> None:
+    def add_samples(self, columns: Mapping[str, ArrayLike]) -> None:
         """Append samples by column."""
         self.curves.extend(columns)
         self.revision += 1
 
-    def replay(self, curves: Curves) -> None:
-        """Take over the samples of a saved run."""
+    def set_curves(self, curves: Curves) -> None:
+        """Set the curves of a saved run."""
         self.curves = curves
         self.revision += 1
 
     def set_status(self, status: str, summary: Summary | None = None, problem: Problem | None = None) -> None:
-        """Take over the store's status, with the summary so far."""
+        """Set the status from the store, with the summary so far."""
         self.status, self.phase, self.summary, self.problem = status, None, summary, problem
         self.revision += 1
 
-    def _start(self, event: Started) -> None:
-        self._take_settings(event.experiment)
+    def _on_started(self, event: Started) -> None:
+        self._set_settings(event.experiment)
         self.summary, self.problem, self.rank_memory = None, None, None
         # what came after is forgotten: a resumed run trains it again
         step = event.resumed_step or 0
@@ -179,7 +180,7 @@ class LiveRun:
             stride = 2 if len(validated) > _MOST_EPOCHS // 2 else 1
             self.epochs = [*validated[::stride], epoch]
 
-    def _take_settings(self, experiment: Experiment) -> None:
+    def _set_settings(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.batch_size = experiment.step_samples
         self.block_steps = experiment.measure.block_steps
@@ -192,7 +193,7 @@ Line = tuple[str, str]
 
 
 def run_lines(event: Event) -> tuple[Line, ...]:
-    """The log lines of a run's event; a failure is logged when the run ends."""
+    """Return the log lines of a run's event. A failure is logged when the run ends."""
     match event:
         case Started(notes=notes, environment=machine):
             started = f"Started on {machine.device_name}, torch {machine.torch}."
@@ -203,7 +204,7 @@ def run_lines(event: Event) -> tuple[Line, ...]:
 
 
 def sweep_lines(event: SweepEvent, cell: str) -> tuple[Line, ...]:
-    """The log lines of an event of a sweep; `cell` is the name of the cell in turn, empty for none."""
+    """Return the log lines of a sweep's event. `cell` is the name of the current cell, or empty."""
     match event:
         case TurnStarted(turn=turn):
             return (("info", f"Pilot of {cell}." if turn.kind == "pilot" else f"{cell}, run {turn.repeat}."),)
@@ -214,7 +215,7 @@ def sweep_lines(event: SweepEvent, cell: str) -> tuple[Line, ...]:
 
 
 def common_lines(event: object) -> tuple[Line, ...]:
-    """The log lines of an event that all work has."""
+    """Return the log lines of an event that all work has."""
     match event:
         case Log(level=level, message=message):
             return ((level, message),)

@@ -1,4 +1,4 @@
-"""The window's queue: running and waiting work, and work that an earlier window left."""
+"""The queue of the window: running and waiting work, and work that an earlier window left."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from engine.store.queue import RUN, WaitingItem
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
-from gui.session.items import Items, QueueItem, counted_work
-from gui.session.jobs import QueuedJob, job_of, key_of
+from gui.session.items import ItemFactory, QueueItem, describe_work
+from gui.session.jobs import QueuedJob, read_job, work_key
 from gui.session.saved_runs import SavedRuns
 from gui.session.work import Jobs
 
@@ -26,7 +26,7 @@ Undo = Callable[[], None]
 
 
 class Queue(QObject):
-    """This window's queue, which is saved as it changes."""
+    """The queue of this window, which is saved as it changes."""
 
     changed = Signal()  # other work waits or is in progress
     finished = Signal(str)  # a sentence on what was done, when nothing is left that can begin
@@ -48,31 +48,31 @@ class Queue(QObject):
         """The kind of the current job."""
         self._done: list[str] = []
         self._failed = self._ended = 0
-        self.known = Items(runs, jobs)
+        self.factory = ItemFactory(runs, jobs)
         self._has_engine = True
-        thread.catalog_read.connect(self._take_catalog)
+        thread.catalog_read.connect(self._on_catalog)
         for told in (thread.queue_changed, thread.run_began, thread.job_yielded):
             told.connect(self.changed)
-        thread.job_began.connect(self._begin_job)
-        thread.run_ended.connect(self._end_run)
-        thread.job_ended.connect(self._end_job)
+        thread.job_began.connect(self._on_job_began)
+        thread.run_ended.connect(self._on_run_ended)
+        thread.job_ended.connect(self._on_job_ended)
 
     def load(self) -> None:
-        """Take over held work of an earlier window, and whether its queue was paused."""
-        with self._telling():
+        """Restore held work of an earlier window, and whether its queue was paused."""
+        with self._reporting():
             left = self.left()
             if self._store.waiting.rests:
-                self.stops_after_this = bool(left)
-            self.take_up([item for item in left if item.is_paused])
+                self.is_paused = bool(left)
+            self.enqueue_left([item for item in left if item.is_paused])
 
     @property
     def has_work(self) -> bool:
-        """True if work is running or can start."""
+        """Return True if work is running or can start."""
         return self._list.current is not None or self._list.has_next()
 
     @property
     def has_engine(self) -> bool:
-        """True if PyTorch is installed and not being installed now. Without it, all work waits."""
+        """Return True if PyTorch is installed and not being installed now. Without it, all work waits."""
         return self._has_engine
 
     @has_engine.setter
@@ -81,14 +81,14 @@ class Queue(QObject):
         self.changed.emit()
 
     def items(self) -> tuple[QueueItem, ...]:
-        """The work in progress, then the waiting, in order."""
-        current, places = self._list.current, self._list.places()
+        """Return the work in progress, then the waiting work in order."""
+        current, entries = self._list.current, self._list.entries()
         shown = [
-            self.known.of(place.work, is_paused=place.is_held, is_running=place.work is current)
-            for place in places
+            self.factory.make(entry.work, is_paused=entry.is_held, is_running=entry.work is current)
+            for entry in entries
         ]
-        if current is not None and all(place.work is not current for place in places):
-            shown.insert(0, self.known.of(current, is_running=True))
+        if current is not None and all(entry.work is not current for entry in entries):
+            shown.insert(0, self.factory.make(current, is_running=True))
         return tuple(shown)
 
     def move(self, key: str, before: str | None) -> None:
@@ -98,27 +98,27 @@ class Queue(QObject):
         if key not in all_keys or before == key:
             return
         current = self._list.current
-        is_first = current is not None and before == key_of(current) and before not in keys
+        is_first = current is not None and before == work_key(current) and before not in keys
         place = 0 if is_first else keys.index(before) if before in keys else len(keys)
         self._arrange((*keys[:place], key, *keys[place:]))
 
     def run_next(self, key: str) -> None:
         """Move work to the front and release it. A running sweep yields to it."""
         if self._list.is_held(key):
-            self.hold(key, False)
+            self.set_held(key, False)
         self.move(key, next(iter(self._list.keys()), None))
 
-    def hold(self, key: str, is_held: bool) -> None:
+    def set_held(self, key: str, is_held: bool) -> None:
         """Hold work until it is released. The queue skips held work."""
-        with self._telling():
+        with self._reporting():
             self._store.waiting.pause(key, is_held)
-            self._list.hold(key, is_held)
+            self._list.set_held(key, is_held)
         self.changed.emit()
 
     def repeat(self, key: str) -> None:
         """Queue the same work again: a run with the next seed, so that both are repeats in Compare."""
         work = self._list.work(key)
-        with self._telling():
+        with self._reporting():
             if isinstance(work, str) and (record := self._runs.record(work)) is not None:
                 self._repeat_run(record)
             elif isinstance(work, QueuedJob):
@@ -143,46 +143,46 @@ class Queue(QObject):
         self.changed.emit()
 
         def undo() -> None:
-            with self._telling():
+            with self._reporting():
                 back()
                 self._arrange(keys)
-                self.hold(key, is_held)
+                self.set_held(key, is_held)
 
         return undo
 
     @property
-    def stops_after_this(self) -> bool:
-        """True if no work starts after the current one, until the queue is resumed."""
-        return self._list.rests
+    def is_paused(self) -> bool:
+        """Return True if no work starts after the current one, until the queue is resumed."""
+        return self._list.is_paused
 
-    @stops_after_this.setter
-    def stops_after_this(self, stops: bool) -> None:
-        with self._telling():
-            self._list.rests = stops
-            self._store.waiting.rests = stops
+    @is_paused.setter
+    def is_paused(self, is_paused: bool) -> None:
+        with self._reporting():
+            self._list.is_paused = is_paused
+            self._store.waiting.rests = is_paused
         self.changed.emit()
 
     def resume(self) -> None:
         """Start the waiting work, one after another."""
-        self.stops_after_this = False
+        self.is_paused = False
 
     def left(self, *, tells: bool = True) -> tuple[WaitingItem, ...]:
         """Return the work that an earlier window left in the queue, and runs in no queue, next first.
 
         Return nothing if the store fails, which is reported if `tells`.
         """
-        mine = {*self._list.keys(), *([key_of(self._list.current)] if self._list.current else [])}
-        with self._telling() if tells else suppress(ProblemError):
+        mine = {*self._list.keys(), *([work_key(self._list.current)] if self._list.current else [])}
+        with self._reporting() if tells else suppress(ProblemError):
             return tuple(item for item in self._store.waiting.claimable() if item.key not in mine)
         return ()
 
-    def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
+    def enqueue_left(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
         """Queue work that an earlier window left. `is_held` overrides whether it is held."""
         wanted: dict[WaitingItem, QueuedJob | None] = {}
         for item in items if is_held is None else [replace(item, is_paused=is_held) for item in items]:
-            with self._telling():
-                wanted[item] = None if item.kind == RUN else job_of(item)
-        with self._telling():
+            with self._reporting():
+                wanted[item] = None if item.kind == RUN else read_job(item)
+        with self._reporting():
             # another window may be quicker, or a run be deleted meanwhile: the others are taken up
             for problem in self._store.waiting.claim(list(wanted)):
                 self.problem.emit(problem)
@@ -197,7 +197,7 @@ class Queue(QObject):
 
     def discard(self, items: Sequence[WaitingItem]) -> None:
         """Remove work that an earlier window left. New runs are deleted, others return to their old state."""
-        with self._telling():
+        with self._reporting():
             self._store.waiting.remove([item.key for item in items])
         for item in items:
             if item.kind == RUN:
@@ -218,7 +218,7 @@ class Queue(QObject):
         self._thread.enqueue(tuple(run_ids), machine, goes_first=goes_first)
 
     def _arrange(self, keys: Sequence[str]) -> None:
-        with self._telling():
+        with self._reporting():
             self._store.waiting.arrange(keys)
             self._list.arrange(keys)
         self.changed.emit()
@@ -239,7 +239,7 @@ class Queue(QObject):
 
     def _remove_run(self, run_id: str) -> Undo | None:
         record = self._runs.record(run_id)
-        if not self._thread.take_out(run_id):
+        if not self._thread.dequeue(run_id):
             return None
         if record is not None and record.started is not None:
             self._runs.withdraw(run_id)
@@ -255,18 +255,18 @@ class Queue(QObject):
 
         return back
 
-    def _take_catalog(self, catalog: Catalog) -> None:
-        self.known.catalog = catalog
+    def _on_catalog(self, catalog: Catalog) -> None:
+        self.factory.catalog = catalog
         self.changed.emit()
 
-    def _begin_job(self, key: str) -> None:
+    def _on_job_began(self, key: str) -> None:
         self._kind = next((kind for kind, work in self._jobs.items() if work.running == key), None)
         self.changed.emit()
 
-    def _end_run(self, _run_id: str, last: object) -> None:
+    def _on_run_ended(self, _run_id: str, last: object) -> None:
         self._end(RUN, has_failed=isinstance(last, Failed))
 
-    def _end_job(self, _key: str, problem: Problem | None) -> None:
+    def _on_job_ended(self, _key: str, problem: Problem | None) -> None:
         self._end(self._kind, has_failed=problem is not None)
 
     def _end(self, kind: str | None, *, has_failed: bool) -> None:
@@ -278,11 +278,11 @@ class Queue(QObject):
         self.changed.emit()
         # the engine's thread may be further than its signals
         if self._ended == self._list.ended and not self.has_work and self._done:
-            self.finished.emit(_done_words(self._done, self._failed, len(self._list.keys())))
+            self.finished.emit(_done_sentence(self._done, self._failed, len(self._list.keys())))
             self._done, self._failed = [], 0
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         """Report errors of the store."""
         try:
             yield
@@ -301,8 +301,8 @@ def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
     ] and run.experiment == other.experiment.model_copy(update={"seed": run.experiment.seed})
 
 
-def _done_words(kinds: Sequence[str], failed: int, waiting: int) -> str:
-    what = counted_work(kinds)
+def _done_sentence(kinds: Sequence[str], failed: int, waiting: int) -> str:
+    what = describe_work(kinds)
     words = f"{what[:1].upper()}{what[1:]} {'is' if len(kinds) == 1 else 'are'} done."
     words += f" {failed:,} failed." if failed else ""
     return f"{words} {waiting:,} still waiting." if waiting else words

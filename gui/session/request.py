@@ -1,4 +1,4 @@
-"""The form's request. No Qt."""
+"""The request of the form, and the trust in its code. Does not use Qt."""
 
 from __future__ import annotations
 

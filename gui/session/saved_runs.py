@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.store import Store
+from gui.session.background import attempt
 from gui.session.live_run import LiveRun
 
 _WATCH_MS = 2_000
@@ -42,11 +43,11 @@ class SavedRuns(QObject):
         self._version = store.data_version()
         self._failing: Problem | None = None
         self._watch = QTimer(self, interval=_WATCH_MS)
-        self._watch.timeout.connect(self._look_for_others)
+        self._watch.timeout.connect(self._check_for_changes)
 
     @property
     def unwritable(self) -> Problem | None:
-        """Why nothing can be saved; None if the store is writable."""
+        """Return why nothing can be saved. None if the store is writable."""
         return self._store.unwritable
 
     @property
@@ -60,7 +61,7 @@ class SavedRuns(QObject):
 
     def try_to_write(self) -> None:
         """Test whether the store is writable again, and read it again if so."""
-        if self._changed_store(self._store.check_writable):
+        if attempt(self._store.check_writable, self.problem):
             self.recover()
 
     def recover(self) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ class SavedRuns(QObject):
             self._watch.stop()
 
     def records(self) -> tuple[RunRecord, ...]:
-        """All runs, newest first."""
+        """Return all runs, newest first."""
         return tuple(self._records.values())
 
     def record(self, run_id: str) -> RunRecord | None:
@@ -92,11 +93,11 @@ class SavedRuns(QObject):
         return tuple(self._unreadable.values())
 
     def deleted(self) -> tuple[str, ...]:
-        """The ids of deleted runs, also of another window's, that can still be restored."""
+        """Return the ids of deleted runs that can still be restored, of other windows too."""
         return self._store.deleted()
 
-    def is_there(self, run_id: str) -> bool:
-        """True if the run is saved, readable or not."""
+    def contains(self, run_id: str) -> bool:
+        """Return True if the run is saved, readable or not."""
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
@@ -105,7 +106,7 @@ class SavedRuns(QObject):
         return self._unreadable[run_id].name if run is None else run.title
 
     def group(self, run_id: str) -> tuple[str, ...]:
-        """The run and its comparison's other runs, baseline first; of repeats, those of its seed.
+        """Return the run and its comparison's other runs, baseline first. Of repeats, only its own seed.
 
         A run of a sweep stands alone.
         """
@@ -119,23 +120,23 @@ class SavedRuns(QObject):
             if len(side) == 1 or mate.experiment.seed == run.experiment.seed
         )
 
-    def place(self, run_id: str) -> tuple[int, int]:
-        """Which run of its comparison this is, and of how many; (1, 1) for a single run."""
+    def position(self, run_id: str) -> tuple[int, int]:
+        """Return the run's number in its comparison and the count, (1, 1) for a single run."""
         mates = [mate.id for mate in self._mates(self._records[run_id])]
         return mates.index(run_id) + 1, len(mates)
 
-    def repeat(self, run_id: str) -> tuple[int, int]:
-        """Which repeat the run is, and of how many; (1, 1) for a single run."""
+    def repeat_position(self, run_id: str) -> tuple[int, int]:
+        """Return the run's repeat and the number of repeats, (1, 1) for a single run."""
         run = self._records[run_id]
         side = self._sides(run)[run.label or run.id]
         seeds = sorted(mate.experiment.seed for mate in side)
         return seeds.index(run.experiment.seed) + 1, len(side)
 
     def live(self, run_id: str) -> LiveRun:
-        """The run's curves, growing or stored. Raises ProblemError for damaged ones."""
+        """Return the run's curves, growing or stored. Raises ProblemError for damaged ones."""
         live = self._live.get(run_id)
         if live is None:
-            live = self._live[run_id] = self._replayed(run_id)
+            live = self._live[run_id] = self._load(run_id)
         self._recent.pop(run_id, None)
         self._recent[run_id] = live
         while len(self._recent) > _MOST_KEPT:
@@ -143,7 +144,7 @@ class SavedRuns(QObject):
         return live
 
     def opened(self, run_id: str) -> LiveRun | None:
-        """The run's curves, if they are held already."""
+        """Return the run's curves, if they are held already."""
         return self._live.get(run_id)
 
     def _forget(self, run_id: str) -> None:
@@ -158,7 +159,7 @@ class SavedRuns(QObject):
         self._change(None, lambda: self._store.set_all_tags(tags))
 
     def set_note(self, run_id: str, note: str) -> None:
-        """Set a run's note; empty for none."""
+        """Set a run's note. Empty for none."""
         self._change([run_id], lambda: self._store.set_note(run_id, note))
 
     def set_pinned(self, run_ids: Sequence[str], is_pinned: bool) -> None:
@@ -167,7 +168,7 @@ class SavedRuns(QObject):
 
     def delete(self, run_ids: Sequence[str]) -> bool:
         """Delete runs until they are restored or purged. Return False if the store fails."""
-        if is_done := self._changed_store(lambda: self._store.delete(run_ids)):
+        if is_done := attempt(lambda: self._store.delete(run_ids), self.problem):
             self._deleted.update(run_ids)
             for run_id in run_ids:
                 self._forget(run_id)
@@ -176,7 +177,7 @@ class SavedRuns(QObject):
 
     def restore(self, run_ids: Sequence[str]) -> bool:
         """Restore deleted runs. Return False if the store fails."""
-        if is_done := self._changed_store(lambda: self._store.restore(run_ids)):
+        if is_done := attempt(lambda: self._store.restore(run_ids), self.problem):
             self._deleted.difference_update(run_ids)
         self.reload()
         return is_done
@@ -185,13 +186,13 @@ class SavedRuns(QObject):
         """Remove deleted runs from the store permanently. Without ids, remove all that were deleted here."""
         gone = set(self._deleted if run_ids is None else run_ids)
         if gone:
-            self._changed_store(lambda: self._store.purge(gone))
+            attempt(lambda: self._store.purge(gone), self.problem)
             self._deleted -= gone
 
     def withdraw(self, *run_ids: str) -> None:
         """Withdraw queued runs: new ones are deleted, resumed ones are as they were before."""
         for run_id in run_ids:
-            self._changed_store(partial(self._store.withdraw, run_id))
+            attempt(partial(self._store.withdraw, run_id), self.problem)
         if run_ids:
             self.reload()
         for run_id in run_ids:
@@ -215,7 +216,7 @@ class SavedRuns(QObject):
         self.run_changed.emit(run_id)
 
     def reload(self) -> None:
-        """Read the list again; it stays as it is if the store cannot be read."""
+        """Read the list again. It does not change if the store cannot be read."""
         listing = self._read(self._store.listing)
         if listing is None:
             return
@@ -232,49 +233,42 @@ class SavedRuns(QObject):
                 self._compared.setdefault(record.comparison, []).append(record.id)
 
     def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:
-        """The runs of the run's comparison by label, in the order in which they were queued."""
+        """Return the runs of the run's comparison by label, in the order in which they were queued."""
         sides: dict[str, list[RunRecord]] = {}
         for mate in self._mates(run):
             sides.setdefault(mate.label or mate.id, []).append(mate)
         return sides
 
     def _mates(self, run: RunRecord) -> list[RunRecord]:
-        """Return the runs of the run's comparison, as they were queued; a single run alone."""
+        """Return the runs of the run's comparison, as they were queued, or the single run."""
         return [self._records[run_id] for run_id in self._compared.get(run.comparison, (run.id,))]
 
-    def _changed_store(self, do: Callable[[], object]) -> bool:
-        try:
-            do()
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return False
-        return True
-
-    def _change(self, run_ids: Sequence[str] | None, do: Callable[[], object]) -> None:
-        self._changed_store(do)
+    def _change(self, run_ids: Sequence[str] | None, do: Callable[[], object]) -> bool:
+        is_done = attempt(do, self.problem)
         # reading thousands of runs for the sake of a single one would be felt
         if run_ids is not None and len(run_ids) == 1:
             self.refresh(run_ids[0])
         else:
             self.reload()
+        return is_done
 
-    def _replayed(self, run_id: str) -> LiveRun:
+    def _load(self, run_id: str) -> LiveRun:
         record = self._records[run_id]
-        live = LiveRun.of(run_id, record.experiment, record.label)
-        live.take_all(self._store.events(run_id))
-        live.replay(self._store.curves(run_id))
+        live = LiveRun.queued(run_id, record.experiment, record.label)
+        live.add_all(self._store.events(run_id))
+        live.set_curves(self._store.curves(run_id))
         live.set_status(record.status.value, record.summary, record.problem)
         live.detail = record.detail
         return live
 
-    def _look_for_others(self) -> None:
+    def _check_for_changes(self) -> None:
         version = self._read(self._store.data_version)
         if version is not None and version != self._version:
             self._version = version
             self.reload()
 
     def _read(self, read: Callable[[], _T]) -> _T | None:
-        """The result of `read`; None if it fails, which is reported once until reading works again."""
+        """Return the result of `read`. None if it fails, which is reported once until reading works again."""
         try:
             result = read()
         except ProblemError as error:

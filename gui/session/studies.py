@@ -18,8 +18,9 @@ from engine.protocol.profiles import MOST_SIDES
 from engine.store.record import RunRecord
 from engine.store.saved.study import NAMES, Study
 from engine.store.store import Store
+from gui.session.background import attempt
 from gui.session.engine_thread import EngineThread
-from gui.session.jobs import QueuedJob, again
+from gui.session.jobs import QueuedJob, renewed
 from gui.session.live_run import common_lines
 from gui.session.work import MOST_SAVED, Jobs, JobView
 
@@ -28,7 +29,7 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView(JobView, Generic[A]):
-    """The view of a study. Until the worker reports a phase, the study itself says what it is doing."""
+    """The view of a study. Until the worker reports a phase, it shows the progress of the study."""
 
     study: Study[A]
 
@@ -48,16 +49,16 @@ class StudyView(JobView, Generic[A]):
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is left to do."""
+        """Return True if nothing is left to do."""
         return self.answer.is_complete
 
     @property
     def progress(self) -> float:
-        """The progress of a study of several experiments, 0 to 1."""
+        """Return the progress of a study of several experiments, 0 to 1."""
         return (self.study.place + (self.fraction or 0.0)) / len(self.study.experiments)
 
-    def knowing(self, study: Study[A]) -> StudyView[A]:
-        """The view with a newer snapshot; a new part of it begins without a phase."""
+    def with_study(self, study: Study[A]) -> StudyView[A]:
+        """Return the view with a newer snapshot. A new part of it starts without a phase."""
         view = replace(self, study=study, device_name=study.device_name)
         is_same = study.doing == self.study.doing and study.place == self.study.place
         return view if is_same else replace(view, doing="", fraction=None)
@@ -84,7 +85,7 @@ class Studies(Jobs[StudyView[A]], Generic[A]):
         return study_id
 
     def submit_again(self, job: QueuedJob) -> str:
-        return self.submit_job(again(job))
+        return self.submit_job(renewed(job))
 
     def repeat(self, study_id: str) -> str:
         """Queue the same question again, and return the new id. Raises ProblemError."""
@@ -108,7 +109,7 @@ class Studies(Jobs[StudyView[A]], Generic[A]):
 
     def restore(self, study: Study[A]) -> None:
         """Bring back a study that was deleted."""
-        if self._try(lambda: self._store.studies.restore(study)):
+        if attempt(lambda: self._store.studies.restore(study), self.problem):
             self.ended.emit(study.id)
 
     def _delete_saved(self, key: str) -> None:
@@ -121,9 +122,9 @@ class Studies(Jobs[StudyView[A]], Generic[A]):
     def _on_event(self, key: str, event: object) -> None:
         view = self._views[key]
         if isinstance(event, Study):
-            view = view.knowing(event)
+            view = view.with_study(event)
         else:
-            view = view.during(event)
+            view = view.with_event(event)
             # a run's own events are logged with its name
             for level, message in () if self._run is not None else common_lines(event):
                 experiment = view.study.experiments[view.study.place]
@@ -132,9 +133,9 @@ class Studies(Jobs[StudyView[A]], Generic[A]):
         if isinstance(event, Study):
             self._follow(event.trains)
         else:
-            self._tell_run(event)
+            self._report_run_event(event)
 
-    def _kept(self, view: StudyView[A], problem: Problem | None) -> StudyView[A] | None:
+    def _ended_view(self, view: StudyView[A], problem: Problem | None) -> StudyView[A] | None:
         study = replace(view.study, problem=view.study.problem or problem, doing="", trains=None)
         if not study.is_known:
             # stopped before anything was known
@@ -153,7 +154,7 @@ def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 
 
 def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
-    """Why these runs cannot be profiled side by side here, in a sentence; None if they can."""
+    """Return why these runs cannot be profiled together here. None if they can."""
     if catalog is None:
         return "Ammeter is still examining this machine."
     if not 1 <= len(runs) <= MOST_SIDES:
@@ -170,7 +171,7 @@ def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
 
 
 def why_nothing_to_find(run: RunRecord) -> str | None:
-    """Why there is no NaN or Inf of a run to look for, in a sentence; None if there is."""
+    """Return why a run has no NaN or Inf to look for. None if it may have."""
     if not run.status.is_over:
         return "This run has not ended yet."
     summary = run.summary

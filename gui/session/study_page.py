@@ -34,7 +34,7 @@ class Head(Protocol):
 
 
 class StudyController(QObject, Generic[View]):
-    """Shows work by its key. Work that starts is shown if the page is empty.
+    """The controller of a page of studies or sweeps. Work that starts is shown if the page is empty.
 
     `show_view` shows a view, or the empty state for None. `head` are the page's controls. `page_wanted`
     requests the page, `reported` carries a message, and `written` the path of a file.
@@ -68,13 +68,14 @@ class StudyController(QObject, Generic[View]):
         head.export.asked.connect(self.export)
         work.changed.connect(self._update)
         if follows:
-            work.began.connect(self._begin)
-        work.ended.connect(self._end)
+            work.began.connect(self._on_began)
+        work.ended.connect(self._on_ended)
         work.deleted.connect(self._drop)
 
     def open_newest(self) -> None:
         """Show the work in progress, else the newest saved, unless some is shown."""
-        if self._key is None and (key := self._work.running or self._work.newest()) is not None:
+        keys = (self._work.running, *self._work.saved())
+        if self._key is None and (key := next(filter(None, keys), None)) is not None:
             self._show(key)
 
     def stop(self) -> None:
@@ -82,7 +83,7 @@ class StudyController(QObject, Generic[View]):
         self._background.stop()
 
     def export(self, path: Path) -> None:
-        """Write what is shown, in the format of the path's ending."""
+        """Write the work that is shown, in the format of the path's ending."""
         view = self._work.view(self._key or "")
         if isinstance(view, StudyView):
             # the dialog has asked whether to replace a file of that name
@@ -101,7 +102,7 @@ class StudyController(QObject, Generic[View]):
         return key
 
     def _write(self, write: Callable[[], object]) -> None:
-        """Write a file in the background; `write` returns its path."""
+        """Write a file in the background. `write` returns its path."""
         self._background.do(write, self.written.emit, self._report)
 
     def _report(self, problem: Problem) -> None:
@@ -122,7 +123,7 @@ class StudyController(QObject, Generic[View]):
             self._show(key)
             self.page_wanted.emit()
 
-    def _begin(self, key: str) -> None:
+    def _on_began(self, key: str) -> None:
         self._update(key)
         self.open_newest()
 
@@ -130,7 +131,7 @@ class StudyController(QObject, Generic[View]):
         if key == self._key:
             self._show(key)
 
-    def _end(self, key: str) -> None:
+    def _on_ended(self, key: str) -> None:
         if self._work.view(key) is None:
             # it was taken out of the queue, or stopped before anything was known
             self._drop(key)
@@ -169,20 +170,20 @@ class StudyHead(QWidget):
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
         self.export_button.setMenu(self.export)
-        self._title, self._beside = label(title, "title"), QWidget()
+        self._title, self._actions = label(title, "title"), QWidget()
         buttons = (self.stop, *more, self.menu.button, self.export_button)
-        in_row(wide(self.note), *buttons, parent=self._beside, spacing=8)
-        strip = in_row(self._title, 4, wide(self._beside), spacing=8)
+        in_row(wide(self.note), *buttons, parent=self._actions, spacing=8)
+        strip = in_row(self._title, 4, wide(self._actions), spacing=8)
         in_column(strip, self.progress, parent=self, spacing=8)
 
     def hide_title(self) -> None:
         """Hide the title, because a widget above shows it."""
         self._title.hide()
 
-    def give_actions(self) -> QWidget:
+    def detach_actions(self) -> QWidget:
         """Return the note and the buttons, for another head that shows the title."""
         self.hide_title()
-        return self._beside
+        return self._actions
 
     def show_view(
         self,
@@ -218,7 +219,7 @@ class StudyPage(Surface, Generic[View]):
         self._pages = QStackedLayout()
 
     def view(self) -> View | None:
-        """The work that is shown."""
+        """Return the work that is shown."""
         return self._view
 
     def lay_out(self, *pages: QWidget) -> None:

@@ -18,7 +18,7 @@ from engine.store.store import Store
 from engine.sweep.estimate import estimate_of
 from engine.sweep.order import Estimate, SweepEvent, SweepStarted, Turn, TurnEnded, TurnStarted
 from engine.words.numbers import share_text
-from gui.session.background import Background
+from gui.session.background import Background, attempt
 from gui.session.engine_thread import EngineThread
 from gui.session.jobs import SWEEP, QueuedJob
 from gui.session.live_run import sweep_lines
@@ -26,7 +26,7 @@ from gui.session.work import MOST_SAVED, Jobs, JobView
 
 
 def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
-    """The estimate of a waiting sweep, by its own runs and pilots and other saved runs."""
+    """Return the estimate of a waiting sweep, by its own runs and pilots and other saved runs."""
     with Store(store_path) as store:
         return estimate_of(store.sweeps.find(sweep_id), store.runs(MOST_OTHERS))
 
@@ -59,7 +59,7 @@ class SweepView(JobView):
     def name(self) -> str:
         return self.title
 
-    def after(self, event: SweepEvent) -> SweepView:
+    def after_event(self, event: SweepEvent) -> SweepView:
         match event:
             case SweepStarted(estimate=estimate):
                 return replace(self, estimate=estimate)
@@ -67,8 +67,8 @@ class SweepView(JobView):
                 return replace(self, turn=turn, doing="", fraction=None)
             case TurnEnded(estimate=estimate):
                 return replace(self, turn=None, doing="", fraction=None, estimate=estimate)
-        # what fails during a turn ends that turn only, which TurnEnded tells
-        return replace(self.during(event), problem=self.problem) if self.turn else self.during(event)
+        # a failure during a turn ends only that turn, as TurnEnded reports
+        return replace(self.with_event(event), problem=self.problem) if self.turn else self.with_event(event)
 
     def pilot_words(self) -> str:
         """Return the current pilot and its phase, or "" if none is running."""
@@ -97,7 +97,7 @@ class Sweeps(Jobs[SweepView]):
     def enqueue(self, job: QueuedJob, *, is_held: bool = False) -> str:
         key = super().enqueue(job, is_held=is_held)
         estimate = partial(_estimate, self._store.path, key)
-        self._background.do(estimate, partial(self._take_estimate, key), self.problem.emit)
+        self._background.do(estimate, partial(self._on_estimate, key), self.problem.emit)
         return key
 
     def resume(self, sweep_id: str) -> str:
@@ -142,33 +142,27 @@ class Sweeps(Jobs[SweepView]):
         if record is not None:
             self._update(sweep_id, replace(self._views[sweep_id], title=record.name))
 
-    def hold(self, sweep_id: str, cell: int) -> None:
-        """Hold a cell until it is released."""
-        self._change(sweep_id, lambda: self._store.sweeps.pause(sweep_id, cell, True))
+    def pause_cell(self, sweep_id: str, cell: int, is_paused: bool) -> None:
+        """Pause a cell, or run it again if it was paused, skipped or has failed."""
+        self._change(sweep_id, lambda: self._store.sweeps.pause(sweep_id, cell, is_paused))
 
-    def release(self, sweep_id: str, cell: int) -> None:
-        """Run a cell again that was held, skipped or has failed."""
-        sweeps = self._store.sweeps
-        self._change(sweep_id, lambda: sweeps.pause(sweep_id, cell, False))
-        self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
-
-    def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
+    def skip_cell(self, sweep_id: str, cell: int, why: str) -> None:
         """Skip a cell for a reason, given as a sentence. An empty reason includes the cell again."""
         self._change(sweep_id, lambda: self._store.sweeps.leave_out(sweep_id, cell, why))
 
-    def _take_estimate(self, key: str, estimate: Estimate | None) -> None:
+    def _on_estimate(self, key: str, estimate: Estimate | None) -> None:
         view = self._views.get(key)
         # its own turns know better
         if view is not None and view.estimate is None:
             self._update(key, replace(view, estimate=estimate))
 
     def _change(self, sweep_id: str, change: Callable[[], object]) -> None:
-        if self._try(change):
+        if attempt(change, self.problem):
             self.turn_ended.emit(sweep_id)
 
     def _on_event(self, key: str, event: SweepEvent) -> None:
         before = self._views[key]
-        view = before.after(event)
+        view = before.after_event(event)
         turn = view.turn or before.turn
         for level, message in sweep_lines(event, "" if turn is None else before.cell_name(turn.cell)):
             self.logged.emit(level, message, view.name)
@@ -182,9 +176,9 @@ class Sweeps(Jobs[SweepView]):
                     self._update(key, replace(view, spent_seconds=record.spent_seconds))
                 self.turn_ended.emit(key)
             case _:
-                self._tell_run(event)
+                self._report_run_event(event)
 
-    def _kept(self, view: SweepView, problem: Problem | None) -> SweepView | None:
+    def _ended_view(self, view: SweepView, problem: Problem | None) -> SweepView | None:
         record = self.record(view.key)
         if record is None:
             return None

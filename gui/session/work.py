@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import Problem
 from engine.protocol.events import Failed, Phase
 from engine.store.store import Store
+from gui.session.background import attempt
 from gui.session.engine_thread import EngineThread
 from gui.session.jobs import QueuedJob
 
@@ -39,10 +40,10 @@ class JobView:
 
     @property
     def name(self) -> str:
-        """The title in a menu."""
+        """Return the title in a menu."""
         raise NotImplementedError
 
-    def during(self, event: object) -> Self:
+    def with_event(self, event: object) -> Self:
         """Return the view after an event that any job can have."""
         match event:
             case Phase(name=name, detail=detail, fraction=fraction):
@@ -80,14 +81,14 @@ class Jobs(QObject, Generic[View]):
         self.running: str | None = None
         """The key of the work in progress."""
         self._run: str | None = None
-        thread.job_began.connect(self._begin)
-        thread.job_event.connect(self._pass_on)
-        thread.job_ended.connect(self._end)
-        thread.job_yielded.connect(self._wait_again)
+        thread.job_began.connect(self._on_began)
+        thread.job_event.connect(self._on_job_event)
+        thread.job_ended.connect(self._on_ended)
+        thread.job_yielded.connect(self._on_yielded)
 
     @property
     def waiting(self) -> int:
-        """The number of waiting jobs."""
+        """Return the number of waiting jobs."""
         works = self._thread.waiting_list.waiting()
         return sum(isinstance(work, QueuedJob) and work.kind == self.kind for work in works)
 
@@ -98,7 +99,7 @@ class Jobs(QObject, Generic[View]):
     def stop(self, key: str) -> None:
         """Stop a job and keep its results so far. A waiting one is removed from the queue."""
         if self._thread.stop_job(key):
-            self._try(lambda: self._store.waiting.remove([key]))
+            attempt(lambda: self._store.waiting.remove([key]), self.problem)
             del self._views[key]
             self.ended.emit(key)
 
@@ -110,24 +111,16 @@ class Jobs(QObject, Generic[View]):
         # one that cannot be taken out has begun meanwhile
         if view.is_waiting and not self._thread.stop_job(key):
             return
-        if self._try(lambda: self._delete_saved(key)):
+        if attempt(lambda: self._delete_saved(key), self.problem):
             del self._views[key]
             self.deleted.emit(key)
 
-    def _try(self, change: Callable[[], object]) -> bool:
-        try:
-            change()
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return False
-        return True
-
     def progress(self, key: str) -> float | None:
-        """Return the progress of a running job, 0 to 1; None if unknown."""
+        """Return the progress of a running job, 0 to 1. None if unknown."""
         return None
 
     def seconds_left(self, job: QueuedJob) -> float | None:
-        """Return the seconds that a running or waiting job still takes; None if unknown."""
+        """Return the seconds that a running or waiting job still takes. None if unknown."""
         return None
 
     def submit_job(self, job: QueuedJob) -> str:
@@ -146,7 +139,7 @@ class Jobs(QObject, Generic[View]):
         """Queue the same job again, and return the new key. Raises ProblemError if it could not be saved."""
 
     def view(self, key: str) -> View | None:
-        """Return the view of a job, of this session or saved; None for an unknown key."""
+        """Return the view of a job, of this session or saved. None for an unknown key."""
         if key not in self._views and (saved := self._saved_view(key)) is not None:
             self._views[key] = saved
         return self._views.get(key)
@@ -154,10 +147,6 @@ class Jobs(QObject, Generic[View]):
     @abstractmethod
     def saved(self) -> Sequence[str]:
         """Return the keys of the saved jobs, newest first, without the running one."""
-
-    def newest(self) -> str | None:
-        """The key of the newest saved work."""
-        return next(iter(self.saved()), None)
 
     @abstractmethod
     def _saved_view(self, key: str) -> View | None: ...
@@ -174,10 +163,10 @@ class Jobs(QObject, Generic[View]):
         """Handle an event of the current job."""
 
     @abstractmethod
-    def _kept(self, view: View, problem: Problem | None) -> View | None:
+    def _ended_view(self, view: View, problem: Problem | None) -> View | None:
         """Return the view of an ended job, or None if there is nothing to show."""
 
-    def _begin(self, key: str) -> None:
+    def _on_began(self, key: str) -> None:
         # all kinds of work share the thread's signals
         if key in self._views:
             self.running = key
@@ -185,22 +174,22 @@ class Jobs(QObject, Generic[View]):
             self.busy_changed.emit(True)
             self.began.emit(key)
 
-    def _wait_again(self, key: str) -> None:
+    def _on_yielded(self, key: str) -> None:
         if key == self.running:
             self.running = None
             self._update(key, replace(self._views[key], is_waiting=True, is_live=False))
             self.busy_changed.emit(False)
 
-    def _pass_on(self, key: str, event: Any) -> None:
+    def _on_job_event(self, key: str, event: Any) -> None:
         if key == self.running:
             self._on_event(key, event)
 
-    def _end(self, key: str, problem: Problem | None) -> None:
+    def _on_ended(self, key: str, problem: Problem | None) -> None:
         if key != self.running:
             return
         self._follow(None)
         self.running = None
-        kept = self._kept(replace(self._views[key], is_live=False), problem)
+        kept = self._ended_view(replace(self._views[key], is_live=False), problem)
         if kept is None:
             del self._views[key]
         else:
@@ -224,6 +213,6 @@ class Jobs(QObject, Generic[View]):
         if run_id is not None:
             self.run_began.emit(run_id)
 
-    def _tell_run(self, event: object) -> None:
+    def _report_run_event(self, event: object) -> None:
         if self._run is not None:
             self.run_event.emit(self._run, event)

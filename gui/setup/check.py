@@ -26,7 +26,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import counted, duration
 from gui.session.request import Request
 from gui.setup.draft import Draft
-from gui.setup.fields import NUMBER_KEYS, cleaned, text_of
+from gui.setup.fields import NUMBER_KEYS, clean, join_values
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -35,7 +35,7 @@ _USUAL_CPU_GIB = 1.0
 _MOST = 6
 
 
-def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
+def memory_cap_choices(device: DeviceEntry) -> tuple[float, ...]:
     """Return the memory caps in GiB to offer on the device, smallest first."""
     gib = device.memory_mib / MIB_PER_GIB
     if device.is_gpu:
@@ -43,11 +43,11 @@ def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
     return tuple(size for size in _CPU_SIZES if size <= gib / 2)[:_MOST] or (round(gib / 2, 2),)
 
 
-def usual_gib(device: DeviceEntry | None) -> float | None:
+def default_memory_cap(device: DeviceEntry | None) -> float | None:
     """Return the default memory cap in GiB. None for the full device memory."""
     if device is None or device.name != "cpu":
         return None
-    sizes = offered_gib(device)
+    sizes = memory_cap_choices(device)
     return next((size for size in reversed(sizes) if size <= _USUAL_CPU_GIB), sizes[0])
 
 
@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def reason(self) -> str | None:
-        """A sentence that says why the draft cannot run. None if it can."""
+        """Return a sentence that says why the draft cannot run. None if it can."""
         against = next((problem.message for problem in self.problems.values()), None)
         return against or (_READING if self.is_reading else None)
 
@@ -117,7 +117,7 @@ def check(
                 first.setdefault(problem.key or "", problem)
     repeats = 1
     try:
-        repeats = _Repeats.model_validate({"repeat": cleaned("repeat", draft.repeats)}).repeat
+        repeats = _Repeats.model_validate({"repeat": clean("repeat", draft.repeats)}).repeat
         check_seeds(experiments, repeats)
     except ValidationError as error:
         if "repeat" not in ignored:
@@ -158,7 +158,7 @@ class _Repeats(BaseModel):
 def _blanks(draft: Draft) -> list[Problem]:
     wrong = []
     # an empty length would be read as one epoch
-    if not cleaned(key := draft.length_key, draft.text(draft.length_key)):
+    if not clean(key := draft.length_key, draft.text(draft.length_key)):
         wrong.append(request_problem("Length is empty.", "Enter how long to train.", key=key, value=""))
     if not draft.selected:
         remedy = "Select one, or several to compare."
@@ -206,7 +206,7 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
 
 
 def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
-    """Describe the plan: "2 runs, 940 steps each", with a warning if the runs are too short to measure speed.
+    """Describe the plan: "2 runs, 940 steps each", with a warning if the runs are too short.
 
     `seconds` is the total time of training each once, if known: "2 runs, 9 steps each, about 3 min".
     """
@@ -222,7 +222,9 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
     plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "") + time
     first, steps = planned[0]
     least = first.least_steps
-    return f"{plan} (at least {least:,} to measure speed)" if steps is not None and steps < least else plan
+    return (
+        f"{plan} (at least {least:,} to measure throughput)" if steps is not None and steps < least else plan
+    )
 
 
 def _length(experiment: Experiment, steps: int | None) -> str:
@@ -255,11 +257,11 @@ def converted_length(draft: Draft, outcome: Outcome) -> tuple[str, str]:
     key = draft.length_key
     other = "steps" if key == "epochs" else "epochs"
     per_epoch = next(iter(outcome.epochs), None)
-    lengths = [cleaned(key, value) for value in draft.values(key)]
+    lengths = [clean(key, value) for value in draft.values(key)]
     if per_epoch is None or not all(length.isdecimal() for length in lengths):
         return other, draft.text(key)
     factor = per_epoch if key == "epochs" else 1 / per_epoch
-    return other, text_of(other, (f"{max(1, round(int(length) * factor)):,}" for length in lengths))
+    return other, join_values(other, (f"{max(1, round(int(length) * factor)):,}" for length in lengths))
 
 
 def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
@@ -284,7 +286,7 @@ def limit_request(
     # for the limit alone: a run under a cap has no speed on a CPU
     pairs = []
     for label, experiment in outcome.experiments:
-        usual = usual_gib(catalog.device(experiment.device))
+        usual = default_memory_cap(catalog.device(experiment.device))
         if experiment.memory_cap_gib is None and usual is not None:
             experiment = experiment.model_copy(update={"memory_cap_gib": cpu_limit_gib or usual})
         pairs.append((label, experiment))

@@ -106,7 +106,7 @@ class NumberEdit(QLineEdit):
 
 
 def link_button(words: str = "", tip: str = "") -> QToolButton:
-    """A small button without a frame, for the inside of a field or its label."""
+    """Return a small button without a frame, for the inside of a field or its label."""
     button = QToolButton()
     button.setText(words)
     button.setProperty("kind", "link")
@@ -276,7 +276,7 @@ RECIPES: Choices = (
 
 
 class RecipeEdit(QWidget):
-    """Edits the optimizations as text, which `edited` emits. The form shows the check boxes `parts` below."""
+    """The editor of the optimizations. `edited` emits them as text. The form shows its check boxes below."""
 
     edited = Signal(str)
 

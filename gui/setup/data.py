@@ -27,9 +27,9 @@ _MOST_PLACES = 64
 
 
 class DataReader(QObject):
-    """Looks up data in a background thread, and emits `changed` if the result changes.
+    """A background thread that looks up the data of a draft. `changed` when a result changes.
 
-    Each call of `look` also starts a new lookup.
+    Each call of `find` also starts a new lookup.
     """
 
     changed = Signal()
@@ -40,16 +40,16 @@ class DataReader(QObject):
         self._found: dict[_Place, DataLookup] = {}
         self._wanted: dict[_Place, tuple[Experiment, DatasetEntry]] = {}
         # a form that is checked asks several times for the same
-        self._asked = QTimer(self, singleShot=True)
-        self._asked.timeout.connect(self._begin)
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._start)
 
-    def look(self, experiment: Experiment, dataset: DatasetEntry) -> DataLookup | None:
+    def find(self, experiment: Experiment, dataset: DatasetEntry) -> DataLookup | None:
         """Return the last result. None while the path is read for the first time."""
         if experiment.path is None or not dataset.needs_path:
             return look_up(experiment, dataset)
         place = (dataset.name, experiment.path, experiment.data.inputs, experiment.data.targets)
         self._wanted[place] = experiment, dataset
-        self._asked.start()
+        self._timer.start()
         return self._found.get(place)
 
     def words(self, draft: Draft | None) -> str:
@@ -66,30 +66,30 @@ class DataReader(QObject):
 
     def stop(self) -> None:
         """Wait for the thread. Pending lookups are dropped."""
-        self._asked.stop()
+        self._timer.stop()
         self._wanted.clear()
         self._background.stop()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         # what is being read may have changed since, so it is read once more afterwards
         if self._background.is_busy:
             return
         wanted, self._wanted = self._wanted, {}
         for place, (experiment, dataset) in wanted.items():
             work = partial(look_up, experiment, dataset)
-            self._background.do(work, partial(self._take, place), partial(self._fail, place))
+            self._background.do(work, partial(self._on_found, place), partial(self._on_failed, place))
 
-    def _take(self, place: _Place, found: DataLookup) -> None:
+    def _on_failed(self, place: _Place, problem: Problem) -> None:
+        self._on_found(place, DataLookup(problems=(problem,)))
+
+    def _on_found(self, place: _Place, found: DataLookup) -> None:
         if self._wanted:
-            self._asked.start()
+            self._timer.start()
         if self._found.get(place) != found:
             self._found[place] = found
             if len(self._found) > _MOST_PLACES:
                 del self._found[next(iter(self._found))]
             self.changed.emit()
-
-    def _fail(self, place: _Place, problem: Problem) -> None:
-        self._take(place, DataLookup(problems=(problem,)))
 
 
 _ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"
@@ -139,7 +139,7 @@ def folder_words(count: FolderCount | None, is_counting: bool) -> str:
 
 
 class FolderCounter(QObject):
-    """Counts the data in a folder once typing has stopped. Paused during runs and while hidden."""
+    """A counter of the data in a folder. It starts once typing has stopped, and pauses during runs."""
 
     changed = Signal()  # `count` or `is_counting`
 
@@ -147,13 +147,13 @@ class FolderCounter(QObject):
         super().__init__(parent)
         self._background = Background(self)
         self._settling = QTimer(self, singleShot=True, interval=_SETTLES_MS)
-        self._settling.timeout.connect(self._begin)
+        self._settling.timeout.connect(self._start)
         self._path: str | None = None
-        self._is_text = self._is_held = False
+        self._is_text = self._is_paused = False
         self._cancelled = Event()
         self._counted: dict[tuple[str, bool], _Counted] = {}
 
-    def want(self, path: str | None, *, is_text: bool = False) -> None:
+    def set_folder(self, path: str | None, *, is_text: bool = False) -> None:
         """Count the images or text in this folder, again if it has changed. None for no folder."""
         if (path, is_text) != (self._path, self._is_text):
             self._cancel()
@@ -168,17 +168,17 @@ class FolderCounter(QObject):
         has_path = catalog is not None and draft.applies("path", catalog)
         path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
         path = path if path is not None and TrustedCode().may_look(path) else None
-        self.want(path, is_text=dataset == TEXT_FOLDER)
+        self.set_folder(path, is_text=dataset == TEXT_FOLDER)
 
-    def hold(self, is_held: bool) -> None:
+    def set_paused(self, is_paused: bool) -> None:
         """Pause or resume counting, which would take a CPU core from a measurement."""
-        if is_held != self._is_held:
-            self._is_held = is_held
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
             self._cancel()
             self._settle()
 
     def stop(self) -> None:
-        """Cancel the count and wait for the thread. Call `want` to count again."""
+        """Cancel the count and wait for the thread. Call `set_folder` to count again."""
         self._cancel()
         self._path = None
         self._background.stop()
@@ -200,20 +200,20 @@ class FolderCounter(QObject):
         self._cancelled.set()
 
     def _settle(self) -> None:
-        if self._path is not None and not self._is_held:
+        if self._path is not None and not self._is_paused:
             self._settling.start()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         path = self._path
         if path is None:
             return
         self._cancelled = Event()
         key = (path, self._is_text)
         work = partial(_counted, path, self._is_text, self._counted.get(key), self._cancelled)
-        self._background.do(work, partial(self._take, key), lambda _problem: self.changed.emit())
+        self._background.do(work, partial(self._on_counted, key), lambda _problem: self.changed.emit())
         self.changed.emit()
 
-    def _take(self, key: tuple[str, bool], counted: _Counted | None) -> None:
+    def _on_counted(self, key: tuple[str, bool], counted: _Counted | None) -> None:
         if counted is not None:
             self._counted[key] = counted
         self.changed.emit()

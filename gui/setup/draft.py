@@ -26,7 +26,7 @@ from engine.experiment.presets import Preset
 from engine.experiment.setting import FormValues
 from engine.protocol.advice import Changes
 from engine.words.names import applies
-from gui.setup.fields import NUMBER_KEYS, OPTIONS, at_top, cleaned, text_of, values_of, words_of
+from gui.setup.fields import NUMBER_KEYS, OPTIONS, clean, field_text, join_values, split_values, top_options
 
 _LENGTHS = ("epochs", "steps")
 _ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
@@ -70,7 +70,7 @@ class Draft:
 
     @cached_property
     def base(self) -> dict[str, Any]:
-        """The preset's settings by dotted key."""
+        """Return the preset's settings by dotted key."""
         return flattened(experiment_from(self.preset.base(self.has_gpu)))
 
     def text(self, key: str) -> str:
@@ -79,15 +79,15 @@ class Draft:
         if key in _DATASET_OWN and "dataset" in self.changes:
             return ""
         swept = self.preset.sweep_for(self.has_gpu).get(key, (self.base[key],))
-        return text_of(key, (words_of(key, value) for value in swept))
+        return join_values(key, (field_text(key, value) for value in swept))
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return the values in the field of `key`, usually one."""
-        return values_of(key, self.text(key))
+        return split_values(key, self.text(key))
 
     @cached_property
     def multi_valued_keys(self) -> tuple[str, ...]:
-        """The settings with several values, without the precision, in the order of the form."""
+        """Return the settings with several values, without the precision, in the order of the form."""
         keys = (*_ALWAYS_SHOWN[:4], self.length_key, *_ALWAYS_SHOWN[4:], *OPTIONS)
         return tuple(key for key in keys if len(self.values(key)) > 1)
 
@@ -97,7 +97,7 @@ class Draft:
 
     @cached_property
     def with_first_values(self) -> Draft:
-        """The draft with only the first value of every setting."""
+        """Return the draft with only the first value of every setting."""
         if not self.multi_valued_keys:
             return self
         first = {key: self.values(key)[0] for key in self.multi_valued_keys}
@@ -106,11 +106,11 @@ class Draft:
     @property
     def has_one_device(self) -> bool:
         """Return False if any of the values trains a run on multiple devices."""
-        return all(cleaned("devices", value) in ("1", "") for value in self.values("devices"))
+        return all(clean("devices", value) in ("1", "") for value in self.values("devices"))
 
     @property
     def length_key(self) -> str:
-        """The unit of the length: `epochs` or `steps`."""
+        """Return the unit of the length: `epochs` or `steps`."""
         for given in (self.changes, self.preset.sweep_for(self.has_gpu)):
             if changed := [key for key in _LENGTHS if key in given]:
                 return changed[0]
@@ -118,7 +118,7 @@ class Draft:
 
     @cached_property
     def selected(self) -> tuple[Precision, ...]:
-        """The selected precisions, in the order of the tiles."""
+        """Return the selected precisions, in the order of the tiles."""
         chosen, swept = self.precisions, self.preset.sweep_for(self.has_gpu).get("precision")
         if chosen is None and swept is not None:
             chosen = tuple(Precision(str(value)) for value in swept)
@@ -132,7 +132,7 @@ class Draft:
 
     def changed_options(self, catalog: Catalog | None) -> int:
         """Return how many settings under "More options" differ from the preset."""
-        return len((self.changes.keys() & OPTIONS.keys()) - set(at_top(catalog))) + bool(self.name)
+        return len((self.changes.keys() & OPTIONS.keys()) - set(top_options(catalog))) + bool(self.name)
 
     def with_change(self, key: str, text: str) -> Draft:
         """Return the draft with new text in a field. Text equal to the preset's is not a change."""
@@ -142,12 +142,12 @@ class Draft:
 
     @property
     def model(self) -> ModelRef:
-        """The model, by the text in its field."""
+        """Return the model, by the text in its field."""
         return ModelRef(self.text("model").strip())
 
     @cached_property
     def code(self) -> Code | None:
-        """The code of the user's model file. None for other models and for invalid code."""
+        """Return the code of the user's model file. None for other models and for invalid code."""
         return code_from(self.text("code")) if keeps_code(self.model, self.text("code")) else None
 
     @property
@@ -203,9 +203,9 @@ class Draft:
         draft = replace(self, changes={}, precisions=None)
         values = flattened(experiment)
         for key in ("model", "dataset", *(name for name in values if name not in _NOT_TEXT)):
-            draft = draft.with_change(key, words_of(key, values[key]))
+            draft = draft.with_change(key, field_text(key, values[key]))
         length = "steps" if experiment.steps is not None else "epochs"
-        draft = draft.with_length(length, words_of(length, values[length]))
+        draft = draft.with_length(length, field_text(length, values[length]))
         draft = replace(draft, keeps_code=experiment.code is not None)
         return draft.with_precisions([experiment.precision])
 
@@ -261,7 +261,7 @@ class Draft:
 
     @cached_property
     def _choices(self) -> tuple[Draft, ...]:
-        """A draft for each combination of the values that decide which settings apply."""
+        """Return a draft for each combination of the values that decide which settings apply."""
         keys = [key for key in self.multi_valued_keys if key in _DECIDING]
         if not keys:
             return (self.with_first_values,)
@@ -300,9 +300,7 @@ class Draft:
 
     def _applying_changes(self, catalog: Catalog | None) -> dict[str, Any]:
         first = self.with_first_values.changes.items()
-        changes: dict[str, Any] = {
-            key: cleaned(key, text) for key, text in first if self.applies(key, catalog)
-        }
+        changes: dict[str, Any] = {key: clean(key, text) for key, text in first if self.applies(key, catalog)}
         unused = {key: value for key, value in _DEFAULTS.items() if not self.applies(key, catalog)}
         return _nested({**changes, **unused})
 
@@ -325,7 +323,7 @@ _DEFAULTS = flattened(Experiment())
 
 
 def _same(key: str, text: str, other: str) -> bool:
-    mine, theirs = cleaned(key, text), cleaned(key, other)
+    mine, theirs = clean(key, text), clean(key, other)
     if mine == theirs:
         return True
     try:

@@ -24,7 +24,7 @@ TEXT_KEYS = {key for key, setting in all_settings().items() if setting.entry is 
 """Typed settings whose values may contain commas."""
 
 
-def at_top(catalog: Catalog | None) -> tuple[str, ...]:
+def top_options(catalog: Catalog | None) -> tuple[str, ...]:
     """Return the options that are at the top of the form: the devices, on a machine with multiple GPUs."""
     return ("device", "devices") if catalog is not None and catalog.has_several_gpus else ()
 
@@ -46,7 +46,7 @@ TIPS = {
 """Tooltips of fields that are not settings of a run, or whose tooltip is longer."""
 
 
-def words_of(key: str, value: Any) -> str:
+def field_text(key: str, value: Any) -> str:
     """Return a value as text in a field, with thousands separators. "" for None."""
     if value is None:
         return ""
@@ -71,7 +71,7 @@ NONE = "none"
 """An empty field, as one of several values."""
 
 
-def cleaned(key: str, text: str) -> str:
+def clean(key: str, text: str) -> str:
     """Return a field's text as the experiment reads it, without thousands separators and outer spaces."""
     stripped = text.strip()
     if key in NUMBER_KEYS and _THOUSANDS.fullmatch(stripped):
@@ -79,7 +79,7 @@ def cleaned(key: str, text: str) -> str:
     return stripped
 
 
-def values_of(key: str, text: str) -> tuple[str, ...]:
+def split_values(key: str, text: str) -> tuple[str, ...]:
     """Return the values in a field's text: "32, 64, 128", or with semicolons. There is at least one.
 
     In typed text and in file names, only semicolons separate values. A comma without a space is not a
@@ -104,7 +104,7 @@ def values_of(key: str, text: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def text_of(key: str, values: Iterable[str]) -> str:
+def join_values(key: str, values: Iterable[str]) -> str:
     given = list(values)
     if len(given) == 1:
         return given[0]

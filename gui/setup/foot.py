@@ -24,8 +24,8 @@ _WAIT, _WAIT_TIP = "Start when the machine is idle", "Start as soon as other pro
 
 
 @dataclass(frozen=True)
-class Facts:
-    """The sentences of the foot.
+class FootState:
+    """The texts of the foot.
 
     `plan`: what the button does. `against`: why it is disabled. `begins`: when the queue starts it. `busy`:
     the job in progress, during which only the queue is offered. `load`: other programs that keep the machine
@@ -49,7 +49,7 @@ class SetupFoot(Surface):
 
     def __init__(self, run: QAction, queue: QAction) -> None:
         super().__init__("foot")
-        self._run, self._facts = run, Facts()
+        self._run, self._facts = run, FootState()
         self.grid, self.need = GridBlock(), NeedLine()
         self.line, self.busy = label("", "label", wraps=True), label("", "label", wraps=True)
         self.wait_button = Button(_WAIT, "inline", _WAIT_TIP)
@@ -60,8 +60,8 @@ class SetupFoot(Surface):
         above = (self.grid, self.need, self.line, Placed(self.engine_button, 0, left), self.busy)
         below = (Placed(self.wait_button, 0, left), 4, self.run_button, self.queue_button)
         self._column = in_column(*above, *below, parent=self, margins=16, spacing=8)
-        attach(self.run_button, run, shows_text=True)
-        attach(self.queue_button, queue, shows_text=True)
+        connect_button(self.run_button, run, shows_text=True)
+        connect_button(self.queue_button, queue, shows_text=True)
         run.changed.connect(self._show)
         self._show()
 
@@ -72,7 +72,7 @@ class SetupFoot(Surface):
         set_property(self.run_button, "tall", "false" if is_compact else "true")
 
     def set_facts(self, **facts: Any) -> None:
-        """Replace some of the `Facts`."""
+        """Replace some of the `FootState`."""
         if (told := replace(self._facts, **facts)) != self._facts:
             self._facts = told
             self._show()
@@ -98,7 +98,7 @@ class SetupFoot(Surface):
             button.setVisible(is_shown)
 
 
-def attach(button: QAbstractButton, action: QAction, *, shows_text: bool = False) -> None:
+def connect_button(button: QAbstractButton, action: QAction, *, shows_text: bool = False) -> None:
     """Connect a button to an action, and follow its state. A button with `shows_text` is never hidden."""
 
     def follow() -> None:
@@ -122,7 +122,7 @@ def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction
     return action
 
 
-def enable(action: QAction, against: str | None, tip: str) -> None:
+def set_enabled(action: QAction, against: str | None, tip: str) -> None:
     """Enable an action, or disable it with the reason `against` as its tooltip."""
     action.setEnabled(against is None)
     action.setToolTip(plain_tip(against or tip))

@@ -18,11 +18,11 @@ from engine.experiment.experiment import Precision, setting_help, setting_title
 from engine.experiment.own.code import OWN_DATA
 from engine.experiment.presets import Preset
 from engine.experiment.settings import PLAIN
-from gui.setup.check import Outcome, explanation
+from gui.setup.check import Outcome, converted_length, explanation
 from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit, link_button
 from gui.setup.data import PathEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import TIPS, at_top
+from gui.setup.fields import TIPS, top_options
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.options import (
@@ -34,7 +34,7 @@ from gui.setup.options import (
     preset_caption,
 )
 from gui.setup.question import QUESTIONS, Question, examined_precision
-from gui.setup.several import FieldValues, tip_of
+from gui.setup.several import FieldValues, values_tooltip
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
@@ -98,11 +98,11 @@ class SetupForm(QWidget):
         self.check = Button("Check", "link", TIPS["check"])
         self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
         self.path = PathEdit(setting_title("path"), setting_help("path"))
-        about_batch = tip_of("batch_size", setting_help("batch_size"))
+        about_batch = values_tooltip("batch_size", setting_help("batch_size"))
         self.batch_size = NumberEdit(setting_title("batch_size"), about_batch)
         self.find_max = link_button("Find max", "Find the largest batch that fits (Ctrl+M)")
         self.batch_size.put_right(self.find_max)
-        self.length = LengthEdit("Length", tip_of("epochs", TIPS["length"]))
+        self.length = LengthEdit("Length", values_tooltip("epochs", TIPS["length"]))
         self.recipe = RecipeEdit()
         self.repeat = NumberEdit("Repeat", TIPS["repeat"])
         self.repeat.put_right(InnerNote("×"))
@@ -172,10 +172,10 @@ class SetupForm(QWidget):
             self.device.set_choices(device_choices(catalog))
             self.devices.set_choices(count_choices(draft, catalog))
         for key in ("device", "devices"):
-            self._fields[key].setVisible(key in at_top(catalog))
+            self._fields[key].setVisible(key in top_options(catalog))
         for key, values in self.values.items():
             # a path that is still being typed stays as it is
-            if key != "model" or self._panel.picker.held is None:
+            if key != "model" or self._panel.picker.pending is None:
                 values.show(draft)
         self.lengths.show(draft, draft.length_key)
         self.path.is_file = draft.with_first_values.text("dataset") == ARRAYS
@@ -307,12 +307,12 @@ class SetupForm(QWidget):
         def change_length(text: str) -> None:
             panel.change(lambda draft: draft.with_length(draft.length_key, text))
 
-        def take_model(text: str) -> None:
-            panel.picker.take(text)
+        def use_model(text: str) -> None:
+            panel.picker.set_model(text)
 
         self.preset.edited.connect(panel.choose_preset)
-        self.model.edited.connect(take_model)
-        self.model.typed.connect(lambda text: panel.picker.take(text, is_typed=True))
+        self.model.edited.connect(use_model)
+        self.model.typed.connect(lambda text: panel.picker.set_model(text, is_typed=True))
         choices = {
             "device": self.device.choices,
             "devices": self.devices.choices,
@@ -323,7 +323,7 @@ class SetupForm(QWidget):
         }
         self.values = {
             "model": FieldValues(
-                "model", setting_title("model"), self._fields["model"], take_model, self.model.choices
+                "model", setting_title("model"), self._fields["model"], use_model, self.model.choices
             )
         }
         for key, offered in choices.items():
@@ -331,10 +331,11 @@ class SetupForm(QWidget):
             assert isinstance(field.control, NumberEdit | ChoiceBox | RecipeEdit)
             field.control.edited.connect(edit)
             self.values[key] = FieldValues(key, setting_title(key), field, edit, offered)
+        convert = lambda draft: draft.with_length(*converted_length(draft, panel.outcome()))  # noqa: E731
         self.lengths = FieldValues("epochs", "Length", self._fields["length"], change_length)
         self.length.edited.connect(change_length)
-        self.length.unit_button.clicked.connect(panel.convert_length)
-        self.find_max.clicked.connect(lambda: panel.order("limit"))
+        self.length.unit_button.clicked.connect(lambda: panel.change(convert))
+        self.find_max.clicked.connect(lambda: panel.submit("limit"))
         self.repeat.edited.connect(lambda text: panel.change(lambda draft: replace(draft, repeats=text)))
         self.within.edited.connect(
             lambda text: panel.change(lambda draft: replace(draft, within_percent=text))
@@ -354,7 +355,7 @@ def _fp8_notes(draft: Draft, catalog: Catalog | None) -> Iterator[str]:
 
 
 class KeptCodeLine(QWidget):
-    """A line that shows whose code the draft uses, and offers the file on disk. Hidden if they are equal."""
+    """A line that names the source of the code, and offers the file on disk. Hidden if they are equal."""
 
     def __init__(self, use_file: Callable[[], object]) -> None:
         super().__init__()
@@ -365,7 +366,7 @@ class KeptCodeLine(QWidget):
         self.hide()
 
     def show_kept(self, draft: Draft, *, differs: bool) -> None:
-        """Show whose code the draft uses, if the file differs."""
+        """Show the source of the code, if the file on disk differs."""
         code, whose = draft.code if differs else None, "run" if draft.keeps_code else "preset"
         set_text(
             self._text, "" if code is None else f"Uses the {whose}'s code. {code.file} has changed since."

@@ -19,8 +19,8 @@ from engine.experiment.settings import MOST_DEVICES
 from engine.words.numbers import counted
 from gui.setup.controls import ChoiceBox, Choices, NumberEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import GROUPS, OPTIONS, TIPS, at_top, cleaned
-from gui.setup.several import FieldValues, tip_of
+from gui.setup.fields import GROUPS, OPTIONS, TIPS, clean, top_options
+from gui.setup.several import FieldValues, values_tooltip
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
@@ -74,8 +74,8 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     """Describe the dataset's samples at the draft's size and classes: in full, then shorter."""
     if dataset is None or dataset.task == OWN_DATA:
         return ()
-    size = cleaned("image_size", draft.text("image_size")) or dataset.image_size
-    classes = cleaned("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
+    size = clean("image_size", draft.text("image_size")) or dataset.image_size
+    classes = clean("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
     classes = classes or str(dataset.num_classes or "")
     if dataset.task == "language":
         tokens = f"{draft.text('sequence_length')} tokens"
@@ -92,7 +92,7 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
 
 def batch_words(draft: Draft, catalog: Catalog | None) -> str:
     """Return the samples of one batch on all devices, "256 on 2 devices". Empty unless it is one number."""
-    batch, count = (cleaned(key, draft.text(key)).lower() for key in ("batch_size", "devices"))
+    batch, count = (clean(key, draft.text(key)).lower() for key in ("batch_size", "devices"))
     device = None if catalog is None else catalog.device(draft.text("device"))
     if count in ("0", "all") and catalog is not None and device is not None:
         count = str(len(catalog.beginning_at(device)))
@@ -126,7 +126,7 @@ def option_lines(draft: Draft, catalog: Catalog | None) -> tuple[str, ...]:
     keys = ("step.clip_norm", "memory_cap_gib", "scaler.mode", "seed")
     clip, cap, scaler, seed = (_value_text(draft, key) for key in keys)
     capped = f"memory cap {cap} GiB" if cap else "no memory cap"
-    accumulated = cleaned("step.gradient_accumulation", _value_text(draft, "step.gradient_accumulation"))
+    accumulated = clean("step.gradient_accumulation", _value_text(draft, "step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
     rate = f"learning rate {_value_text(draft, 'optimizer.learning_rate')}"
     if draft.code is not None and not draft.applies("optimizer.name", None):
@@ -134,7 +134,7 @@ def option_lines(draft: Draft, catalog: Catalog | None) -> tuple[str, ...]:
     return (
         f"{optimizer} · {rate} · {clipping}",
         f"accumulation {accumulated} · scaler {scaler} · seed {seed}",
-        capped if at_top(catalog) else f"{_device_words(draft)} · {capped}",
+        capped if top_options(catalog) else f"{_device_words(draft)} · {capped}",
     )
 
 
@@ -211,13 +211,13 @@ class OptionsForm(QWidget):
         if option.entry is Entry.CHOICE:
             control = ChoiceBox(option.title, option.about, option.choices)
         else:
-            tip = tip_of(option.key, option.about)
+            tip = values_tooltip(option.key, option.about)
             control = NumberEdit(option.title, tip, unit=option.unit, hint=option.hint)
         control.edited.connect(partial(self._panel.set_text, option.key))
         return control
 
     def _arrange(self, group: Group, draft: Draft, catalog: Catalog | None) -> None:
-        elsewhere = at_top(catalog)
+        elsewhere = top_options(catalog)
         wanted = [
             option
             for option in GROUPS[group]
@@ -262,7 +262,7 @@ class MoreOptions(QWidget):
 
     @cached_property
     def form(self) -> OptionsForm:
-        """The form, created when first unfolded. Its fifty fields would slow down the window's start."""
+        """Return the form, made when first unfolded. Its 50 fields would slow the window's start."""
         form = OptionsForm(self._panel, self)
         form.hide()
         if self._shown is not None:
@@ -302,7 +302,7 @@ class MoreOptions(QWidget):
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
         """Show each problem under its field. Unfold the options if one of them has a new problem."""
-        elsewhere = at_top(self._shown[1]) if self._shown is not None else ()
+        elsewhere = top_options(self._shown[1]) if self._shown is not None else ()
         known, self._sentences = self._sentences, dict(sentences)
         if self._has_form:
             self.form.show_problems(sentences)

@@ -17,15 +17,24 @@ from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
 from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
-from gui.setup.check import Outcome, check, converted_length, request, unresolved
+from gui.setup.check import Outcome, check, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
 from gui.setup.fields import TIPS
-from gui.setup.foot import SetupFoot, attach, enable, make_action
+from gui.setup.foot import SetupFoot, connect_button, make_action, set_enabled
 from gui.setup.form import FormArea
 from gui.setup.grid_block import GridDialog
 from gui.setup.model.picker import ModelPicker
-from gui.setup.question import QUESTIONS, Question, QuestionBox, examined, ordered, plan, reason, words
+from gui.setup.question import (
+    QUESTIONS,
+    Question,
+    QuestionBox,
+    build_job,
+    button_text,
+    disabled_reason,
+    examined,
+    plan_text,
+)
 from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, SurveyThread, sweep_request
 from gui.widgets import IconButton, label
@@ -86,17 +95,17 @@ class SetupPanel(Surface):
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
         self.folder, self.data, self.survey_thread = FolderCounter(self), DataReader(self), SurveyThread(self)
-        self.run_action = make_action(self, "Compare", lambda: self._ask(self.act.run))
-        self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.act.queue))
-        self.check_action = make_action(self, "Check", self._ask_check)
+        self.run_action = make_action(self, "Compare", lambda: self._submit_form(self.act.run))
+        self.queue_action = make_action(self, "Add to queue", lambda: self._submit_form(self.act.queue))
+        self.check_action = make_action(self, "Check", self._check_model)
         self.reset_action = make_action(self, "Reset the form", lambda: self.change(Draft.reset))
         self._lay_out()
         self.picker = ModelPicker(self, self.form.model, trusted or TrustedCode())
-        attach(self.form.check, self.check_action)
+        connect_button(self.form.check, self.check_action)
         self.folder.changed.connect(self._show_folder)
-        self.data.changed.connect(self._take_answer)
-        self.survey_thread.changed.connect(self._take_answer)
-        self.foot.grid.map.clicked.connect(self._show_cells)
+        self.data.changed.connect(self._on_change)
+        self.survey_thread.changed.connect(self._on_change)
+        self.foot.grid.map.clicked.connect(self._open_grid)
         self._refresh()
 
     def set_presets(self, presets: Sequence[Preset]) -> None:
@@ -109,12 +118,12 @@ class SetupPanel(Surface):
     def choose_preset(self, name: str) -> None:
         """Start from a preset. Raises KeyError for an unknown name."""
         preset = {preset.name: preset for preset in self.presets}[name]
-        self.put(Draft(preset))
+        self.set_draft(Draft(preset))
         if preset.kind in ("limit", "numerics"):
-            self.ask(preset.kind)
+            self.set_question(preset.kind)
         self.preset_chosen.emit(preset)
 
-    def look_at(self, machine: str) -> None:
+    def show_reading(self, machine: str) -> None:
         """Show that the catalog of a machine is being read ("" for this machine). Drafts stay."""
         self._looking = f"Looking at {machine}…" if machine else _LOOKING
         self._catalog = None
@@ -135,12 +144,12 @@ class SetupPanel(Surface):
         self.foot.set_facts(engine=action if missing is not None else "")
         self._refresh()
 
-    def refuse(self, experiment: Experiment, problem: Problem) -> None:
+    def show_refusal(self, experiment: Experiment, problem: Problem) -> None:
         """Show at its field why a setting is refused, before training starts."""
         # a folder may be mended without a change in the form, which looks at it again by itself
         if problem.key != "path":
             self._refused[experiment] = problem
-            self._take_answer()
+            self._on_change()
 
     def set_busy(self, sentence: str | None) -> None:
         """Set the sentence about the job in progress, which disables all but the queue. None if idle."""
@@ -148,7 +157,7 @@ class SetupPanel(Surface):
             self._busy = sentence
             self._refresh()
 
-    def ask(self, question: Question) -> None:
+    def set_question(self, question: Question) -> None:
         """Switch to another question, with its fields, button and page.
 
         Several values in a field make a comparison a sweep, until there is only one again.
@@ -156,11 +165,11 @@ class SetupPanel(Surface):
         before = self.draft
         if question == "compare" and before is not None and before.swept(self._catalog):
             self.draft, self._file_problem = self.picker.follow(before.with_first_values)
-            self.act.notify_change(_FIRST_VALUES, lambda: self.put(before))
+            self.act.notify_change(_FIRST_VALUES, lambda: self.set_draft(before))
         self._has_turned = False
-        self._set_question(question)
+        self._turn_to(question)
 
-    def _set_question(self, question: Question) -> None:
+    def _turn_to(self, question: Question) -> None:
         if question != self.question:
             self.question = question
             self.question_box.set_question(question)
@@ -177,9 +186,9 @@ class SetupPanel(Surface):
         changes = advisable_changes(changes)
         if self.draft is not None and changes:
             before = self.draft
-            self.put(before.with_changes(changes))
+            self.set_draft(before.with_changes(changes))
             told = f"Changed in the form: {changes_words(changes)}."
-            self.act.notify_change(told, lambda: self.put(before))
+            self.act.notify_change(told, lambda: self.set_draft(before))
 
     def set_text(self, key: str, text: str) -> None:
         """Put a setting into the form, as if it was typed."""
@@ -197,25 +206,24 @@ class SetupPanel(Surface):
     def register_handler(
         self, question: Question, submit: Callable[[Any], object], refuse: Callable[[str], object]
     ) -> None:
-        """Register the handlers of a question: `submit` receives the job, or `refuse` the reason why there is
-        none."""
+        """Register who runs a question: `submit` receives the job, `refuse` why the form is invalid."""
         self._handlers[question] = submit, refuse
 
-    def order(self, question: Question) -> None:
+    def submit(self, question: Question) -> None:
         """Submit the form as a job for `question`. Does nothing until that question's page exists."""
         if question not in self._handlers:
             return
         if self._without_engine is not None:
             self.foot.engine_button.click()
             return
-        self.ask(question)
+        self.set_question(question)
         self.reread()
         submit, refuse = self._handlers[question]
         against = self._against(question)
         if against is not None or self.draft is None or self._catalog is None:
             refuse(against or _LOOKING)
         else:
-            submit(ordered(question, self.draft, self._outcome, self._catalog, self.cpu_limit_gib))
+            submit(build_job(question, self.draft, self._outcome, self._catalog, self.cpu_limit_gib))
 
     def use_settings(self, experiment: Experiment) -> None:
         """Put a run's settings into the form, as changes to the selected preset."""
@@ -227,10 +235,10 @@ class SetupPanel(Surface):
         """Read the user's model file again from disk."""
         self.picker.finish()
         if self.draft is not None and self.picker.follow(self.draft) != (self.draft, self._file_problem):
-            self.put(self.draft)
+            self.set_draft(self.draft)
 
     def request(self) -> Request | None:
-        """Return what the button would request, with the current model file. None if the form is invalid."""
+        """Return the request that the button would send, with the current model file. None if invalid."""
         self.reread()
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
@@ -273,51 +281,45 @@ class SetupPanel(Surface):
         self.picker.restore(state.get("recent_models", []))
         offered = {preset.name: preset for preset in self.presets}
         preset = offered.get(state["preset"], self.draft.preset)
-        self.put(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
+        self.set_draft(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
-        question = state["question"]
-        if question not in QUESTIONS:
-            raise ValueError(question)
-        self._set_question(question)
+        # an earlier version had no questions
+        self._turn_to(next((key for key in QUESTIONS if key == state.get("question")), self.question))
 
     def sizeHint(self) -> QSize:
         return QSize(WIDTH, 848)
 
-    def put(self, draft: Draft) -> None:
+    def set_draft(self, draft: Draft) -> None:
         """Set the draft. Several values make it a sweep."""
         if self.draft is not None and draft.text("model") != self.draft.text("model"):
             # another model has taken the place of the path that was being typed
-            self.picker.held = None
+            self.picker.pending = None
         self.draft, self._file_problem = self.picker.follow(self._here(draft))
-        self._take_answer()
+        self._on_change()
         is_sweep = bool(self.draft.swept(self._catalog))
         if is_sweep and self.question == "compare":
             self._has_turned = True
-            self._set_question("sweep")
+            self._turn_to("sweep")
         elif self._has_turned and not is_sweep and self.question == "sweep":
-            self._set_question("compare")
+            self._turn_to("compare")
 
     def change(self, change: Callable[[Draft], Draft]) -> None:
         """Change the draft, as if the user did."""
         if self.draft is not None:
-            self.put(change(self.draft))
-
-    def convert_length(self) -> None:
-        """Convert the length to the other unit."""
-        self.change(lambda draft: draft.with_length(*converted_length(draft, self._outcome)))
+            self.set_draft(change(self.draft))
 
     def _here(self, draft: Draft) -> Draft:
         return draft.on_machine(self._catalog is not None and self._catalog.has_gpu)
 
-    def _ask(self, submit: Callable[[Request], object]) -> None:
+    def _submit_form(self, submit: Callable[[Request], object]) -> None:
         if self.draft is not None:
-            self.picker.used(self.draft)
+            self.picker.remember(self.draft)
         if self.question not in ("compare", "sweep"):
-            self.order(self.question)
+            self.submit(self.question)
         elif (wanted := self.request()) is not None:
             submit(wanted)
 
-    def _ask_check(self) -> None:
+    def _check_model(self) -> None:
         self.reread()
         if (experiment := examined(self._outcome)) is not None and self._outcome.reason is None:
             self.act.check(experiment)
@@ -325,20 +327,22 @@ class SetupPanel(Surface):
     def _refresh(self) -> None:
         draft = self.draft
         if draft is not None:
-            self._look_at(draft)
+            self._show_draft(draft)
         survey, against = self.survey(), self._against(self.question)
-        enable(self.queue_action, against, "Run this after everything in the queue")
+        set_enabled(self.queue_action, against, "Run this after everything in the queue")
         unfit = self._outcome.reason or self._unready() or (self._busy and _NOT_NOW)
-        enable(self.check_action, unfit, TIPS["check"])
-        planned = "" if draft is None else plan(self.question, draft, self._outcome, survey, self._seconds())
-        enable(self.run_action, against or self._busy, planned)
+        set_enabled(self.check_action, unfit, TIPS["check"])
+        planned = (
+            "" if draft is None else plan_text(self.question, draft, self._outcome, survey, self._seconds())
+        )
+        set_enabled(self.run_action, against or self._busy, planned)
         self.foot.grid.show_survey(survey)
         may_wait = self.question in ("compare", "sweep")
         self.foot.set_facts(plan=planned, against=against or "", busy=self._busy, may_wait=may_wait)
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
         against = against or self._busy
         self.own_presets.refresh(unsound if draft is not None else against)
-        enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
+        set_enabled(self.reset_action, None if draft else against, "Discard the changes to the preset")
 
     def _seconds(self) -> float | None:
         outcome = self._outcome
@@ -346,10 +350,10 @@ class SetupPanel(Surface):
         seconds = [self.act.expected_seconds(run) for run in runs]
         return None if None in seconds else sum(filter(None, seconds)) or None
 
-    def _look_at(self, draft: Draft) -> None:
+    def _show_draft(self, draft: Draft) -> None:
         catalog, refused, file_problem = self._catalog, self._refused, self._file_problem
         ignored = QUESTIONS[self.question].absent
-        outcome = check(draft, catalog, refused, file_problem, look=self.data.look, ignored=ignored)
+        outcome = check(draft, catalog, refused, file_problem, look=self.data.find, ignored=ignored)
         self._outcome = outcome
         self.survey_thread.follow(draft, catalog, outcome, refused, file_problem)
         self.picker.show(draft, catalog)
@@ -357,10 +361,10 @@ class SetupPanel(Surface):
         self.form.show_draft(draft, catalog)
         self.form.show_outcome(self._shown_outcome())
         self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
-        self.folder.hold(self._busy is not None)
+        self.folder.set_paused(self._busy is not None)
         self.folder.follow(draft, catalog)
         self._show_folder()
-        self.run_action.setText(words(self.question, draft, outcome, self.survey_thread.cells))
+        self.run_action.setText(button_text(self.question, draft, outcome, self.survey_thread.cells))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -385,13 +389,13 @@ class SetupPanel(Surface):
         return bool(self.survey_thread.cells) and self.question == "sweep"
 
     def _shown_outcome(self) -> Outcome:
-        return self.survey_thread.judged(self._outcome) if self.is_sweeping else self._outcome
+        return self.survey_thread.with_cell_problems(self._outcome) if self.is_sweeping else self._outcome
 
-    def _take_answer(self) -> None:
+    def _on_change(self) -> None:
         self._refresh()
         self.draft_changed.emit()
 
-    def _show_cells(self) -> None:
+    def _open_grid(self) -> None:
         if (survey := self.survey_thread.survey()) is not None and survey.grid is not None:
             GridDialog(survey, self.window()).show()
 
@@ -403,7 +407,7 @@ class SetupPanel(Surface):
             return "There are no presets."
         is_sweep = question == "sweep" and self.is_sweeping
         outcome = self._shown_outcome() if is_sweep else self._outcome
-        against = self._without_engine or reason(question, outcome, self.survey_thread.cells)
+        against = self._without_engine or disabled_reason(question, outcome, self.survey_thread.cells)
         against = against or self._unready()
         return against or (PENDING if is_sweep and self.survey() is None else None)
 
@@ -420,10 +424,10 @@ class SetupPanel(Surface):
         ):
             # without a parent it would be shown as a window of its own for a moment
             buttons.append(IconButton(icon, name, parent=self))
-            attach(buttons[-1], action)
+            connect_button(buttons[-1], action)
         title = label("What do you want to know?", "title")
         head = in_row(title, Stretch(), *buttons, margins=(16, 8, 12, 0), spacing=4)
-        self.question_box = QuestionBox(self.ask, self)
+        self.question_box = QuestionBox(self.set_question, self)
         asked = in_row(self.question_box, margins=(16, 4, 16, 12))
         area = FormArea(self)
         self.form = area.form

@@ -39,7 +39,7 @@ Question = Literal["compare", "limit", "numerics", "profile", "sweep", "tune"]
 
 
 class Entry(NamedTuple):
-    """The title and description of a question. `absent` are the form fields that it does not use."""
+    """The title and description of a question. It does not use the form fields `absent`."""
 
     title: str
     about: str
@@ -72,7 +72,7 @@ def examined(outcome: Outcome) -> Experiment | None:
     return next((experiment for experiment in experiments if experiment.precision is precision), None)
 
 
-def ordered(
+def build_job(
     question: Question, draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None
 ) -> Request | Experiment | tuple[Experiment, ...] | None:
     """Return the request of a batch-size search, or the experiments to examine, profile or tune."""
@@ -85,7 +85,7 @@ def ordered(
     return examined(outcome) if question == "numerics" else outcome.experiments[0][1]
 
 
-def offer(
+def offer_texts(
     outcome: Outcome, machine: str = "this machine"
 ) -> tuple[str, str, tuple[tuple[Precision, str], ...]]:
     """Return the heading, description and precisions of a comparison, for its empty page."""
@@ -99,11 +99,11 @@ def offer(
         question = f"What does {sides[1][1]} gain on {machine}?"
     else:
         question = f"How fast does {first.model} train in {sides[0][1]}?"
-    compares = "\nCompares speed, memory and accuracy." if len(sides) > 1 else ""
+    compares = "\nCompares throughput, memory and accuracy." if len(sides) > 1 else ""
     return question, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides
 
 
-def words(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
+def button_text(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
     """Return the text of the button. `cells` is the number of combinations of a sweep."""
     match question:
         case "compare":
@@ -128,14 +128,14 @@ def _sides(outcome: Outcome) -> str:
     return next(iter(precisions)).label if len(precisions) == 1 else counted(len(precisions), "precision")
 
 
-def plan(
+def plan_text(
     question: Question,
     draft: Draft,
     outcome: Outcome,
     survey: Survey | None = None,
     seconds: float | None = None,
 ) -> str:
-    """Describe what the button will do. `survey` is for a sweep, `seconds` the time of a comparison."""
+    """Describe the effect of the button. `survey` is for a sweep, `seconds` the time of a comparison."""
     on_one = "" if draft.has_one_device else ", on one device"
     match question:
         case "limit":
@@ -151,12 +151,12 @@ def plan(
     return plan_words(outcome, seconds)
 
 
-def reason(question: Question, outcome: Outcome, cells: int = 0) -> str | None:
+def disabled_reason(question: Question, outcome: Outcome, cells: int = 0) -> str | None:
     """Return a sentence that says why the button is disabled. None if it is enabled."""
     if question == "sweep" and not cells and outcome.reason is None:
         return _NO_AXIS
     if question == "profile" and len(outcome.experiments) > MOST_SIDES:
-        return f"At most {MOST_SIDES} runs can be profiled side by side."
+        return f"At most {MOST_SIDES} runs can be profiled together."
     return outcome.reason
 
 
@@ -202,7 +202,7 @@ class QuestionBox(QAbstractButton):
 
     @cached_property
     def list(self) -> QuestionList:
-        """The list of questions, created when first opened."""
+        """Return the list of questions, created when first opened."""
         questions = QuestionList(self)
         questions.toggled.connect(self.update)
         return questions

@@ -23,7 +23,7 @@ from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE
-from gui.setup.foot import enable, make_action
+from gui.setup.foot import make_action, set_enabled
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
@@ -68,7 +68,7 @@ class OwnPresets:
 
     def refresh(self, against: str | None) -> None:
         """Enable the actions for the panel's draft. `against`: why it cannot be saved, or None."""
-        enable(self.save_action, against, "Save these settings as your own preset")
+        set_enabled(self.save_action, against, "Save these settings as your own preset")
         draft = self._panel.draft
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
@@ -114,9 +114,9 @@ class OwnPresets:
 
     def _show(self, draft: Draft) -> None:
         # the chosen preset must be a listed one, or the form would list it again
-        self._panel.put(draft)
+        self._panel.set_draft(draft)
         self._panel.set_presets(all_presets())
-        self._panel.put(draft)
+        self._panel.set_draft(draft)
 
     def _answer(self, dialog: TitleDialog) -> Preset | None:
         try:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QToolButton,
 
 from gui.setup.controls import ChoiceBox, Choices, NumberEdit, RecipeEdit, link_button
 from gui.setup.draft import Draft
-from gui.setup.fields import NONE, TEXT_KEYS, text_of
+from gui.setup.fields import NONE, TEXT_KEYS, join_values
 from gui.widgets import Field, set_property
 from gui.widgets.boxes import in_column
 from gui.widgets.buttons import FilterEdit
@@ -17,7 +17,7 @@ from gui.widgets.buttons import FilterEdit
 _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 
 
-def tip_of(key: str, tip: str) -> str:
+def values_tooltip(key: str, tip: str) -> str:
     """Return the tooltip of a typed field, with the syntax of several values."""
     return f"{tip} Enter several values as {'a; b' if key in TEXT_KEYS else '1, 2, 3'} to sweep them."
 
@@ -63,7 +63,7 @@ class FieldValues:
             self._title,
             self._choices(),
             [_offered(value) for value in self._values],
-            lambda values: self._edit(text_of(self._key, values)),
+            lambda values: self._edit(join_values(self._key, values)),
             self._field,
         ).show_below(self._field.control)
 

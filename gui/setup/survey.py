@@ -27,7 +27,7 @@ from gui.session.background import Background
 from gui.session.request import Request
 from gui.setup.check import Outcome, check
 from gui.setup.draft import Draft
-from gui.setup.fields import cleaned
+from gui.setup.fields import clean
 
 _SECONDS_PER_HOUR = 3_600
 _LONGEST_HOURS = 10_000
@@ -65,11 +65,11 @@ class Survey:
 
     @property
     def skipped(self) -> int:
-        """The number of skipped cells."""
+        """Return the number of skipped cells."""
         return len(self.fit.why)
 
 
-def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tuple[Axis, ...]]:
+def base_and_axes(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tuple[Axis, ...]]:
     """Return the shared settings and the axes: variants or precisions first, then in the form's order.
 
     Raises ProblemError.
@@ -82,7 +82,7 @@ def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tup
         axes.append(Axis(key=VARIANT, values=labels, overrides=settings))
     elif len(sides) > 1:
         axes.append(Axis(key="precision", values=tuple(precision.value for precision in draft.selected)))
-    values = {key: tuple(cleaned(key, value) for value in draft.values(key)) for key in draft.swept(catalog)}
+    values = {key: tuple(clean(key, value) for value in draft.values(key)) for key in draft.swept(catalog)}
     if any(ModelRef(name).file for name in values.get("model", ())):
         message = "includes your own model file, which the form cannot sweep together with other models."
         remedy = "Select models of the catalog, or use `ammeter sweep`."
@@ -90,7 +90,7 @@ def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tup
     return base, (*axes, *axes_of(values))
 
 
-def size_of(draft: Draft, catalog: Catalog | None, sides: int) -> int:
+def count_cells(draft: Draft, catalog: Catalog | None, sides: int) -> int:
     """Return the number of cells of a draft with `sides` variants or precisions. 0 if it is not a sweep."""
     keys = draft.swept(catalog)
     return max(1, sides) * math.prod(len(draft.values(key)) for key in keys) if keys else 0
@@ -99,9 +99,9 @@ def size_of(draft: Draft, catalog: Catalog | None, sides: int) -> int:
 def survey(question: Question, evidence: Evidence) -> Survey:
     """Survey the draft's grid. This takes a while for thousands of cells."""
     draft, catalog = question.draft, question.catalog
-    plan, wrong = plan_of(draft)
+    plan, wrong = read_plan(draft)
     try:
-        base, axes = parts_of(draft, catalog)
+        base, axes = base_and_axes(draft, catalog)
         grid = grid_of(base, axes, catalog)
     except ProblemError as error:
         return Survey(plan, wrong | {problem.key or "": problem for problem in reversed(error.problems)})
@@ -142,7 +142,7 @@ class _Given(BaseModel):
 _TITLES = {"repeat": "Repeat", "within": "To within", "hours": "Time limit"}
 
 
-def plan_of(draft: Draft) -> tuple[Plan, dict[str, Problem]]:
+def read_plan(draft: Draft) -> tuple[Plan, dict[str, Problem]]:
     """Return the plan, and its problems by key."""
     texts = {"repeat": draft.repeats, "within": draft.within_percent, "hours": draft.most_hours}
     given = {key: text.strip() for key, text in texts.items() if text.strip() or key == "repeat"}
@@ -208,7 +208,7 @@ def time_words(survey: Survey, now: datetime) -> str:
 
 
 class SurveyThread(QObject):
-    """Surveys drafts in a background thread, and emits `changed` for each new survey."""
+    """A background thread that surveys drafts. `changed` for each new survey."""
 
     changed = Signal()
 
@@ -232,8 +232,8 @@ class SurveyThread(QObject):
         refused: Mapping[Experiment, Problem],
         file_problem: Problem | None,
     ) -> None:
-        """Survey the draft's grid, if it is a sweep. `outcome` is the outcome of its first values."""
-        self.cells = size_of(draft, catalog, len(outcome.experiments))
+        """Survey the draft's grid, if it is a sweep. `outcome` is the check of its first values."""
+        self.cells = count_cells(draft, catalog, len(outcome.experiments))
         question = None
         if self.cells and catalog is not None:
             look, problem = skip_lookup, file_problem
@@ -242,11 +242,11 @@ class SurveyThread(QObject):
             question = Question(draft, catalog, dict(refused))
         if question != self._question:
             self._question = question
-            self.look_again()
+            self.survey_again()
         if (survey := self.survey()) is not None and survey.grid is not None:
             self.cells = survey.grid.size
 
-    def judged(self, outcome: Outcome) -> Outcome:
+    def with_cell_problems(self, outcome: Outcome) -> Outcome:
         """Return the outcome of the first values, with the problems of all cells added."""
         found = {} if (survey := self.survey()) is None else survey.problems
         return replace(outcome, problems={**found, **self._invalid})
@@ -255,14 +255,14 @@ class SurveyThread(QObject):
         """Return True if the memory of any cell is forecast."""
         return (survey := self.survey()) is not None and bool(survey.fit.needed_mib)
 
-    def look_again(self) -> None:
+    def survey_again(self) -> None:
         """Survey the same grid again, because there is new evidence."""
         asked = self._question
         if asked is None:
             self._survey = self._answered = None
             return
         self._background.do(
-            partial(self._work, asked, self.evidence()), partial(self._take, asked), self._refuse
+            partial(self._work, asked, self.evidence()), partial(self._on_surveyed, asked), self._on_failed
         )
 
     def survey(self) -> Survey | None:
@@ -278,12 +278,12 @@ class SurveyThread(QObject):
     def _work(self, asked: Question, evidence: Evidence) -> Survey | None:
         return survey(asked, evidence) if asked is self._question else None
 
-    def _take(self, asked: Question, found: Survey | None) -> None:
+    def _on_surveyed(self, asked: Question, found: Survey | None) -> None:
         if found is not None and asked is self._question:
             self._answered, self._survey = asked, found
             self.changed.emit()
 
-    def _refuse(self, problem: Problem) -> None:
+    def _on_failed(self, problem: Problem) -> None:
         asked = self._question
         if asked is not None:
-            self._take(asked, Survey(Plan(), {problem.key or "": problem}))
+            self._on_surveyed(asked, Survey(Plan(), {problem.key or "": problem}))

@@ -146,8 +146,7 @@ class SweepController(StudyController[SweepView]):
         self._setup.use_changes((("batch_size", ", ".join(sizes)), *half))
 
     def _pause(self, cell: int, is_paused: bool) -> None:
-        change = self._sweeps.hold if is_paused else self._sweeps.release
-        change(self._key or "", cell)
+        self._sweeps.pause_cell(self._key or "", cell, is_paused)
 
     def _connect(self) -> None:
         panel, page = self._panel, self._panel.page
@@ -161,7 +160,7 @@ class SweepController(StudyController[SweepView]):
         page.use_wanted.connect(self._use)
         page.pause_wanted.connect(self._pause)
         page.exclude_wanted.connect(
-            lambda cell, is_excluded: self._sweeps.leave_out(
+            lambda cell, is_excluded: self._sweeps.skip_cell(
                 self._key or "", cell, _EXCLUDED_BY_USER if is_excluded else ""
             )
         )

@@ -1,1 +1,1 @@
-"""The page of a comparison: live, then its answer."""
+"""The page of a comparison: live metrics, then its result."""

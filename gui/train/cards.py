@@ -68,7 +68,7 @@ class LiveCards(QWidget):
 
     @property
     def cards(self) -> tuple[StatCard, ...]:
-        """The cards that are shown, in order."""
+        """Return the cards that are shown, in order."""
         others = self._of_scaler if self._has_scaler else self._of_others
         return (*self._shared, *others, *([self.tensor_cores] if self._has_activity else []))
 
@@ -89,7 +89,7 @@ class LiveCards(QWidget):
             card.set_compact(compact)
 
     def show_runs(self, runs: Sequence[LiveRun], alike: frozenset[str] = frozenset()) -> None:
-        """Fill the cards; ratios are against the first run.
+        """Fill the cards. Ratios are relative to the first run.
 
         `alike` names the metrics that differ no more than repeats do.
         """
@@ -140,9 +140,7 @@ class LiveCards(QWidget):
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         peaks = [figures.peak_memory_mib(run) for run in runs]
         unit, scale = memory_unit(peaks)
-        # before the first sample of memory its kind is unknown
-        is_vram = any(peak is not None for peak in peaks) and not any(map(figures.is_on_cpu, runs))
-        self.memory.set_title("Peak VRAM" if is_vram else "Peak memory", unit)
+        self.memory.set_title("Peak memory", unit)
         _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
 
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:
@@ -232,7 +230,7 @@ def _fill(
     tip = f"{runs[1].label} over {runs[0].label}" if text else ""
     if text and is_disturbed:
         disturbed = ", and ".join(note for note in dict.fromkeys(notes) if note)
-        text, tip = "unreliable", f"The ratio of {text} is not reliable: {disturbed}"
+        text, tip = "unreliable", f"The ratio of {text} is unreliable: {disturbed}"
     card.set_ratio(text, tip, is_sound=not is_disturbed)
 
 

@@ -1,4 +1,4 @@
-"""The runs in the live panel, and how often it is painted while one of them trains."""
+"""The runs in the live panel, and its repaint rate during training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from gui.session.experiments import Experiments
-from gui.session.items import seconds_of
+from gui.session.items import time_left
 from gui.session.live_run import LiveRun
 from gui.train.panel import LivePanel
 
@@ -20,16 +20,16 @@ _MOST_BACKGROUND = 4
 
 
 def background_runs(
-    records: Sequence[RunRecord], shown: Sequence[str], ticked: Sequence[str]
+    records: Sequence[RunRecord], shown: Sequence[str], selected: Sequence[str]
 ) -> tuple[RunRecord, ...]:
-    """The runs that are over whose curves lie under those of the `shown` runs, newest first.
+    """Return the finished runs to draw faintly under the `shown` runs, newest first.
 
-    They are the selected ones, if any; else the newest of each other precision with otherwise the same
+    These are the selected ones, if any, else the newest of each other precision with otherwise the same
     settings. `records` are newest first.
     """
     in_view = [record for record in records if record.id in shown]
     over = [record for record in records if record.status.is_over and record.id not in shown]
-    chosen = [record for record in over if record.id in ticked]
+    chosen = [record for record in over if record.id in selected]
     if not chosen:
         settings = {record.settings_but_precision for record in in_view}
         precisions = {record.experiment.precision for record in in_view}
@@ -42,9 +42,9 @@ def background_runs(
 
 
 class LiveController(QObject):
-    """`progressed` (run id, fraction, whether it is paused) each time a run in progress is painted.
+    """The controller of the live panel. `progressed` (run id, fraction, is paused) at each repaint of a run.
 
-    It paints at `repaint_hz`, or as often as the training device allows.
+    It repaints at `repaint_hz`, or as often as the training device allows.
     """
 
     progressed = Signal(str, float, bool)
@@ -56,13 +56,13 @@ class LiveController(QObject):
         self._live, self._experiments, self._repaint_hz = live, experiments, repaint_hz
         self._runs = experiments.runs
         self._shown: tuple[str, ...] = ()
-        self._ticked: tuple[str, ...] = ()
+        self._selected: tuple[str, ...] = ()
         self.timer = QTimer(self)
         self.timer.timeout.connect(self._repaint)
         self._second = QTimer(self, interval=1_000)
-        self._second.timeout.connect(self._tell_work_left)
-        self._runs.run_changed.connect(self._take_change)
-        experiments.sweeps.changed.connect(self._follow_sweep)
+        self._second.timeout.connect(self._update_work_left)
+        self._runs.run_changed.connect(self._on_run_changed)
+        experiments.sweeps.changed.connect(self._on_sweep_changed)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Show runs in the live panel. A problem is emitted for each run that cannot be read."""
@@ -74,11 +74,11 @@ class LiveController(QObject):
         self._live.set_runs(list(lives.values()))
         self._live.refresh()
 
-    def set_ticked(self, run_ids: tuple[str, ...]) -> None:
+    def set_selected(self, run_ids: tuple[str, ...]) -> None:
         """Set the selected runs. Curves of finished ones are drawn under those of the current run."""
-        if run_ids == self._ticked:
+        if run_ids == self._selected:
             return
-        self._ticked = run_ids
+        self._selected = run_ids
         self._live.set_background_runs(self._background_runs())
         self._live.refresh()
 
@@ -92,8 +92,8 @@ class LiveController(QObject):
         if left != self._shown:
             self.show(left)
 
-    def begin(self, run_id: str) -> None:
-        """Repaint a run that has started from now on; show it, unless something else is in view."""
+    def start_repainting(self, run_id: str) -> None:
+        """Repaint a run from its start on. Show it, unless something else is in view."""
         record = self._runs.record(run_id)
         if record is not None and self._belongs_to_view(record):
             self.show_group(run_id)
@@ -102,11 +102,11 @@ class LiveController(QObject):
         on_cpu = record is not None and (entry is None or not entry.is_gpu)
         rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
         self.timer.start(1000 // rate)
-        self._tell_work_left()
+        self._update_work_left()
         self._second.start()
 
-    def end(self) -> None:
-        """Paint for the last time the run that has ended."""
+    def end_repainting(self) -> None:
+        """Paint the run that has ended for the last time."""
         self.stop()
         self._live.refresh()
         # a repaint may have come between the run's last event and its record
@@ -117,7 +117,7 @@ class LiveController(QObject):
         self.timer.stop()
         self._second.stop()
 
-    def _follow_sweep(self, sweep_id: str) -> None:
+    def _on_sweep_changed(self, sweep_id: str) -> None:
         view = self._experiments.sweeps.view(sweep_id)
         self._live.set_pilot("" if view is None else view.pilot_words())
 
@@ -136,7 +136,7 @@ class LiveController(QObject):
             self._runs.problem.emit(error.problem)
             return None
 
-    def _take_change(self, run_id: str) -> None:
+    def _on_run_changed(self, run_id: str) -> None:
         # once it has begun, its settings are resolved for this machine, as a finished run's are; the runs
         # beneath stay when it ends
         if run_id in self._shown and self._is_training():
@@ -150,24 +150,24 @@ class LiveController(QObject):
     def _background_runs(self) -> list[tuple[LiveRun, str]]:
         if not self._is_training():
             return []
-        chosen = background_runs(self._runs.records(), self._shown, self._ticked)
+        chosen = background_runs(self._runs.records(), self._shown, self._selected)
         return [(live, run.title) for run in chosen if (live := self._read(run.id)) is not None]
 
     def _title(self, records: list[RunRecord]) -> str:
         if not records:
             return ""
         words = " against ".join(record.label or record.experiment.precision.label for record in records)
-        repeat, repeats = self._runs.repeat(records[0].id)
+        repeat, repeats = self._runs.repeat_position(records[0].id)
         if repeats > 1:
             return f"{words}, repeat {repeat} of {repeats}"
         return words if len(records) > 1 else records[0].title
 
-    def _tell_work_left(self) -> None:
+    def _update_work_left(self) -> None:
         queue, running = self._experiments.queue, self._experiments.running
-        items = [item for item in queue.items() if item.is_running or not queue.stops_after_this]
+        items = [item for item in queue.items() if item.is_running or not queue.is_paused]
         # a run of a sweep is no item itself
         is_more = any(item.key != running and not item.is_paused for item in items)
-        seconds, at_least = seconds_of(items)
+        seconds, at_least = time_left(items)
         self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 
     def _repaint(self) -> None:

@@ -35,7 +35,7 @@ _MEMORY_PARTS = (
 
 
 def side_runs(side: Side) -> str:
-    """A side's runs in a few words: "3 repeats", or the name that a person gave to the only one."""
+    """Describe the runs of a side: "3 repeats", or the name of the only one."""
     run = side.runs[0]
     return f"{len(side.runs)} repeats" if len(side.runs) > 1 else run.name if run.has_own_name else ""
 
@@ -65,7 +65,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
 
 
 def memory_parts(summary: Summary | None) -> tuple[tuple[str, float], ...]:
-    """The memory of one step by part, as (name, MiB); empty if it was not measured."""
+    """Return the memory of one step by part, as (name, MiB). Empty if it was not measured."""
     if summary is None:
         return ()
     parts = ((words, getattr(summary, name)) for name, words in _MEMORY_PARTS)
@@ -151,7 +151,7 @@ class LiveDetails(Surface):
             self._put(_words(_NOTHING if is_over else _LATER, "hint"), len(names) + 2, 1, max(1, len(runs)))
 
     def texts(self) -> tuple[str, ...]:
-        """The table's text, row by row, for tests."""
+        """Return the table's text, row by row, for tests."""
         return tuple(cell.accessibleName() for cell in self._cells)
 
     def _put_memory(

@@ -1,4 +1,4 @@
-"""A run's metrics on cards and gauges: from its summary, or from its samples until it has one."""
+"""The metrics of a run on cards and gauges, from its summary, or until the end from its samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST_BLOCKS, _RECENT = 50, 50
 
 
 def samples_per_second(run: LiveRun) -> float | None:
-    """The median over the last blocks after warm-up; the summary's is over all blocks."""
+    """Return the throughput: the median over the last blocks, or, in a summary, over all blocks."""
     if run.summary is not None:
         return run.summary.samples_per_second
     rates = run.curves.means("samples_per_second")[run.rows_until(run.warmup_steps) :]
@@ -38,6 +38,7 @@ def _median(values: NDArray[Any]) -> float:
 
 
 def step_ms(run: LiveRun) -> float | None:
+    """Return the time of an optimizer step in milliseconds."""
     if run.summary is not None:
         return run.summary.step_ms
     rate = samples_per_second(run)
@@ -45,18 +46,19 @@ def step_ms(run: LiveRun) -> float | None:
 
 
 def memory_column(run: LiveRun) -> str:
-    """The column of the run's memory: allocated on an accelerator, resident on a CPU."""
+    """Return the column of the run's memory: allocated on an accelerator, resident on a CPU."""
     return "allocated_mib" if len(run.column("allocated_mib")) else "resident_mib"
 
 
 def is_on_cpu(run: LiveRun) -> bool:
+    """Return True if the run trains on a CPU."""
     if run.experiment is not None and run.experiment.device == "cpu":
         return True
     return bool(len(run.column("resident_mib"))) and not len(run.column("allocated_mib"))
 
 
 def peak_memory_mib(run: LiveRun) -> float | None:
-    """The peak over training without warm-up; None until that is over."""
+    """Return the peak after warm-up. None before that."""
     if run.summary is not None:
         allocated = run.summary.peak_allocated_mib
         return allocated if allocated is not None else run.summary.peak_resident_mib
@@ -66,7 +68,7 @@ def peak_memory_mib(run: LiveRun) -> float | None:
 
 
 def memory_by_rank(run: LiveRun) -> tuple[float, ...]:
-    """What each rank takes, in MiB: the peaks of a run that has ended; empty on a single device."""
+    """Return the memory of each rank in MiB, or its peak after the end. Empty on a single device."""
     if run.summary is None:
         return () if run.rank_memory is None else run.rank_memory.mib
     peaks = [rank.peak_mib for rank in run.summary.ranks]
@@ -75,7 +77,7 @@ def memory_by_rank(run: LiveRun) -> tuple[float, ...]:
 
 
 def accuracy(run: LiveRun, step: int | None = None) -> float | None:
-    """The last validation's accuracy, 0 to 1, or that of the validation after `step`."""
+    """Return the accuracy (0 to 1) of the last validation, or of the one after `step`."""
     if run.summary is not None and step is None:
         return run.summary.final_validation_accuracy
     seen = [epoch for epoch in accuracies(run) if step in (None, epoch.step)]
@@ -83,7 +85,7 @@ def accuracy(run: LiveRun, step: int | None = None) -> float | None:
 
 
 def train_loss(run: LiveRun, step: int | None = None) -> float | None:
-    """The mean over the last epoch, or over its steps so far; with `step` as it was after that step."""
+    """Return the mean loss over the last epoch, or over its steps so far. With `step`, at that step."""
     if run.summary is not None and step is None:
         return run.summary.final_train_loss
     ended = [epoch for epoch in run.epochs if step is None or epoch.step < step]
@@ -96,14 +98,14 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
 
 
 def common_step(runs: Sequence[LiveRun]) -> int | None:
-    """The step to compare two runs at, while one is behind the other or has stopped there; None otherwise."""
+    """Return the last step of the run that is behind, or None if both are equally far."""
     steps = [run.summary.steps if run.is_over and run.summary is not None else run.step for run in runs]
     is_one_behind = len(runs) == 2 and (steps[0] != steps[1] or not all(run.is_over for run in runs))
     return (min(steps) or None) if is_one_behind else None
 
 
 def common_validation(runs: Sequence[LiveRun]) -> int | None:
-    """The step of the last validation that both runs have had while one is behind; None if there is none."""
+    """Return the step of the last validation of the run that is behind, or None."""
     if common_step(runs) is None:
         return None
     first, second = ({epoch.step for epoch in accuracies(run)} for run in runs)
@@ -111,7 +113,7 @@ def common_validation(runs: Sequence[LiveRun]) -> int | None:
 
 
 def grad_scale(run: LiveRun) -> float | None:
-    """The current loss scale; None if the run uses none."""
+    """Return the current loss scale. None if the run uses none."""
     if run.summary is not None:
         return run.summary.final_grad_scale
     scales = run.column("grad_scale")
@@ -119,25 +121,25 @@ def grad_scale(run: LiveRun) -> float | None:
 
 
 def uses_scaler(run: LiveRun) -> bool:
-    """True if the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
+    """Return True if the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
     settings = run.experiment
     return bool(len(run.column("grad_scale"))) if settings is None else settings.uses_scaler
 
 
 def accuracies(run: LiveRun) -> list[Epoch]:
-    """The epochs after which the accuracy was measured."""
+    """Return the epochs after which the accuracy was measured."""
     return [epoch for epoch in run.epochs if epoch.validation_accuracy is not None]
 
 
 def skipped_steps(run: LiveRun) -> int | None:
-    """How many steps the scaler skipped; None if the run uses none."""
+    """Return the number of steps that the scaler skipped. None without a scaler."""
     if run.summary is not None:
         return run.summary.skipped_steps
     return len(run.skipped) if len(run.column("grad_scale")) else None
 
 
 def gauge_words(run: LiveRun) -> str:
-    """Return the utilization, temperature and data wait of the GPU; empty on a CPU."""
+    """Return the utilization, temperature and data wait of the GPU. Empty on a CPU."""
     busy, power = gauge(run, "gpu_utilization_percent"), gauge(run, "power_watts")
     celsius, clock = gauge(run, "temperature_celsius"), clock_words(run)
     if not clock and all(value is None for value in (busy, power, celsius)):
@@ -168,7 +170,7 @@ def activities(run: LiveRun) -> tuple[tuple[str, float], ...]:
 
 
 def clock_words(run: LiveRun) -> str:
-    """Return the SM clock and why it is throttled; empty if the GPU does not report it."""
+    """Return the SM clock and why it is throttled. Empty if the GPU does not report it."""
     clock = gauge(run, "clock_mhz")
     if clock is None:
         return ""
@@ -181,7 +183,7 @@ def clock_words(run: LiveRun) -> str:
 
 
 def data_wait_percent(run: LiveRun) -> float | None:
-    """The share of the steps' time in which the device waited for data; None if it was not measured."""
+    """Return the share of time in which the device waited for data, or None if unknown."""
     if run.summary is not None:
         share = run.summary.data_wait_fraction
         return None if share is None else share * 100.0
@@ -194,7 +196,7 @@ def data_wait_percent(run: LiveRun) -> float | None:
 
 
 def waiting_percent(run: LiveRun) -> NDArray[np.float64]:
-    """The share of each step's time in which the device waited for data; empty if it was not measured."""
+    """Return the share of each step in which the device waited for data. Empty if unknown."""
     waits, rates = run.curves.means("data_wait_ms"), run.curves.means("samples_per_second")
     count = min(len(waits), len(rates))
     if not np.isfinite(waits[:count]).any():

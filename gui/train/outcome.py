@@ -1,4 +1,4 @@
-"""The outcome of runs: the answer of a comparison, or the card of a run that failed."""
+"""The result of runs: the answer of a comparison, or the card of a run that failed."""
 
 from __future__ import annotations
 
@@ -74,31 +74,28 @@ class FailureCard(Surface):
         self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
         self.check.clicked.connect(self.check_wanted)
         self.again.clicked.connect(self.again_wanted)
-        self._remedies: list[Button] = []
+        self.remedies: list[Button] = []
+        """The buttons that train it again in another way."""
         self._lay_out()
         theme().changed.connect(self._recolor)
         self._recolor()
 
-    def remedies(self) -> tuple[Button, ...]:
-        """Return the buttons that train it again in another way."""
-        return tuple(self._remedies)
-
     def _offer(self, offers: Sequence[Offer], *, is_memory: bool) -> None:
-        for button in self._remedies:
+        for button in self.remedies:
             button.hide()
             button.deleteLater()
-        self._remedies = []
+        self.remedies = []
         for place, (words, do) in enumerate(offers):
             tip = "Train all of it again with this change"
             button = Button(words, "strip" if place else "primary", tip, do=do)
             button.setProperty("low", "true")
             self._offers.insertWidget(place, button)
-            self._remedies.append(button)
+            self.remedies.append(button)
         # the same again would run out of memory again
         self.check.setVisible(not is_memory)
         self.again.setVisible(not (is_memory and offers))
 
-    def tell(
+    def show_problem(
         self, problem: Problem, detail: str = "", code: Code | None = None, offers: Sequence[Offer] = ()
     ) -> None:
         """Show a problem and its fix. `detail` is the full message, `code` the model's own code.
@@ -205,7 +202,7 @@ class AnswerView(QWidget):
         self.hide()
 
     def show_answer(self, answer: Answer | None) -> None:
-        """Show an answer; None hides it."""
+        """Show an answer. None hides it."""
         self.setVisible(answer is not None)
         if answer is not None:
             self._large.show_lines(answer.lines, answer.side)

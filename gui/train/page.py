@@ -48,14 +48,14 @@ class RunsPage(QScrollArea):
         if run is not None and run.problem is not None and told != self._told:
             whose = "" if is_all else f"{run.label} failed. "
             problem = run.problem.model_copy(update={"message": f"{whose}{run.problem.message}"})
-            self.failure.tell(problem, run.detail, code_shown(run.experiment), offers())
+            self.failure.show_problem(problem, run.detail, code_shown(run.experiment), offers())
         self._told = told
         self.failure.setVisible(run is not None)
         self.cards.setVisible(not is_all)
         self.plots.setVisible(not is_all)
 
     def fit(self, height: int) -> None:
-        """In a low panel, gives the room of other parts to the plots."""
+        """Hide other parts in a low panel, so the plots have enough height."""
         is_compact = height < _COMPACT_BELOW
         margin = 8 if is_compact else 16
         self._column.setContentsMargins(16, margin, 16, margin)

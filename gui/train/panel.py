@@ -37,7 +37,7 @@ _PILOT = "Trains a few steps to estimate how long the sweep takes and how much m
 
 
 class LivePanel(Surface):
-    """Shows up to four runs. Events go into the `LiveRun`s; one timer calls `refresh()`, which draws them.
+    """The panel of up to four runs. Events go into the `LiveRun`s. A timer calls `refresh()` to draw them.
 
     `experiment_wanted` requests the experiment in the form while no run is in view. `answer_wanted` requests
     the answer of runs that are over.
@@ -47,7 +47,7 @@ class LivePanel(Surface):
     pause_toggled = Signal()
     profile_requested = Signal(object)  # tuple[str, ...]
     answer_wanted = Signal(object)  # tuple[str, ...]
-    show_wanted = Signal(object)  # tuple[str, ...]
+    replay_wanted = Signal(object)  # tuple[str, ...]
     export_wanted = Signal(object)  # tuple[str, ...]
     experiment_wanted = Signal()
     check_wanted = Signal()
@@ -66,7 +66,7 @@ class LivePanel(Surface):
         self._asked_for: tuple[str, ...] = ()
         self._has_own_axis = False
         self._pilot = ""
-        self._instead: QWidget | None = None
+        self._placeholder: QWidget | None = None
         self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Returns why runs cannot be profiled, if so. Set by the window."""
         self.offers_after: Callable[[Sequence[str]], Sequence[Offer]] = lambda _run_ids: ()
@@ -78,17 +78,17 @@ class LivePanel(Surface):
 
     @cached_property
     def page(self) -> RunsPage:
-        """The runs' page, made on demand: its plots would slow the window's start."""
+        """Return the runs' page, made on demand, because its plots would slow the window's start."""
         from gui.train.page import RunsPage
 
         page = RunsPage(self)
         strip = page.strip
         strip.stop.clicked.connect(self._stop)
         strip.pause.clicked.connect(self.pause_toggled)
-        strip.details.toggled.connect(self._show_details)
-        strip.by.changed.connect(self._choose_axis)
-        strip.play.clicked.connect(lambda: self.show_wanted.emit(self._answered()))
-        for button in (strip.why, page.details.explain):
+        strip.details.toggled.connect(self._on_details_toggled)
+        strip.by.changed.connect(self._on_axis_chosen)
+        strip.replay.clicked.connect(lambda: self.replay_wanted.emit(self._answered()))
+        for button in (strip.profile, page.details.explain):
             button.clicked.connect(lambda: self.profile_requested.emit(self._answered()))
         strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
         page.failure.open_wanted.connect(self.file_wanted)
@@ -130,7 +130,7 @@ class LivePanel(Surface):
             self.page.fit(event.size().height())
 
     def set_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Show these runs; the first is the baseline of the ratios."""
+        """Show these runs. The first is the baseline of the ratios."""
         self._runs = tuple(runs)
         self._wishes = replace(self._wishes, stop=False)
         self._seen = None
@@ -139,19 +139,19 @@ class LivePanel(Surface):
         if self._runs or self._has_page:
             self.plots.set_crosshair(None)
             self.plots.set_x_range(None)
-        self._stack.setCurrentWidget(self.page if self._runs else self._instead or self.empty)
+        self._stack.setCurrentWidget(self.page if self._runs else self._placeholder or self.empty)
         self.refresh()
 
-    def set_instead(self, page: QWidget | None) -> None:
-        """Show a page, a child of this panel, while no run is in view; None for the empty state."""
+    def set_placeholder(self, page: QWidget | None) -> None:
+        """Show a page, a child of this panel, while no run is in view. None for the empty state."""
         if page is not None and self._stack.indexOf(page) < 0:
             self._stack.addWidget(page)
-        self._instead = page
-        self._stack.setCurrentWidget(self.page if self._runs else self._instead or self.empty)
+        self._placeholder = page
+        self._stack.setCurrentWidget(self.page if self._runs else self._placeholder or self.empty)
 
     @property
     def failure(self) -> Problem | None:
-        """Why the last of the runs in view that failed did so; None if none failed."""
+        """Return the problem of the last run in view that failed, or None."""
         failed = self._failed()
         return None if failed is None else failed.problem
 
@@ -160,7 +160,7 @@ class LivePanel(Surface):
 
     @property
     def _is_all_failed(self) -> bool:
-        """True if there is nothing to see but a failure: all runs are over without a step."""
+        """Return True if there is nothing to see but a failure: all runs are over without a step."""
         return self._failed() is not None and all(run.is_over and run.step == 0 for run in self._runs)
 
     def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
@@ -183,11 +183,11 @@ class LivePanel(Surface):
     def _answered(self) -> tuple[str, ...]:
         return tuple(run.run_id for run in self._runs)
 
-    def _choose_axis(self, by: By) -> None:
+    def _on_axis_chosen(self, by: By) -> None:
         self._has_own_axis = True
         self.set_by(by)
 
-    def _want_answer(self) -> None:
+    def _request_answer(self) -> None:
         run_ids = self._answered()
         if len(run_ids) > 1 and run_ids != self._asked_for and all(run.is_over for run in self._runs):
             self._asked_for = run_ids
@@ -202,7 +202,7 @@ class LivePanel(Surface):
         return self._runs
 
     def set_title(self, title: str) -> None:
-        """Set the strip's title; empty for one made of the runs, as "FP32 against FP16 AMP"."""
+        """Set the strip's title. Empty for one made of the runs, as "FP32 against FP16 AMP"."""
         self._title = title
         self._seen = None
 
@@ -219,9 +219,9 @@ class LivePanel(Surface):
 
     def _fill_empty(self) -> None:
         if self._pilot:
-            self.empty.tell(self._pilot, _PILOT)
+            self.empty.show_offer(self._pilot, _PILOT)
         else:
-            self.empty.tell(*self._offer)
+            self.empty.show_offer(*self._offer)
 
     def set_by(self, by: By) -> None:
         """Plot against `by`, "step" or "seconds"."""
@@ -230,7 +230,7 @@ class LivePanel(Surface):
         self._seen = None
         self.refresh()
 
-    def set_pause_asked(self, asked: bool | None) -> None:
+    def set_pause_request(self, asked: bool | None) -> None:
         """Set the last request to the current run: pause (True), resume (False) or none."""
         self._wishes = replace(self._wishes, pause=asked)
         self._seen = None
@@ -240,7 +240,7 @@ class LivePanel(Surface):
         self.strip.details.setChecked(True)
 
     def refresh(self) -> None:
-        """Draw what changed since the last call; costs next to nothing if nothing did."""
+        """Draw the changes since the last call. Fast if there are none."""
         now = tuple((run.run_id, run.revision, run.status, still_seconds(run)) for run in self._runs)
         if self._runs and now != self._seen:
             self._seen = now
@@ -261,7 +261,7 @@ class LivePanel(Surface):
                 self._fill_details()
             self.plots.background_runs = self._background_runs
             self.plots.show_runs(self._runs)
-            self._want_answer()
+            self._request_answer()
         if self._runs:
             self.plots.refresh()
 
@@ -275,7 +275,7 @@ class LivePanel(Surface):
         self.stop_requested.emit()
         self.refresh()
 
-    def _show_details(self, shown: bool) -> None:
+    def _on_details_toggled(self, shown: bool) -> None:
         if shown:
             self._fill_details()
         self.details.setVisible(shown)
@@ -360,7 +360,7 @@ class EmptyAnswer(QWidget):
         button = Placed(self.button, 0, center)
         in_column(Stretch(2), *parts, button, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
 
-    def tell(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:
+    def show_offer(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:
         """Show a question, a hint on how it is answered, and the sides to be compared."""
         set_text(self._question, question)
         set_text(self._hint, hint)
@@ -370,7 +370,7 @@ class EmptyAnswer(QWidget):
         self.setAccessibleName(self.words())
 
     def words(self) -> str:
-        """The question and the hint."""
+        """Return the question and the hint."""
         return f"{self._question.text()} {self._hint.text()}".strip()
 
     def minimumSizeHint(self) -> QSize:

@@ -85,7 +85,7 @@ class LivePlots(QWidget):
 
     @property
     def plots(self) -> tuple[LivePlot, ...]:
-        """The four shown, in order."""
+        """Return the four shown, in order."""
         return (self.loss, self._second, self.memory, self.speed)
 
     def set_two(self, are_two: bool) -> None:
@@ -119,12 +119,12 @@ class LivePlots(QWidget):
         self._grid.setRowStretch(1, 0 if self._chosen is not None else 1)
 
     def set_crosshair(self, place: float | None) -> None:
-        """Read all four plots at `place` in x units; None reads the latest values."""
+        """Read all four plots at `place` in x units. None reads the latest values."""
         for plot in self.plots:
             plot.set_crosshair(place)
 
     def set_x_range(self, chosen: Range | None) -> None:
-        """Show a range of x in all four plots; None follows the whole run."""
+        """Show a range of x in all four plots. None follows the full run."""
         for plot in self.plots:
             plot.set_x_range(chosen)
             plot.refresh()
@@ -138,7 +138,7 @@ class LivePlots(QWidget):
             plot.set_by(by)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Hand the runs' buffers to the plots; `refresh()` draws them."""
+        """Pass the runs to the plots. `refresh()` draws them."""
         is_final, total = bool(runs) and all(run.is_over for run in runs), self._total(runs)
         for plot, *_ in self._places:
             plot.total = total
@@ -151,7 +151,7 @@ class LivePlots(QWidget):
             self._place()
 
     def refresh(self) -> None:
-        """Draw what changed."""
+        """Draw the changes."""
         for plot in self.plots:
             plot.refresh()
 
@@ -270,7 +270,7 @@ class LivePlots(QWidget):
                 run, column / unit_mib, shadow=around / unit_mib, shadow_name="reserved", key=unit
             )
 
-        self.memory.header.set_title("Memory" if on_cpu or not peaks else "VRAM", unit)
+        self.memory.header.set_title("Memory", unit)
         self._fill(self.memory, runs, "Memory in use appears here.", curve, figures.memory_column)
         size = max(
             (run.environment.device_memory_mib for run in runs if run.environment is not None), default=0

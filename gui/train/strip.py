@@ -36,7 +36,7 @@ _SILENT_SECONDS = 2
 
 
 def phase_words(run: LiveRun, *, brief: bool = False) -> str:
-    """The run's phase, with its seconds if it takes no steps; empty while the run is measured."""
+    """Return the run's phase, with its seconds if it takes no steps. Empty while the run is measured."""
     phase = run.phase
     if run.status != "running" or phase is None:
         return ""
@@ -52,14 +52,14 @@ def phase_words(run: LiveRun, *, brief: bool = False) -> str:
 
 
 def still_seconds(run: LiveRun) -> int:
-    """Whole seconds that a phase without steps has lasted, which show that the run does not hang."""
+    """Return the full seconds of a phase without steps, which show that the run does not hang."""
     if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN) or phase_fraction(run) is not None:
         return 0
     return int(run.phase_seconds)
 
 
 def phase_fraction(run: LiveRun) -> float | None:
-    """How far a phase without steps is, 0 to 1; None if unknown."""
+    """Return the progress of a phase without steps, 0 to 1. None if unknown."""
     if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN):
         return None
     return run.phase.fraction
@@ -71,7 +71,7 @@ _WHY = "Profile a few steps: see where time goes and what would help"
 
 @dataclass(frozen=True)
 class Wishes:
-    """Requests to the current run that have not taken effect yet: to pause or resume, and to stop."""
+    """The pending requests to the current run: to pause or resume, and to stop."""
 
     stop: bool = False
     pause: bool | None = None
@@ -93,15 +93,15 @@ class LiveStrip(QWidget):
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
         )
         self.stop = Button(
-            "Stop", "strip", f"Stop the comparison and keep what it recorded ({keys_of('stop')})", "stop"
+            "Stop run", "strip", f"Stop and keep what was recorded ({keys_of('stop')})", "stop"
         )
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)
-        self.play = Button("Replay", "strip", "Replay both runs side by side", "play")
-        self.why = Button("Profile", "strip", _WHY, "profile")
+        self.replay = Button("Replay", "strip", "Replay both runs side by side", "play")
+        self.profile = Button("Profile", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, charts, data or a script", "export")
-        self._answer = (self.play, self.why, self.export)
+        self._answer = (self.replay, self.profile, self.export)
         for button in self._answer:
             button.hide()
         while_it_runs = (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop)
@@ -138,13 +138,13 @@ class LiveStrip(QWidget):
             button.setVisible(is_over)
         self.by.setVisible(has_curves)
         self.details.setVisible(has_curves)
-        self.why.setEnabled(not_profiled is None)
-        self.why.setToolTip(plain_tip(not_profiled or _WHY))
+        self.profile.setEnabled(not_profiled is None)
+        self.profile.setToolTip(plain_tip(not_profiled or _WHY))
         if when and is_over:
             self.status.set_whole_text(when, when.partition(",")[0])
 
     def set_work_left(self, seconds: float | None, *, at_least: bool = False) -> None:
-        """Set the remaining time of the whole queue; None if only the current run is left."""
+        """Set the remaining time of the whole queue. None if only the current run is left."""
         self._work_left = None if seconds is None else (seconds, at_least)
 
     def show_runs(
@@ -162,6 +162,7 @@ class LiveStrip(QWidget):
         self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
+        _set_words(self.stop, "Stop comparison" if len(runs) > 1 else "Stop run", self._tight)
         self._show_pause(current, wishes)
         self._show_status(current, runs, wishes, tells_why=tells_why)
         if busy:
@@ -173,7 +174,7 @@ class LiveStrip(QWidget):
         if self.pause.accessibleName() != words:
             self.pause.set_icon("play" if is_paused else "pause")
         _set_words(self.pause, words, self._tight)
-        pausing = "Pause after the current step. The measured speed is not affected."
+        pausing = "Pause after the current step. The measured throughput is not affected."
         self.pause.setToolTip(f"{'Resume training' if is_paused else pausing} ({keys_of('pause')})")
         self.pause.setEnabled(not wishes.stop)
 
@@ -251,7 +252,7 @@ def _usual_title(runs: Sequence[LiveRun]) -> str:
 
 
 def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
-    """The run in progress, else the next one queued, else the last."""
+    """Return the run in progress, else the next one queued, else the last."""
     for status in ("running", "queued"):
         current = next((run for run in runs if run.status == status), None)
         if current is not None:
@@ -260,7 +261,7 @@ def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
 
 
 class LiveGauges(QWidget):
-    """A line 20 px high with the GPU's gauges; hidden on a CPU."""
+    """A line 20 px high with the GPU's gauges. Hidden on a CPU."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

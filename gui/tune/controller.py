@@ -44,7 +44,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
         setup.draft_changed.connect(self._show_devices)
         page = panel.page
-        page.wanted.connect(lambda: setup.order("tune"))
+        page.wanted.connect(lambda: setup.submit("tune"))
         page.use_wanted.connect(self._use)
         page.comparison_wanted.connect(self._compare)
         page.script_wanted.connect(self._ask_for_script)

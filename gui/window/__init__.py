@@ -1,1 +1,1 @@
-"""The window around the three places."""
+"""The main window: top bar, pages, machines, PyTorch and remembered state."""

@@ -63,11 +63,11 @@ class MachineDialog(QDialog):
         if known is not None:
             self.add_button.set_words("Save", "Save the changes to this machine")
             self._fill(known)
-        self.kind.changed.connect(self._edited)
+        self.kind.changed.connect(self._on_edited)
         for field in (self.name, self.host, self.folder, *self.wishes.values()):
-            field.textChanged.connect(self._edited)
+            field.textChanged.connect(self._on_edited)
         theme().changed.connect(self._show_checks)
-        self._edited()
+        self._on_edited()
 
     def _fill(self, known: Machine) -> None:
         self.name.setEnabled(False)
@@ -105,7 +105,7 @@ class MachineDialog(QDialog):
         self.setFixedWidth(_WIDTH)
 
     def words(self) -> str:
-        """Return what is wrong with the fields, or the result of the check, in short."""
+        """Return the problem of the fields, or a summary of the check."""
         return self._words.text()
 
     def check(self) -> None:
@@ -118,7 +118,7 @@ class MachineDialog(QDialog):
 
         set_text(self._words, f"Checking {machine.host or machine.name}…")
         self.check_button.setEnabled(False)
-        self._background.do(lambda: check_machine(machine), self._on_checked, self._fail)
+        self._background.do(lambda: check_machine(machine), self._on_checked, self._on_check_failed)
 
     def add(self) -> None:
         """Add the machine, checked or not, and close."""
@@ -133,7 +133,7 @@ class MachineDialog(QDialog):
         try:
             Machines().put(machine)
         except ProblemError as error:
-            self._tell(error.problem)
+            self._show_problem(error.problem)
             return
         self.added.emit(machine.name)
         self.accept()
@@ -155,7 +155,7 @@ class MachineDialog(QDialog):
                 message = f"A machine named {machine.name} already exists."
                 raise request_error(message, "Choose another name.", key="name")
         except ProblemError as error:
-            self._tell(error.problem)
+            self._show_problem(error.problem)
             return None
         return machine
 
@@ -163,10 +163,10 @@ class MachineDialog(QDialog):
     def _is_cluster(self) -> bool:
         return self.kind.value() == "slurm"
 
-    def _tell(self, problem: Problem) -> None:
+    def _show_problem(self, problem: Problem) -> None:
         set_text(self._words, f"{problem.message} {problem.remedy}")
 
-    def _edited(self) -> None:
+    def _on_edited(self) -> None:
         if self._cluster.isHidden() == self._is_cluster:
             self._cluster.setVisible(self._is_cluster)
             self._grow()
@@ -185,11 +185,11 @@ class MachineDialog(QDialog):
             f"{problems} problem{'s' * (problems != 1)}" if problems else "The machine is ready to train.",
         )
         self._show_checks()
-        self._edited()
+        self._on_edited()
 
-    def _fail(self, problem: Problem) -> None:
-        self._tell(problem)
-        self._edited()
+    def _on_check_failed(self, problem: Problem) -> None:
+        self._show_problem(problem)
+        self._on_edited()
 
     def _show_checks(self) -> None:
         if self.checks:

@@ -1,4 +1,4 @@
-"""Starts the window: application, theme, store and event loop."""
+"""The start of the window: application, theme, store and event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLLECT_MS = 1_000
 
 
 class Application(QApplication):
-    """`file_opened` carries the path of a file that macOS asks the program to open."""
+    """The application. `file_opened` carries the path of a file that macOS asks the program to open."""
 
     file_opened = Signal(object)  # Path
 
@@ -59,7 +59,7 @@ def run_until(
 
 
 def run(archives: Sequence[Path] = ()) -> int:
-    """Open the window and return the exit status once it is closed; archives are imported.
+    """Open the window, import the archives, and return the exit status once it is closed.
 
     A window of this user that is open already imports them instead.
     """
@@ -84,7 +84,7 @@ def run(archives: Sequence[Path] = ()) -> int:
             box.exec()
             return 1
         application.file_opened.connect(window.import_archive)
-        window.painted.connect(lambda: _take_archives(window, archives))
+        window.painted.connect(lambda: _import_archives(window, archives))
         window.painted.connect(lambda: _make_rest(window))
         window.show()
         # Python's handler would only print a traceback in the next slot
@@ -92,8 +92,8 @@ def run(archives: Sequence[Path] = ()) -> int:
         return application.exec()
 
 
-def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
-    """Import archives, and from now on those that another start of the program hands over."""
+def _import_archives(window: MainWindow, archives: Sequence[Path]) -> None:
+    """Import archives, now and whenever another start of the program hands some over."""
     for archive in archives:
         window.import_archive(archive)
     # after the first paint, which loading a network library would delay
@@ -131,7 +131,7 @@ def _make_rest(window: MainWindow) -> None:
 
 
 def make_application(arguments: Sequence[str] | None = None) -> Application:
-    """The application, new or existing, with its name, icon and theme."""
+    """Return the application, new or existing, with its name, icon and theme."""
     if sys.platform == "win32":
         # otherwise the task bar counts the window as one of Python's and shows its icon
         ctypes.windll.shell32.SetCurrentProcessExplicitAppUserModelID("Ammeter")

@@ -21,7 +21,7 @@ _CONTROLS = 64
 
 
 class Body(QSplitter):
-    """Shows one page at a time, by its key, with its side column if it has one.
+    """A stack of pages by key, of which one is shown, with its side column if it has one.
 
     Panels are made as children of `pages` and `side`: a change of parent would style them again.
     """
@@ -48,12 +48,12 @@ class Body(QSplitter):
 
     @property
     def page(self) -> str:
-        """The key of the page in sight."""
+        """Return the key of the page in sight."""
         return tuple(self._pages)[self.pages.currentIndex()]
 
     @property
     def place(self) -> str:
-        """The place of the current page: "experiment", "results" or "show"."""
+        """Return the place of the current page: "experiment", "results" or "show"."""
         return self.page if self.page in ("results", "show") else "experiment"
 
     def show_page(self, key: str) -> None:
@@ -69,7 +69,7 @@ class Body(QSplitter):
 
 
 class ModelDrops(QObject):
-    """Opens a .py file that is dropped on the window. A frame shows while it is dragged over the window.
+    """A drop target for model files. A frame shows while a .py file is dragged over the window.
 
     Other drops, and drops of several files, are ignored.
     """
@@ -115,7 +115,7 @@ class _Frame(Surface):
         self.hide()
 
     def point_out(self, path: Path | None) -> None:
-        """Show what dropping this file will do; None hides the frame."""
+        """Show the effect of dropping this file. None hides the frame."""
         if path is not None:
             self._words.setText(f"Drop {path.name} to train its model")
             self.setGeometry(self.window().rect())
@@ -123,8 +123,8 @@ class _Frame(Surface):
         self.setVisible(path is not None)
 
 
-class Offers(QObject):
-    """Gives the buttons of empty pages the text and action of the form's button.
+class OfferButtons(QObject):
+    """The buttons of empty pages, which have the text and action of the form's button.
 
     They are hidden while that is disabled. While one of them is visible, the form's button is not solid.
     """
@@ -136,8 +136,8 @@ class Offers(QObject):
         self._watched: list[QWidget] = []
         setup.run_action.changed.connect(self._follow)
 
-    def take(self, buttons: Iterable[Button]) -> None:
-        """Take over buttons of empty pages."""
+    def add(self, buttons: Iterable[Button]) -> None:
+        """Add buttons of empty pages."""
         for button in buttons:
             self._buttons.append(button)
             self.watch(button)

@@ -14,11 +14,11 @@ from gui.session.request import Request
 from gui.setup.panel import SetupPanel
 
 _EVERY_MS = 2_000
-_LOOKS_THAT_AGREE = 2
+_CHECKS_THAT_AGREE = 2
 
 
 class BusyMachineMonitor(QObject):
-    """Checks the load of the machine every other second, except during measurements (`may_look`).
+    """A monitor of the load, read every other second except during measurements (`may_check`).
 
     Two checks in a row must agree, because a program that only starts is not a load. `submit` gets a Request
     that has waited.
@@ -27,20 +27,22 @@ class BusyMachineMonitor(QObject):
     def __init__(
         self,
         setup: SetupPanel,
-        may_look: Callable[[], bool],
+        may_check: Callable[[], bool],
         submit: Callable[[Request], object],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._setup, self._may_look, self._submit = setup, may_look, submit
+        self._setup, self._may_check, self._submit = setup, may_check, submit
         self._background = Background(self)
         self._timer = QTimer(self, interval=_EVERY_MS)
-        self._timer.timeout.connect(self.look)
+        self._timer.timeout.connect(self.check)
         self.start = self._timer.start
         self._watch: LoadMonitor | None = None
         self._was_busy, self._agreeing = False, 0
         self._waiting: Request | None = None
-        setup.foot.wait_button.clicked.connect(self._toggle)
+        setup.foot.wait_button.clicked.connect(
+            lambda: self.wait(None if self.is_waiting else setup.request())
+        )
 
     def stop(self) -> None:
         """Stop, and wait for a check in progress."""
@@ -49,7 +51,7 @@ class BusyMachineMonitor(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """True while a request waits until the machine is idle."""
+        """Return True while a request waits until the machine is idle."""
         return self._waiting is not None
 
     def wait(self, request: Request | None) -> None:
@@ -57,44 +59,41 @@ class BusyMachineMonitor(QObject):
         self._waiting = request
         self._setup.foot.set_facts(is_waiting=self.is_waiting)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the load in the background. Discard the last result if checking is not allowed now."""
-        if not self._may_look():
+        if not self._may_check():
             self._watch, self._agreeing = None, 0
             self._setup.foot.set_facts(load="")
         elif not self._background.is_busy:
             device = self._setup.text("device") or "auto"
-            self._background.do(partial(_look, self._watch, device), self._take_look, self._fail)
+            self._background.do(partial(_check, self._watch, device), self._on_checked, self._on_failed)
 
-    def take(self, sentence: str) -> None:
+    def on_checked(self, sentence: str) -> None:
         """Handle the result of a check: a sentence on what keeps the machine busy, or ""."""
-        if not self._may_look():
+        if not self._may_check():
             return  # something has begun to train
         is_busy = bool(sentence)
         self._agreeing = self._agreeing + 1 if is_busy == self._was_busy else 1
         self._was_busy = is_busy
-        if self._agreeing < _LOOKS_THAT_AGREE:
+        if self._agreeing < _CHECKS_THAT_AGREE:
             return
         self._setup.foot.set_facts(load=sentence)
         if (waiting := self._waiting) is not None and not is_busy:
             self.wait(None)
             self._submit(waiting)
 
-    def _take_look(self, seen: tuple[LoadMonitor, str | None]) -> None:
+    def _on_checked(self, seen: tuple[LoadMonitor, str | None]) -> None:
         self._watch, sentence = seen
         if sentence is not None:
-            self.take(sentence)
+            self.on_checked(sentence)
 
-    def _fail(self, _problem: Problem) -> None:
+    def _on_failed(self, _problem: Problem) -> None:
         # it was logged; a machine that cannot be examined is not called busy
         self._timer.stop()
         self.wait(None)
         self._setup.foot.set_facts(load="")
 
-    def _toggle(self) -> None:
-        self.wait(None if self.is_waiting else self._setup.request())
 
-
-def _look(watch: LoadMonitor | None, device: str) -> tuple[LoadMonitor, str | None]:
-    # making one takes some 50 ms, and it has nothing to tell before the next look
+def _check(watch: LoadMonitor | None, device: str) -> tuple[LoadMonitor, str | None]:
+    # making one takes some 50 ms, and it has nothing to report before the next check
     return (LoadMonitor(), None) if watch is None else (watch, watch.measure(device).sentence)

@@ -47,12 +47,12 @@ class Activity:
 
     @property
     def words(self) -> str:
-        """All parts, for screen readers and the tooltip."""
+        """Return all parts, for screen readers and the tooltip."""
         percent = "" if self.fraction is None else share_text(self.fraction)
         return ", ".join(part for part in (self.name, percent, self.time, self.waits) if part)
 
 
-def activity_of(schedule: QueueSchedule) -> Activity:
+def describe_activity(schedule: QueueSchedule) -> Activity:
     """Return the activity that a schedule of the queue describes."""
     waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
     running = next((item for item in schedule.items if item.is_running), None)
@@ -75,8 +75,8 @@ def activity_of(schedule: QueueSchedule) -> Activity:
     )
 
 
-def begins_text(schedule: QueueSchedule) -> str:
-    """Return when a job added to the queue now would start; empty if no job is running."""
+def start_text(schedule: QueueSchedule) -> str:
+    """Return when a job added to the queue now would start. Empty if no job is running."""
     if schedule.is_paused:
         return "starts when you resume the queue"
     if not any(item.is_running for item in schedule.items) or not schedule.has_engine:
@@ -156,7 +156,7 @@ class ActivityChip(QAbstractButton):
         painter.end()
 
     def _parts(self) -> list[tuple[str, str]]:
-        """The parts from left to right, as (kind, words)."""
+        """Return the parts from left to right, as (kind, words)."""
         activity = self._activity
         if not activity.is_busy:
             waits = [("idle", f"· {activity.waits}")] if activity.waits else []
@@ -186,7 +186,7 @@ _EVERY_MS = 2_000
 
 
 class DeviceMemory(QObject):
-    """Reads every other second how much of the device's memory all programs use.
+    """A monitor of the device memory that all programs use, read every other second.
 
     `read` carries the fraction (0 to 1; None if unknown) and its text.
     """
@@ -263,12 +263,12 @@ class DeviceChip(Surface):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         parts = (self._icon, self._title, self._facts, self._bar, self._chevron)
         in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
-        self.look()
+        self.show_unknown()
         self.set_usage(None, "")
         theme().changed.connect(self._recolor)
         self._recolor()
 
-    def look(self) -> None:
+    def show_unknown(self) -> None:
         """Show that the device is not known yet."""
         self.set_device("connecting" if self._machine else "Detecting devices", ())
 
@@ -302,7 +302,7 @@ class DeviceChip(Surface):
         self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
-        """Show the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
+        """Show the memory in use as a fraction and as text ("4.1 GiB in use"). None hides it."""
         self._bar.setVisible(fraction is not None)
         self._bar.set_progress(fraction or 0.0)
         self.setAccessibleDescription(text)

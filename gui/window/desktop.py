@@ -34,7 +34,7 @@ _SHOWN_MS = 20_000
 
 
 class Notifications(QObject):
-    """Shows notifications while the window is not in front."""
+    """Desktop notifications, sent while the window is not in front."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -42,7 +42,7 @@ class Notifications(QObject):
         self._background = Background(self)
         self._tray: QSystemTrayIcon | None = None
 
-    def tell(self, title: str, text: str) -> None:
+    def notify(self, title: str, text: str) -> None:
         """Show a notification and mark the window in the task bar, unless the window is in front."""
         if self._window.isActiveWindow() or QGuiApplication.platformName() == "offscreen":
             return
@@ -67,7 +67,7 @@ class Notifications(QObject):
 
 
 def notify_message(title: str, text: str) -> Message:
-    """The D-Bus message of freedesktop.org's Desktop Notifications Specification 1.2."""
+    """Return the D-Bus message of freedesktop.org's Desktop Notifications Specification 1.2."""
     from jeepney import DBusAddress, new_method_call
 
     server = DBusAddress(
@@ -124,7 +124,7 @@ def hand_over(archives: Sequence[Path]) -> bool:
 
 
 class Openings(QObject):
-    """Listens at a local socket that only this user may open, one for each folder of saved runs.
+    """A local socket for this user only, one for each folder of saved runs.
 
     `wanted` carries the path of an archive that another start of the program hands over.
     """

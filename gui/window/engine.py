@@ -32,7 +32,7 @@ _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs
 
 
 class EngineController(QObject):
-    """Shows the installation page in place of runs while PyTorch is not installed."""
+    """The controller of the installation page, which replaces runs while PyTorch is not installed."""
 
     def __init__(self, window: MainWindow, installer_backend: InstallerBackend | None = None) -> None:
         super().__init__(window)
@@ -41,19 +41,19 @@ class EngineController(QObject):
         self._trains_next = False
         self._message: Message | None = None
         self._background = Background(self)
-        self._own_backend, self._of = installer_backend, ""
-        self._experiments.machine_changed.connect(self._switch)
-        self._experiments.engine_changed.connect(self._take_engine)
-        self._experiments.problem.connect(self._doubt)
+        self._own_backend, self._machine = installer_backend, ""
+        self._experiments.machine_changed.connect(self._on_machine_changed)
+        self._experiments.engine_changed.connect(self._on_engine_changed)
+        self._experiments.problem.connect(self._on_problem)
         self._experiments.began.connect(lambda _run_id: self._leave_page())
-        self._form.foot.engine_button.clicked.connect(self._press)
+        self._form.foot.engine_button.clicked.connect(self._on_engine_button)
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)
-        application.applicationStateChanged.connect(self._look_if_active)
+        application.applicationStateChanged.connect(self._on_application_state)
         if not self.engine.is_usable:
             self._device.set_device("PyTorch is not installed", ())
-            self._live.set_instead(self.page)
-        self._tell_form()
+            self._live.set_placeholder(self.page)
+        self._update_form()
 
     @property
     def engine(self) -> Engine:
@@ -61,30 +61,30 @@ class EngineController(QObject):
 
     @cached_property
     def installing(self) -> EngineSetup:
-        """The installation, made on demand like its page."""
+        """Return the installation, made on demand like its page."""
         from gui.installation.setup import EngineSetup
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
-        installing = EngineSetup(self._backend(), self, lambda: self._experiments.make_way(True))
+        installing = EngineSetup(self._backend(), self, lambda: self._experiments.reserve_machine(True))
         self._experiments.idle.connect(installing.begin_if_waiting)
         installing.found.connect(self._show_hardware)
-        installing.began.connect(lambda _wanted: self._begin())
-        installing.ended.connect(self._end)
+        installing.began.connect(lambda _wanted: self._on_install_began())
+        installing.ended.connect(self._on_install_ended)
         installing.removed.connect(lambda _freed_bytes: self._experiments.start_engine())
-        installing.problem.connect(lambda _problem: self._end(None))
+        installing.problem.connect(lambda _problem: self._on_install_ended(None))
         return installing
 
     def _backend(self) -> InstallerBackend:
         from gui.installation.setup import local_backend, remote_backend
 
-        return remote_backend(self._of) if self._of else self._own_backend or local_backend()
+        return remote_backend(self._machine) if self._machine else self._own_backend or local_backend()
 
-    def _switch(self) -> None:
+    def _on_machine_changed(self) -> None:
         """Switch to the PyTorch and the page of another machine. A current installation is stopped."""
-        if self._of == self._experiments.machine:
+        if self._machine == self._experiments.machine:
             return
-        self._of = self._experiments.machine
-        self._live.set_instead(None)
+        self._machine = self._experiments.machine
+        self._live.set_placeholder(None)
         self._notice.withdraw(self._message)
         if "page" in vars(self):
             self.page.removeEventFilter(self)
@@ -94,12 +94,12 @@ class EngineController(QObject):
             self._experiments.idle.disconnect(installing.begin_if_waiting)
             installing.shut_down()
             installing.deleteLater()
-            self._experiments.make_way(False)
+            self._experiments.reserve_machine(False)
 
-    def _press(self) -> None:
+    def _on_engine_button(self) -> None:
         """Handle the form's button: reconnect to the machine, or show the installation page."""
-        if self._of and self.engine.is_usable:
-            self._experiments.look_again()
+        if self._machine and self.engine.is_usable:
+            self._experiments.reconnect()
         else:
             self.show_page()
 
@@ -111,7 +111,7 @@ class EngineController(QObject):
 
     @cached_property
     def page(self) -> SetupPage:
-        """The page, made on demand, because most starts do not need it."""
+        """Return the page, made on demand, because most starts do not need it."""
         from gui.installation.page import SetupPage
 
         page = SetupPage(self.installing, self.engine, self._live)
@@ -133,13 +133,13 @@ class EngineController(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
             self._notice.withdraw(self._message)
-            self._tell_form()
+            self._update_form()
         return super().eventFilter(watched, event)
 
-    def begin(self) -> None:
+    def start_checks(self) -> None:
         """Run the slow checks of the installation after the window's first paint."""
         if self.engine.state is State.READY:
-            self._look_after()
+            self._check_files()
         elif self.engine.state is not State.OWN and not self.page.isVisible():
             self.installing.look()
             if self.engine.state is State.BROKEN:
@@ -149,7 +149,7 @@ class EngineController(QObject):
         """Show the page, with the offer of that purpose or as it is."""
         if purpose is not None:
             self.page.offer(purpose)
-        self._live.set_instead(self.page)
+        self._live.set_placeholder(self.page)
         self._window.in_view.show(())
         self.page.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -160,17 +160,17 @@ class EngineController(QObject):
         self.show_page()
         self.installing.start(first_choice(self.engine))
 
-    def look_again(self) -> None:
+    def use_installed(self) -> None:
         """Use a PyTorch that was installed elsewhere, such as by a command line."""
-        if self._of or self.engine.is_usable:
+        if self._machine or self.engine.is_usable:
             return
         if not self.installing.is_busy and engine_here().is_usable:
-            self._live.set_instead(None)
+            self._live.set_placeholder(None)
             self._experiments.start_engine()
 
     def show_dialog(self) -> None:
         """Open Help > PyTorch. For a remote machine, show its installation page."""
-        if self._of:
+        if self._machine:
             self.show_page_of_machine()
             return
         from gui.installation.dialog import show_engine_dialog
@@ -194,37 +194,37 @@ class EngineController(QObject):
         if self.engine.is_usable and state["begun"]:
             self._notice.notify(_NOT_FINISHED, _KEPT, "Resume", self.show_page)
 
-    def _begin(self) -> None:
+    def _on_install_began(self) -> None:
         self._notice.withdraw(self._message)
-        self._live.set_instead(self.page)
-        self._tell_form()
+        self._live.set_placeholder(self.page)
+        self._update_form()
 
-    def _end(self, installation: Installation | None) -> None:
+    def _on_install_ended(self, installation: Installation | None) -> None:
         if installation is not None:
             self._experiments.start_engine()
-        self._experiments.make_way(self.installing.is_busy)
-        self._tell_form()
+        self._experiments.reserve_machine(self.installing.is_busy)
+        self._update_form()
 
-    def _take_engine(self, engine: Engine) -> None:
-        self._tell_form()
+    def _on_engine_changed(self, engine: Engine) -> None:
+        self._update_form()
         if not engine.is_usable:
             # on another machine something is sent to look at it: it is the user who asks for that
-            if not self._of:
-                self._live.set_instead(self.page)
+            if not self._machine:
+                self._live.set_placeholder(self.page)
         elif self._experiments.catalog is None:
-            self._device.look()
+            self._device.show_unknown()
         if "page" in vars(self):
             self.page.show_engine(engine)
 
     def _leave_page(self) -> None:
         if self.engine.is_usable and "page" in vars(self) and not self.installing.is_busy:
-            self._live.set_instead(None)
+            self._live.set_placeholder(None)
 
-    def _look_if_active(self, state: Qt.ApplicationState) -> None:
+    def _on_application_state(self, state: Qt.ApplicationState) -> None:
         if state is Qt.ApplicationState.ApplicationActive:
-            self.look_again()
+            self.use_installed()
 
-    def _tell_form(self) -> None:
+    def _update_form(self) -> None:
         problem = self.engine.problem
         self._window.runs.welcome.show_offers(problem is None)
         if problem is None:
@@ -243,16 +243,16 @@ class EngineController(QObject):
             title, fact = gpu_title(found.hardware), _FACTS[self.engine.state]
             self._device.set_device(title, (fact,), f"{title}: {fact}")
 
-    def _look_after(self, *, is_doubtful: bool = False) -> None:
+    def _check_files(self, *, is_doubtful: bool = False) -> None:
         from gui.installation.setup import look_after
 
         look = partial(look_after, self.engine, is_doubtful=is_doubtful)
         self._background.do(look, self._offer_repair, lambda _problem: None)
 
-    def _doubt(self, problem: Problem) -> None:
+    def _on_problem(self, problem: Problem) -> None:
         # a file that torch lacks is found out by a worker that ends as it starts
         if problem.kind is Kind.WORKER_DIED and self.engine.state is State.READY:
-            self._look_after(is_doubtful=True)
+            self._check_files(is_doubtful=True)
 
     def _offer_repair(self, found: Problem | None) -> None:
         if found is not None:
@@ -260,7 +260,7 @@ class EngineController(QObject):
             self._message = self._notice.stand(found.message, safe, "Repair", self.repair)
 
     def _train(self) -> None:
-        self._live.set_instead(None)
+        self._live.set_placeholder(None)
         self._trains_next = True
         self.train_if_asked()
 

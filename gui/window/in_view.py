@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunsInView(QObject):
-    """Shows current and opened runs on the window's pages."""
+    """The controller of the runs in view: the current one, and those opened in the table."""
 
     def __init__(self, window: MainWindow, table: RunsController, repaint_hz: int | None) -> None:
         super().__init__(window)
@@ -23,23 +23,23 @@ class RunsInView(QObject):
         self._live, self._runs, self._experiments = window.live, window.runs, window.experiments
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
-        self._followed.progressed.connect(self._refresh_shows)
+        self._followed.progressed.connect(self._refresh_demo)
         self.timer, self.stop = self._followed.timer, self._followed.stop
         self._live.why_not_profiled = self._experiments.why_not_profiled
         self._live.offers_after = table.retries_of
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
         self._live.file_wanted.connect(open_file)
-        self._experiments.pause_asked.connect(self._live.set_pause_asked)
-        self._runs.checked_changed.connect(self._followed.set_ticked)
+        self._experiments.pause_request_changed.connect(self._live.set_pause_request)
+        self._runs.checked_changed.connect(self._followed.set_selected)
         self._runs.resume_requested.connect(self._resume)
         self._runs.open_requested.connect(self.open)
         self._runs.details_requested.connect(self.open)
         self._runs.details_requested.connect(lambda _run_id: self._live.open_details())
-        self._experiments.runs.list_changed.connect(self._show_list)
-        self._experiments.runs.run_changed.connect(self._show_run)
-        self._experiments.began.connect(self._begin)
-        self._experiments.ended.connect(self._end)
+        self._experiments.runs.list_changed.connect(self._on_list_changed)
+        self._experiments.runs.run_changed.connect(self._on_run_changed)
+        self._experiments.began.connect(self._on_began)
+        self._experiments.ended.connect(self._on_ended)
 
     def open(self, run_id: str) -> None:
         """Show a run with the others of its comparison."""
@@ -62,28 +62,28 @@ class RunsInView(QObject):
         if self._experiments.running is None:
             self.open(run_id)
 
-    def _begin(self, run_id: str) -> None:
-        self._followed.begin(run_id)
-        if (shows := self._window.shows) is not None:
-            shows.set_frame_ms(self._followed.timer.interval())
+    def _on_began(self, run_id: str) -> None:
+        self._followed.start_repainting(run_id)
+        if (demo := self._window.demo) is not None:
+            demo.set_frame_ms(self._followed.timer.interval())
 
-    def _end(self, run_id: str) -> None:
-        self._followed.end()
-        shows = self._window.shows
-        if shows is not None:
-            shows.set_frame_ms(None)
+    def _on_ended(self, run_id: str) -> None:
+        self._followed.end_repainting()
+        demo = self._window.demo
+        if demo is not None:
+            demo.set_frame_ms(None)
         is_told = self._window.page == "compare" and run_id in (run.run_id for run in self._live.runs())
-        if not is_told and (shows is None or not shows.tells_of(run_id)):
+        if not is_told and (demo is None or not demo.tells_of(run_id)):
             self._table.retry(run_id)
 
-    def _show_list(self) -> None:
+    def _on_list_changed(self) -> None:
         self._runs.set_runs(self._experiments.runs.records())
         self._followed.drop_deleted()
 
-    def _show_run(self, run_id: str) -> None:
+    def _on_run_changed(self, run_id: str) -> None:
         if (record := self._experiments.runs.record(run_id)) is not None:
             self._runs.update_run(record)
 
-    def _refresh_shows(self) -> None:
-        if (shows := self._window.shows) is not None:
-            shows.refresh()
+    def _refresh_demo(self) -> None:
+        if (demo := self._window.demo) is not None:
+            demo.refresh()

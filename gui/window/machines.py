@@ -28,7 +28,7 @@ _FORGET, _REMOVE = "Keep its files", "Delete its files too"
 
 
 class MachinesController(QObject):
-    """Lists, adds, checks and removes machines. All connections are made in a thread."""
+    """The controller of the list of machines. All connections are made in a thread."""
 
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)
@@ -39,10 +39,10 @@ class MachinesController(QObject):
         self._states: dict[str, str] = {}
         self._message: Message | None = None
         self._chip.clicked.connect(self.open_list)
-        self._experiments.machine_changed.connect(self._show_machine)
-        self._experiments.machine_failed.connect(self._fail)
-        self._experiments.catalog_known.connect(self._note_answer)
-        self._experiments.machine_waits.connect(self._show_wait)
+        self._experiments.machine_changed.connect(self._on_machine_changed)
+        self._experiments.machine_failed.connect(self._on_machine_failed)
+        self._experiments.catalog_known.connect(self._on_catalog)
+        self._experiments.machine_waits.connect(self._on_waiting)
 
     def state(self) -> str:
         """Return the name of the current machine, to be remembered."""
@@ -72,7 +72,9 @@ class MachinesController(QObject):
                 self._window.engine.show_page_of_machine
             )
             if any(each.name == current and each.slurm is not None for each in machines):
-                menu.addAction(f"Refresh the devices of {current}").triggered.connect(lambda: self.reread())
+                menu.addAction(f"Refresh the devices of {current}").triggered.connect(
+                    lambda: self.refresh_devices()
+                )
             menu.addAction(f"Remove {current}…").triggered.connect(lambda: self.remove(current))
         menu.aboutToHide.connect(menu.deleteLater)
         return menu
@@ -82,7 +84,7 @@ class MachinesController(QObject):
         try:
             menu = self.list_menu()
         except ProblemError as error:
-            self._window.tell(error.problem)
+            self._window.report(error.problem)
             return
         width = max(menu.sizeHint().width(), self._chip.width())
         menu.setMinimumWidth(width)
@@ -98,13 +100,13 @@ class MachinesController(QObject):
         self._open_dialog(None, self.use)
 
     def edit(self, name: str) -> None:
-        """Open the dialog that edits a machine; new work then goes to it as it is now."""
+        """Open the dialog that edits a machine, which then applies to new work."""
         try:
             known = Machines().find(name)
         except ProblemError as error:
-            self._window.tell(error.problem)
+            self._window.report(error.problem)
             return
-        self._open_dialog(known, lambda _: self._experiments.look_again())
+        self._open_dialog(known, lambda _: self._experiments.reconnect())
 
     def _open_dialog(self, known: Machine | None, then: Callable[[str], object]) -> None:
         from gui.window.add_machine import MachineDialog
@@ -121,10 +123,10 @@ class MachinesController(QObject):
         experiments = self._experiments
         show_doctor(self._window, lambda: not experiments.is_idle, experiments.machine)
 
-    def reread(self) -> None:
+    def refresh_devices(self) -> None:
         """Read the devices of the current cluster again, in a job. Otherwise they are read only once."""
         forget_catalog(self._experiments.machine)
-        self._experiments.look_again()
+        self._experiments.reconnect()
 
     def remove(self, name: str) -> None:
         """Ask, then remove a machine from the list, with or without its files."""
@@ -138,7 +140,7 @@ class MachinesController(QObject):
             self._background.do(
                 lambda: _remove(name, Store(path), everything=chosen == _REMOVE),
                 lambda _: self._forget(name),
-                self._window.tell,
+                self._window.report,
             )
 
     def _forget(self, name: str) -> None:
@@ -152,13 +154,13 @@ class MachinesController(QObject):
         # as a menu shows keys: on the right
         return f"{machine.name}\t{state}"
 
-    def _show_machine(self) -> None:
+    def _on_machine_changed(self) -> None:
         name = self._experiments.machine
         self._window.notice.withdraw(self._message)
         self._chip.set_machine(name)
-        self._chip.look()
+        self._chip.show_unknown()
         self._chip.set_usage(None, "")
-        self._window.setup.look_at(name)
+        self._window.setup.show_reading(name)
         if name:
             self._background.do(
                 lambda: kept_catalog(name), partial(self._show_kept, name), lambda _problem: None
@@ -171,15 +173,15 @@ class MachinesController(QObject):
             self._window.setup.set_catalog(catalog)
             self._chip.set_device(catalog.devices[0].title, (f"as of {date_text(read.astimezone())}",))
 
-    def _show_wait(self, name: str, words: str) -> None:
+    def _on_waiting(self, name: str, words: str) -> None:
         if name == self._experiments.machine:
             self._chip.set_device(words, ())
 
-    def _note_answer(self, catalog: Catalog) -> None:
+    def _on_catalog(self, catalog: Catalog) -> None:
         if catalog.machine:
             self._states[catalog.machine] = "ready"
 
-    def _fail(self, problem: Problem) -> None:
+    def _on_machine_failed(self, problem: Problem) -> None:
         is_missing = problem.kind is Kind.NO_ENGINE
         self._states[self._experiments.machine] = "not set up" if is_missing else "does not answer"
         self._chip.set_device("not set up" if is_missing else "no answer", ())

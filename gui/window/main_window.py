@@ -24,11 +24,11 @@ from gui.runs.controller import RunsController
 from gui.runs.queue_panel import QueueController
 from gui.runs.queue_table import QueueSchedule
 from gui.session.experiments import Experiments
-from gui.session.items import QueueItem, counted_work
+from gui.session.items import QueueItem, describe_work
 from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import FormActions, SetupPanel
-from gui.setup.question import QUESTIONS, offer
+from gui.setup.question import QUESTIONS, offer_texts
 from gui.setup.survey import Evidence
 from gui.theme.theme import theme
 from gui.train.panel import LivePanel
@@ -36,9 +36,9 @@ from gui.widgets import FocusRing
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
 from gui.widgets.shortcuts import install, keys_of
-from gui.window.body import Body, ModelDrops, Offers
+from gui.window.body import Body, ModelDrops, OfferButtons
 from gui.window.busy_machine import BusyMachineMonitor
-from gui.window.chips import DeviceMemory, activity_of, begins_text
+from gui.window.chips import DeviceMemory, describe_activity, start_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
 from gui.window.machines import MachinesController
@@ -84,7 +84,7 @@ _LATER = (
 
 
 class MainWindow(QMainWindow):
-    """Owns the panels and `experiments`. `installer_backend` replaces the program's own."""
+    """The window with its panels and `experiments`. `installer_backend` replaces the default."""
 
     painted = Signal()  # once, after its first paint, when all pages are made
 
@@ -130,7 +130,7 @@ class MainWindow(QMainWindow):
         holder = QWidget(self)
         self.setCentralWidget(holder)
         # the tab order is that in which they are made
-        bar = BarActions(self.show_page, lambda: self.others.shows.welcome(), self._helps())
+        bar = BarActions(self.show_page, lambda: self.others.demo.welcome(), self._helps())
         self.top_bar = TopBar(bar, holder)
         self.body = Body(holder)
         self.notice = self.body.notice
@@ -144,9 +144,9 @@ class MainWindow(QMainWindow):
             queue=self._submit,
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
-            report=self.tell,
+            report=self.report,
             notify_change=lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False),
-            expected_seconds=self.experiments.queue.known.expected_seconds,
+            expected_seconds=self.experiments.queue.factory.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
@@ -159,30 +159,30 @@ class MainWindow(QMainWindow):
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._drops = ModelDrops(self, self._open_model)
-        self._offers = Offers(self.setup, self)
-        self._offers.take([self.live.empty.button])
+        self._offers = OfferButtons(self.setup, self)
+        self._offers.add([self.live.empty.button])
         self.live.failure_made.connect(self._offers.watch)
         self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
 
     @cached_property
     def others(self) -> OtherPages:
-        """All pages except that of a comparison, made on demand or after the first paint."""
+        """Return all pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
         others = OtherPages(self, self._store_path)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
-        self._offers.take(others.offers())
+        self._offers.add(others.offers())
         return others
 
     @property
-    def shows(self) -> DemoController | None:
-        """Demo's controller. None before it is made."""
-        return self.others.shows if self._has_others else None
+    def demo(self) -> DemoController | None:
+        """Return the controller of Demo. None before it is made."""
+        return self.others.demo if self._has_others else None
 
     @cached_property
     def _notifications(self) -> Notifications:
-        """The notifications, made on first use because they load a network library."""
+        """Return the notifications, made on first use because they load a network library."""
         from gui.window.desktop import Notifications
 
         return Notifications(self)
@@ -195,7 +195,7 @@ class MainWindow(QMainWindow):
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
         self.setup.run_action.changed.connect(
             lambda: self.live.set_offer(
-                *offer(self.setup.outcome(), self.experiments.machine or "this machine")
+                *offer_texts(self.setup.outcome(), self.experiments.machine or "this machine")
             )
         )
         self.experiments.trust.ask = lambda code: may_run(code, self)
@@ -204,17 +204,17 @@ class MainWindow(QMainWindow):
         self.live.check_wanted.connect(self.setup.check_action.trigger)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.live.answer_wanted.connect(lambda run_ids: self.others.answers.read(run_ids))
-        self.live.show_wanted.connect(lambda run_ids: self.others.shows.show_runs(run_ids))
+        self.live.replay_wanted.connect(lambda run_ids: self.others.demo.show_runs(run_ids))
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
             panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
         self.experiments.machine_changed.connect(self._memory.stop)
-        self.experiments.catalog_known.connect(self._take_catalog)
+        self.experiments.catalog_known.connect(self._on_catalog)
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)
-        self.experiments.problem.connect(self._tell_of_run)
+        self.experiments.problem.connect(self._on_problem)
         self.experiments.queue.finished.connect(
-            lambda text: self._notifications.tell("Ammeter has finished", text)
+            lambda text: self._notifications.notify("Ammeter has finished", text)
         )
         self._runs_controller.wanted.connect(self._submit)
 
@@ -229,8 +229,8 @@ class MainWindow(QMainWindow):
                 "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
                 **{key: partial(self.show_page, key) for key, *_ in PLACES},
-                "present": lambda: self.others.shows.present(),
-                "limit": lambda: self.setup.order("limit"),
+                "present": lambda: self.others.demo.present(),
+                "limit": lambda: self.setup.submit("limit"),
                 "undo": self._runs_controller.undo,
                 "filter": self._go_to_filter,
                 "export": lambda: self.others.comparisons.export(),
@@ -276,7 +276,7 @@ class MainWindow(QMainWindow):
         key = self.setup.question if key == "experiment" else key
         self.bring_up(key)
         if question := next((question for question in QUESTIONS if question == key), None):
-            self.setup.ask(question)
+            self.setup.set_question(question)
 
     def bring_up(self, key: str) -> None:
         """Show a page without changing the question in the form."""
@@ -288,17 +288,17 @@ class MainWindow(QMainWindow):
 
     @property
     def page(self) -> str:
-        """The current page: a question, "results" or "show"."""
+        """Return the current page: a question, "results" or "show"."""
         return self.body.page
 
     @property
     def place(self) -> str:
-        """The current place: "experiment", "results" or "show"."""
+        """Return the current place: "experiment", "results" or "show"."""
         return self.body.place
 
     def _show_activity(self, schedule: QueueSchedule) -> None:
-        self.top_bar.activity.show_activity(activity_of(schedule))
-        self.setup.foot.set_facts(begins=begins_text(schedule))
+        self.top_bar.activity.show_activity(describe_activity(schedule))
+        self.setup.foot.set_facts(begins=start_text(schedule))
 
     def _show_item(self, item: QueueItem) -> None:
         self.backstage.dismiss()
@@ -328,7 +328,7 @@ class MainWindow(QMainWindow):
     def _finish(self) -> None:
         # not before the first paint, from which the worker would take a core
         self.experiments.start()
-        self.engine.begin()
+        self.engine.start_checks()
         self._load_next(iter(_LATER))
 
     def _load_next(self, modules: Iterator[str]) -> None:
@@ -364,17 +364,17 @@ class MainWindow(QMainWindow):
 
     def _may_close(self) -> bool:
         # the runs of the demo are taken out of the queue
-        tells_of, items = self.others.shows.tells_of, self.experiments.queue.items()
-        waiting = counted_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
+        tells_of, items = self.others.demo.tells_of, self.experiments.queue.items()
+        waiting = describe_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress
-        if self.experiments.can_be_left:
+        if self.experiments.can_leave_running:
             run = self.experiments.runs.record(self.experiments.running or "")
             answer = may_leave(self, "" if run is None else run.machine, waiting)
             self._leaves = answer == LEAVE
             return answer is not None
         return what is None or may_stop(self, what, waiting)
 
-    def _take_catalog(self, catalog: Catalog) -> None:
+    def _on_catalog(self, catalog: Catalog) -> None:
         self.setup.set_catalog(catalog)
         device = catalog.devices[0]
         self.top_bar.set_device(device)
@@ -409,7 +409,7 @@ class MainWindow(QMainWindow):
                 request.title, request.experiments, request.name, request.repeats
             )
         except ProblemError as error:
-            self.tell(error.problem)
+            self.report(error.problem)
             return
         self.notice.drop()
         self.in_view.show_submitted(run_ids[0])
@@ -439,24 +439,24 @@ class MainWindow(QMainWindow):
         self.show_page("results")
         self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _tell_of_run(self, problem: Problem) -> None:
+    def _on_problem(self, problem: Problem) -> None:
         if self.page == "compare" and self.live.failure == problem:
             # the page says it, also what was said here of the run before
             self.notice.drop()
         # Show reports on its page how its own runs end
-        elif self.experiments.running is not None or self.shows is None or not self.shows.is_measuring:
-            self.tell(problem)
+        elif self.experiments.running is not None or self.demo is None or not self.demo.is_measuring:
+            self.report(problem)
 
-    def tell(self, problem: Problem) -> None:
+    def report(self, problem: Problem) -> None:
         self.notice.notify(problem.message, problem.remedy)
 
     def _restore(self) -> None:
-        """Start from the first preset, and restore what the last window remembered."""
+        """Start from the first preset, and restore the state of the last window."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
         is_first = self._settings.is_new and not self.experiments.runs.records()
         if is_first and self.experiments.engine.is_usable:
-            self.others.shows.welcome()
+            self.others.demo.welcome()
         restore(self._settings, self._kept_parts())
 
     def _kept_parts(self) -> tuple[Kept, ...]:

@@ -50,12 +50,12 @@ class OtherPages(QObject):
         pages = body.pages
         # the order of Tab is that in which they are made
         self.limit_panel = LimitPanel(pages)
-        self.show_panel = DemoPanel(pages)
+        self.demo_panel = DemoPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
         self.profile_panel = ProfilePanel(pages)
         self.sweep_panel = SweepPanel(pages)
         self.tune_panel = TunePanel(pages)
-        body.add("show", self.show_panel, None)
+        body.add("show", self.demo_panel, None)
         panels = {
             "limit": self.limit_panel,
             "numerics": self.numerics_panel,
@@ -78,8 +78,8 @@ class OtherPages(QObject):
         self.results = ResultsController(store_path, setup, results, experiments, self._notice, window)
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
-        parts, show = (window.top_bar, self._notice), self.show_panel
-        self.shows = DemoController(
+        parts, show = (window.top_bar, self._notice), self.demo_panel
+        self.demo = DemoController(
             store_path, experiments, show, self.comparisons, self._notice, window, parts
         )
         self._controllers: Mapping[str, StudyController[Any]] = {
@@ -100,12 +100,12 @@ class OtherPages(QObject):
             Key.SWEEP: self.sweep_panel,
             Key.TUNE: self.tune_panel,
             Key.EXPORT: self.comparisons.exporting,
-            Key.SHOW: self.shows,
+            Key.SHOW: self.demo,
         }
 
     def set_in_sight(self, key: str) -> None:
         self.results.set_in_sight(key == "results")
-        self.shows.set_in_sight(key == "show")
+        self.demo.set_in_sight(key == "show")
         self.limits.refresh()
         self.sweeps.set_in_sight(key == "sweep")
         if key in self._controllers:
@@ -126,7 +126,7 @@ class OtherPages(QObject):
         self.answers.stop()
         for controller in self._controllers.values():
             controller.stop()
-        self.shows.stop()
+        self.demo.stop()
 
     def focus_stop(self, what: str | None) -> None:
         """Focus the button that stops a job of this kind."""
@@ -137,35 +137,35 @@ class OtherPages(QObject):
         window, runs, experiments = self._window, self._window.runs, self._window.experiments
         for page, controller in self._controllers.items():
             controller.page_wanted.connect(partial(window.show_page, page))
-            controller.reported.connect(self._notice.notify)
-            controller.written.connect(self._tell_written)
-        for teller in (self.sweeps, self.fastest):
-            teller.comparison_wanted.connect(self.comparisons.compare)
+            controller.reported.connect(self._notice.tell)
+            controller.written.connect(self._on_written)
+        self.sweeps.comparison_wanted.connect(self.comparisons.compare)
+        self.fastest.comparison_wanted.connect(self.comparisons.compare)
         for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
             panel.guide_wanted.connect(window.show_guide)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         experiments.ended.connect(self._offer_to_find)
         self.results.wanted.connect(partial(window.show_page, "results"))
-        self.results.problem.connect(window.tell)
+        self.results.problem.connect(window.report)
         self.results.form_wanted.connect(window.go_to_form)
         self.results.guide_wanted.connect(window.show_guide)
         self.compare.headline.guide_wanted.connect(window.show_guide)
         for source in (self.sweeps, self.results):
             source.runs_wanted.connect(window.in_view.show)
-        for asker in (self.compare, self.shows):
-            asker.experiment_wanted.connect(window.go_to_form)
-        self.shows.offer(runs, self.head)
-        self.shows.page_wanted.connect(window.show_page)
-        self.shows.engine_wanted.connect(window.engine.show_page)
+        self.compare.experiment_wanted.connect(window.go_to_form)
+        self.demo.experiment_wanted.connect(window.go_to_form)
+        self.demo.offer(runs, self.head)
+        self.demo.page_wanted.connect(window.show_page)
+        self.demo.engine_wanted.connect(window.engine.show_page)
 
-    def _tell_written(self, path: Path) -> None:
+    def _on_written(self, path: Path) -> None:
         self._notice.notify_written(
             f"Wrote {path.name}.", path, TRACE_WRITTEN if path.suffix == ".gz" else ""
         )
 
     def _offer_to_find(self, run_id: str) -> None:
         run = self._window.experiments.runs.record(run_id)
-        if run is None or run.summary is None or self.shows.tells_of(run_id):
+        if run is None or run.summary is None or self.demo.tells_of(run_id):
             return
         if (step := run.summary.first_nan_step) is not None:
             trouble = f"The loss of “{run.title}” is NaN from step {step:,} on."
@@ -184,7 +184,7 @@ class OtherPages(QObject):
 
 
 class AnswerController(QObject):
-    """Reads and compares the runs in a thread, so the window never waits for the store."""
+    """The controller of a comparison's result, which is computed in a thread."""
 
     def __init__(
         self, store_path: Path, experiments: Experiments, live: LivePanel, parent: QObject | None = None
@@ -207,7 +207,7 @@ class AnswerController(QObject):
         )
 
     def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
-        """The runs in view with their repeats, oldest first; none while one of them is still to come."""
+        """Return the runs in view with their repeats, oldest first. None of them while one is unfinished."""
         records = self._experiments.runs.records()
         ended = {run.id: run for run in records}
         comparisons = {ended[run_id].comparison for run_id in run_ids if run_id in ended} - {None}
@@ -217,13 +217,13 @@ class AnswerController(QObject):
 
     def _show(self, run_ids: tuple[str, ...], compared: ComparedRuns) -> None:
         runs = [self._experiments.runs.record(run_id) for run_id in compared.runs]
-        answer = answer_of(compared.comparison, [run for run in runs if run is not None], datetime.now())
+        answer = make_answer(compared.comparison, [run for run in runs if run is not None], datetime.now())
         if answer is not None:
             self._live.show_answer(run_ids, answer)
 
 
-def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
-    """Return a comparison's result for its best side; None if it has only one side."""
+def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
+    """Return a comparison's result for its best side. None if it has only one side."""
     if not comparison.ranked or not runs:
         return None
     report = comparison.ranked[0]

@@ -22,7 +22,7 @@ _EDGE = 1
 
 
 class QueuePopover(Popover):
-    """Shows the queue or the log, one at a time."""
+    """A popover with the queue or the log."""
 
     def __init__(self, anchor: QWidget) -> None:
         super().__init__(anchor, is_right=True)
@@ -38,7 +38,7 @@ class QueuePopover(Popover):
 
     @property
     def page(self) -> str:
-        """The page in front, "queue" or "log"; empty while the popover is closed."""
+        """Return the page in front, "queue" or "log". Empty while the popover is closed."""
         return self._shown if self.is_open else ""
 
     @property
@@ -83,7 +83,7 @@ _LEVEL_WIDTH = len("warning")
 
 
 class LogPanel(QWidget):
-    """Lines of time, level, run and message. `action_row` holds its buttons.
+    """The log: lines of time, level, run and message. `action_row` holds its buttons.
 
     It scrolls to new lines only if the end is in view, so that reading further up is not disturbed.
     """
@@ -108,7 +108,7 @@ class LogPanel(QWidget):
         self._fit()
 
     def append(self, level: str, message: str, run_name: str | None = None) -> None:
-        """Add a message; its lines after the first are indented."""
+        """Add a message. Its lines after the first are indented."""
         bar = self.view.verticalScrollBar()
         at_end = bar.value() >= bar.maximum()
         head = f"{datetime.now():%H:%M:%S}  {level:<{_LEVEL_WIDTH}}  "
@@ -152,7 +152,7 @@ class LogPanel(QWidget):
 
 
 class _Ink(QSyntaxHighlighter):
-    """Colors the log: the time is faintest, a warning's level strongest."""
+    """The colors of the log: the time is faintest, a warning's level strongest."""
 
     def __init__(self, panel: LogPanel) -> None:
         super().__init__(panel.view.document())

@@ -72,11 +72,11 @@ class Settings:
 
     @property
     def is_new(self) -> bool:
-        """True while nothing is remembered yet."""
+        """Return True while nothing is remembered yet."""
         return not self._values
 
     def get(self, key: str, default: _T) -> _T:
-        """The remembered value, or `default` if there is none of its type."""
+        """Return the remembered value, or `default` if there is none of its type."""
         value = self._values.get(key, default)
         return value if isinstance(value, type(default)) else default
 
@@ -153,7 +153,7 @@ class Kept:
 
 
 def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteArray], bool]) -> Kept:
-    """A part whose state is a QByteArray, such as a splitter's."""
+    """Return a part whose state is a QByteArray, such as a splitter's."""
 
     def read_text() -> str:
         return base64.b64encode(read().data()).decode("ascii")

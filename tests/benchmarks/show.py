@@ -100,7 +100,7 @@ def show_me(
     window.show()
     if launcher.target is Target.PROCESS:
         run_until(lambda: launcher.has_ready_spare, within_seconds=most_seconds)
-    shows, panel = window.others.shows, window.others.show_panel
+    shows, panel = window.others.demo, window.others.demo_panel
     refusals: list[Problem] = []
     for source in (shows.measurement, shows.reader):
         source.refused.connect(refusals.append)

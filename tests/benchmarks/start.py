@@ -92,7 +92,7 @@ def first_step(launcher: Launcher) -> float:
         run_until(lambda: window.setup.run_action.isEnabled())
         run_until(lambda: launcher.has_ready_spare or isinstance(launcher, Cold))
         steps: list[bool] = []
-        window.experiments.event_taken.connect(lambda _, event: steps.append(isinstance(event, Samples)))
+        window.experiments.event_received.connect(lambda _, event: steps.append(isinstance(event, Samples)))
         began = time.perf_counter()
         window.setup.run_action.trigger()
         run_until(lambda: any(steps))

@@ -232,16 +232,22 @@ def store(home: Path) -> Iterator[Store]:
 @pytest.fixture
 def start(
     qtbot: QtBot, store: Store, home: Path, seen_before: Callable[[Path], Settings]
-) -> Iterator[Callable[[], MainWindow]]:
-    """Opens a window that nobody sees, so that no engine is started for it, with all its workspaces."""
+) -> Iterator[Callable[..., MainWindow]]:
+    """Opens a window that nobody sees, so that no engine is started for it.
+
+    It has all pages, which a window that is seen makes after its first paint, unless `has_pages` is false.
+    Further keywords are what it remembers.
+    """
     opened: list[MainWindow] = []
     with Launcher(Target.THREAD) as launcher:
 
-        def open_one() -> MainWindow:
-            opened.append(MainWindow(store, launcher, seen_before(home)))
+        def open_one(used: Store = store, *, has_pages: bool = True, **remembered: object) -> MainWindow:
+            settings = seen_before(home)
+            for key, value in remembered.items():
+                settings.set(key, value)
+            opened.append(MainWindow(used, launcher, settings))
             qtbot.addWidget(opened[-1])
-            # a window that is seen makes them after its first paint
-            assert opened[-1].others is not None
+            assert not has_pages or opened[-1].others is not None
             return opened[-1]
 
         yield open_one
@@ -305,8 +311,15 @@ def goes_on(window: MainWindow) -> Iterator[Event]:
 
 
 @pytest.fixture
+def only_first_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other pages are made where they are used, not after the first paint, which takes as long again."""
+    monkeypatch.setattr(MainWindow, "_load_next", lambda *_: None)
+
+
+@pytest.fixture
 def tiny_window(
     qtbot: QtBot,
+    only_first_view: None,
     launcher: Launcher,
     store: Store,
     home: Path,

@@ -270,7 +270,7 @@ class RunsDelegate(QStyledItemDelegate):
         elif shown.run.status is Status.RUNNING:
             self._view.panel.edits.experiments.stop()
         else:
-            self._view.panel.edits.experiments.take_out(shown.key)
+            self._view.panel.edits.experiments.dequeue(shown.key)
         return True
 
     def helpEvent(

@@ -29,7 +29,7 @@ _PYTHON = "Python files (*.py)"
 
 
 class ModelPicker(QObject):
-    """Puts models into the panel's draft.
+    """The controller of the model field.
 
     A path that the user opens, drops or types is named by the user, so its code is trusted, also after
     changes. No other path is trusted.
@@ -42,14 +42,14 @@ class ModelPicker(QObject):
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
         self._offered: tuple[object, ...] = ()
-        self.held: str | None = None
+        self.pending: str | None = None
         """A path that is still being typed and not yet validated."""
         box.field.editingFinished.connect(self.finish)
-        offers = {OPEN: self.ask_for_file, NEW: self.ask_for_new}
+        offers = {OPEN: self.open_file, NEW: self.create_file}
         box.picked.connect(lambda value: offers[value]() if value in offers else self.open(value))
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)  # there are widgets
-        application.applicationStateChanged.connect(self._follow_application)
+        application.applicationStateChanged.connect(self._on_application_state)
 
     def show(self, draft: Draft, catalog: Catalog | None) -> None:
         """Show the catalog, recent models, and the models of the selected file."""
@@ -69,27 +69,27 @@ class ModelPicker(QObject):
             self._trusted.add(code)
         return followed, problem
 
-    def take(self, text: str, *, is_typed: bool = False, is_finished: bool = False) -> None:
+    def set_model(self, text: str, *, is_typed: bool = False, is_finished: bool = False) -> None:
         """Set the model by name, or by the name of a known file. Typed text may name another file.
 
-        A typed path that is not `is_finished` is `held` until its file exists or `finish` is called.
+        A typed path that is not `is_finished` is `pending` until its file exists or `finish` is called.
         """
-        self.held = text if is_typed and not is_finished and _is_unfinished(text) else None
-        if self._panel.draft is None or self.held is not None:
+        self.pending = text if is_typed and not is_finished and _is_unfinished(text) else None
+        if self._panel.draft is None or self.pending is not None:
             return
         draft = self._panel.draft.with_model(text)
         if draft.code is None and "model" not in draft.multi_valued_keys:
-            place = place_of(text.strip(), self._recent, is_typed=is_typed)
+            place = find_file(text.strip(), self._recent, is_typed=is_typed)
             if place is not None:
                 # what is wrong with the file is told once the draft is followed
                 with suppress(ProblemError):
                     draft = self._named(draft, place)
-        self._panel.put(draft)
+        self._panel.set_draft(draft)
 
     def finish(self) -> None:
         """Set the model to the path that was being typed, even if the file does not exist."""
-        if self.held is not None:
-            self.take(self.held, is_typed=True, is_finished=True)
+        if self.pending is not None:
+            self.set_model(self.pending, is_typed=True, is_finished=True)
 
     def differs(self, draft: Draft) -> bool:
         """Return True if the draft's code differs from the current file."""
@@ -97,9 +97,9 @@ class ModelPicker(QObject):
 
     def use_file(self) -> None:
         """Replace the code of a run with the code on disk."""
-        self._take(self._file.use)
+        self._apply(self._file.use)
 
-    def used(self, draft: Draft) -> None:
+    def remember(self, draft: Draft) -> None:
         """Add the draft's model to the recent ones, unless it is a file that the user has not named."""
         name, code = draft.text("model").strip(), draft.code
         # with the folder of its file
@@ -109,15 +109,16 @@ class ModelPicker(QObject):
 
     def open(self, name: str) -> None:
         """Use a file as the model, by its path and optional class, and add it to the recent ones."""
-        self._take(lambda draft: self._named(draft, name))
+        self._apply(lambda draft: self._named(draft, name))
 
-    def ask_for_file(self) -> None:
+    def open_file(self) -> None:
+        """Ask for a model file and use it."""
         title, folder = "Open a model", str(self._folder)
         chosen, _ = QFileDialog.getOpenFileName(self._panel, title, folder, _PYTHON)
         if chosen:
             self.open(chosen)
 
-    def ask_for_new(self) -> None:
+    def create_file(self) -> None:
         """Ask for a path, write the template there, open it in an editor, and use it as the model."""
         title, path = "New model from the template", str(self._folder / TEMPLATE_NAME)
         chosen, _ = QFileDialog.getSaveFileName(self._panel, title, path, _PYTHON)
@@ -159,12 +160,12 @@ class ModelPicker(QObject):
         self._trusted.name(named.code)
         return named
 
-    def _follow_application(self, state: Qt.ApplicationState) -> None:
+    def _on_application_state(self, state: Qt.ApplicationState) -> None:
         # the user is back from another program, which may be an editor
         if state == Qt.ApplicationState.ApplicationActive:
             self._panel.reread()
 
-    def _take(self, change: Callable[[Draft], Draft]) -> None:
+    def _apply(self, change: Callable[[Draft], Draft]) -> None:
         if self._panel.draft is None:
             return
         try:
@@ -172,12 +173,12 @@ class ModelPicker(QObject):
         except ProblemError as error:
             self._panel.act.report(error.problem)
             return
-        self.held = None
-        self.used(draft)
+        self.pending = None
+        self.remember(draft)
         code = draft.code
         if code is not None:
             self._folder = Path(code.folder)
-        self._panel.put(draft)
+        self._panel.set_draft(draft)
         if code is not None and models_in(code) and draft.text("model") not in models_in(code):
             # which of its classes is the model
             self._box.setFocus()
@@ -189,7 +190,7 @@ _Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class FileOnDisk:
-    """Reads a model file again when it, or a module that it imports from its folder, has changed."""
+    """A model file on disk. It is read again when it changes, or a module that it imports from its folder."""
 
     def __init__(self, trusted: TrustedCode) -> None:
         self._trusted = trusted
@@ -255,7 +256,7 @@ def opened(draft: Draft, name: str) -> Draft:
     return draft.with_code(code, class_name)
 
 
-def place_of(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:
+def find_file(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:
     """Return the path of a named file: a recent one, or, if the name was typed, any file."""
     model = ModelRef(name)
     files = [file for other in recent if (file := ModelRef(other).file) is not None]

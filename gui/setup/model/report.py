@@ -54,7 +54,7 @@ class CheckReport(QDialog):
 
     def show_checking(self, experiment: Experiment) -> None:
         """Show that a check is in progress."""
-        self._begin(experiment, "Passing two small batches through the model on the CPU…")
+        self._start(experiment, "Passing two small batches through the model on the CPU…")
         self._split.hide()
         self.again.setEnabled(False)
         self._close.setText("Cancel")
@@ -71,7 +71,7 @@ class CheckReport(QDialog):
                 _block(" · ".join(filter(None, (_SEVERITIES[finding.severity], finding.place))), finding)
                 for finding in answer.findings
             ]
-        self._begin(experiment, words)
+        self._start(experiment, words)
         holder = QWidget()
         column = in_column(*blocks, Stretch(), parent=holder, margins=(0, 0, 8, 0), spacing=12)
         self._area.setWidget(holder)
@@ -89,7 +89,7 @@ class CheckReport(QDialog):
         shown = self._area.findChildren(QLabel) if self._split.isVisibleTo(self) else []
         return "\n".join(part.text() for part in (self._summary, *shown))
 
-    def _begin(self, experiment: Experiment, words: str) -> None:
+    def _start(self, experiment: Experiment, words: str) -> None:
         set_text(self._title, f"{experiment.model}, {experiment.precision.label}")
         set_text(self._summary, words)
         self.setAccessibleName(f"Check of {self._title.text()}")
@@ -178,13 +178,13 @@ def _whole_text(code: Code) -> str:
 
 
 class CheckController(QObject):
-    """Checks the form's model on request, and shows the result in a separate window."""
+    """The controller of model checks. It shows the result in a separate window."""
 
     def __init__(self, setup: SetupPanel, experiments: Experiments, window: QWidget) -> None:
         super().__init__(window)
         self._setup, self._experiments, self._window = setup, experiments, window
         self._wanted: Experiment | None = None
-        experiments.checked.connect(self._take)
+        experiments.checked.connect(self._on_checked)
 
     @cached_property
     def report(self) -> CheckReport:
@@ -205,7 +205,7 @@ class CheckController(QObject):
         self.report.show()
         self.report.activateWindow()
 
-    def _take(self, experiment: Experiment, answer: Checked | Problem) -> None:
+    def _on_checked(self, experiment: Experiment, answer: Checked | Problem) -> None:
         if experiment is self._wanted:
             self._wanted = None
             self.report.show_answer(experiment, answer)

@@ -119,7 +119,7 @@ class SearchBox(ChoiceBox):
         field.entered.connect(self._remember)
         completer = self._completer = _Completer(self._matches, self)
         completer.setMaxVisibleItems(self.maxVisibleItems())
-        completer.activated[QModelIndex].connect(self._take)  # type: ignore[index]
+        completer.activated[QModelIndex].connect(self._choose_row)  # type: ignore[index]
         completer.escaped.connect(self._bring_back)
         popup = self.list = QListView()
         popup.setProperty("kind", "popup")
@@ -205,7 +205,7 @@ class SearchBox(ChoiceBox):
         self.list.setLayoutMode(mode.Batched if typed else mode.SinglePass)
         self._matches.put(narrowed(self._groups, typed), typed, takes_first=takes_first)
 
-    def _take(self, index: QModelIndex) -> None:
+    def _choose_row(self, index: QModelIndex) -> None:
         row = index.data(_ROW)
         if not isinstance(row, Row):
             return
@@ -230,7 +230,7 @@ class SearchBox(ChoiceBox):
 
 
 class _SearchField(QLineEdit):
-    """Emits `clicked` after a click that does not select text, and `entered` on focus."""
+    """The text field. `clicked` after a click that does not select text, `entered` on focus."""
 
     clicked = Signal()
     entered = Signal()
@@ -259,7 +259,7 @@ class _SearchField(QLineEdit):
 
 
 class _Completer(QCompleter):
-    """Shows all rows of its model, which is already filtered. Emits `escaped` when Escape closes the list."""
+    """The list of the matches, which are filtered already. `escaped` when Escape closes it."""
 
     escaped = Signal()
 
@@ -285,7 +285,7 @@ class _Completer(QCompleter):
 
 
 class _RowDelegate(QStyledItemDelegate):
-    """Draws a row with its fact at the right, or a small heading. The current row is highlighted."""
+    """The painter of a row with its fact at the right, or of a heading."""
 
     def __init__(self, view: QListView) -> None:
         super().__init__(view)

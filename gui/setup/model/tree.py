@@ -123,7 +123,7 @@ class _Sorted(QSortFilterProxyModel):
 
 
 class TreeView(QTreeView):
-    """Shows a tree. A click on a heading sorts, a third click restores the order."""
+    """The view of a tree. A click on a heading sorts, a third click restores the order."""
 
     widths: tuple[int, ...] = ()
 
@@ -178,6 +178,8 @@ def short_name(name: str) -> str:
 
 
 class ModuleView(TreeView):
+    """The tree of a checked model's modules."""
+
     widths = (240, 170, 110, 160, 80)
 
     def show_rows(self, rows: Sequence[ModuleRow]) -> None:

@@ -94,7 +94,7 @@ def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
     qtbot.addWidget(cards)
     runs = []
     for experiment, note in ((FP32, None), (BF16, BUSY)):
-        run = LiveRun.of(experiment.precision.value, experiment)
+        run = LiveRun.queued(experiment.precision.value, experiment)
         figures = Summary(samples_per_second=43.84, step_ms=10.0, speed_note=note, peak_resident_mib=2_048.0)
         run.set_status("finished", figures)
         runs.append(run)

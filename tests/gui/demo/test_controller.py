@@ -59,7 +59,7 @@ def open_window(
 
 
 def until_raced(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.others.show_panel.page == "race")
+    qtbot.waitUntil(lambda: window.others.demo_panel.page == "race")
 
 
 @pytest.mark.slow
@@ -70,9 +70,9 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     sizes = window.body.sizes()
     window.show_page("show")
     assert not window.setup.isVisible()
-    qtbot.waitUntil(lambda: window.others.show_panel.width() == window.width())
+    qtbot.waitUntil(lambda: window.others.demo_panel.width() == window.width())
     until_raced(qtbot, window)
-    assert window.others.show_panel.hasFocus(), "Space is to play the race"
+    assert window.others.demo_panel.hasFocus(), "Space is to play the race"
     window.show_page("compare")
     assert window.setup.isVisible()
     qtbot.waitUntil(lambda: window.body.sizes() == sizes)
@@ -91,7 +91,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     window = open_window()
     window.body.setSizes([400, 880])
     side = window.body.sizes()[0]
-    window.others.shows.show_runs([pair[0].id, other.id])
+    window.others.demo.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
     window.close_without_asking()
@@ -101,7 +101,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     set_reduced_motion(None)
     assert again.page == "show"
     until_raced(qtbot, again)
-    race = again.others.show_panel.race.race
+    race = again.others.demo_panel.race.race
     assert race is not None and race.mixed.run.id == other.id
     again.show_page("compare")
     qtbot.waitUntil(lambda: again.body.sizes()[0] == side)
@@ -120,10 +120,10 @@ def test_compare_hands_its_pair_to_show_and_takes_it_back(
     qtbot.mouseClick(window.others.head.show_button, Qt.MouseButton.LeftButton)
     assert window.page == "show"
     until_raced(qtbot, window)
-    race = window.others.show_panel.race.race
+    race = window.others.demo_panel.race.race
     assert race is not None and (race.full.run.id, race.mixed.run.id) == (pair[1].id, pair[0].id)
     window.runs.set_checked([])
-    window.others.show_panel.compare_wanted.emit()
+    window.others.demo_panel.compare_wanted.emit()
     assert window.page == "results" and set(window.runs.checked()) == {run.id for run in pair}
 
 
@@ -140,14 +140,14 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
     assert not entry(alone).isEnabled() and "Select two" in entry(alone).toolTip()
     entry(pair[1]).trigger()
     until_raced(qtbot, window)
-    race = window.others.show_panel.race.race
+    race = window.others.demo_panel.race.race
     assert race is not None and race.full.run.id == pair[0].id
     window.runs.set_checked([alone.id, pair[1].id])
     entry(alone).trigger()
-    qtbot.waitUntil(lambda: window.others.show_panel.race.race.full.run.id == alone.id)
+    qtbot.waitUntil(lambda: window.others.demo_panel.race.race.full.run.id == alone.id)
     # one that is not ticked is meant by itself
     entry(pair[0]).trigger()
-    qtbot.waitUntil(lambda: window.others.show_panel.race.race.full.run.id == pair[0].id)
+    qtbot.waitUntil(lambda: window.others.demo_panel.race.race.full.run.id == pair[0].id)
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     assert window.page == "compare"
     window.runs.welcome.limit_wanted.emit()
     assert window.page == "limit"
-    window.others.shows.present()
+    window.others.demo.present()
     assert window.isFullScreen()
     window.others.shows.measurement.busy.emit("A run is training.")
     assert not window.isFullScreen() and window.notice.isVisible(), "a question would be hidden"
@@ -194,20 +194,20 @@ def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    window.others.shows.set_frame_ms(200)
-    window.others.shows.set_frame_ms(None)
+    window.others.demo.set_frame_ms(200)
+    window.others.demo.set_frame_ms(None)
     assert (
-        window.others.show_panel.page is None
-        and not {"race", "welcome", "measuring"} & vars(window.others.show_panel).keys()
+        window.others.demo_panel.page is None
+        and not {"race", "welcome", "measuring"} & vars(window.others.demo_panel).keys()
     )
-    window.others.shows.present()
+    window.others.demo.present()
     until_raced(qtbot, window)
-    button = window.others.show_panel.race.transport.full_screen
+    button = window.others.demo_panel.race.transport.full_screen
     assert button.accessibleName() == "Leave full screen", "a page made late knows where it stands"
-    clock = window.others.show_panel.race.clock
-    window.others.shows.set_frame_ms(200)
+    clock = window.others.demo_panel.race.clock
+    window.others.demo.set_frame_ms(200)
     assert clock.is_playing and clock._timer.interval() == 200, "as rarely as curves beside a measured run"
-    window.others.shows.set_frame_ms(None)
+    window.others.demo.set_frame_ms(None)
     assert clock._timer.interval() < 20
 
 
@@ -226,9 +226,9 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
         trained(name, speed, speed_note=BUSY) for name, speed in (("fp32", 1_000.0), ("fp16", 700.0))
     ]
     window = open_window()
-    window.others.shows.show_runs([run.id for run in disturbed])
+    window.others.demo.show_runs([run.id for run in disturbed])
     until_raced(qtbot, window)
-    race = window.others.show_panel.race
+    race = window.others.demo_panel.race
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     assert window.page == "results" and not window.others.shows.measurement.is_at_work
     assert "2 runs queued" in window.notice.text()

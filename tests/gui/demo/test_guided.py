@@ -200,7 +200,7 @@ def test_stopped_it_leaves_nothing_behind(
             # the other one would begin by itself
             workspace.measurement.stop()
         else:
-            workspace.experiments.take_out(workspace.experiments.waiting[0])
+            workspace.experiments.dequeue(workspace.experiments.waiting[0])
     workspace.until_idle()
     assert workspace.told == []
     workspace.assert_nothing_left()

@@ -32,7 +32,7 @@ CASE = Showcase(
 
 
 def run(run_id: str, steps: int) -> LiveRun:
-    live = LiveRun.of(run_id, CASE.sides[0][1])
+    live = LiveRun.queued(run_id, CASE.sides[0][1])
     if steps:
         live.phase = Phase(name=PhaseName.MEASURING)
         columns = {"step": range(1, steps + 1), "samples_per_second": [100.0] * steps}

@@ -99,7 +99,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert window.top_bar.activity.activity().is_busy
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a limit is measured"
-    window.setup.order("limit")
+    window.setup.submit("limit")
     assert window.top_bar.activity.activity().waits == "1 waiting"
     window.others.limit_panel.stop.click()
     shown = window.others.limit_panel.view()
@@ -146,7 +146,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
     window.setup.register_handler("limit", asked.append, asked.append)
-    window.setup.order("limit")
+    window.setup.submit("limit")
     assert [one.memory_cap_gib for _, one in asked[0].experiments] == [2.0]
 
 

@@ -84,7 +84,7 @@ def record() -> Callable[..., RunRecord]:
 def edits() -> MagicMock:
     """What changes saved runs and the queue."""
     edits = MagicMock()
-    for name in ("why_not_begun", "why_not_resumed", "why_not_profiled"):
+    for name in ("why_not_started", "why_not_resumed", "why_not_profiled"):
         getattr(edits.experiments, name).return_value = "Not here."
     return edits
 

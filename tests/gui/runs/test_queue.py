@@ -154,7 +154,7 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
 ) -> None:
     window = start()
     queue, panel = window.experiments.queue, window.backstage.queue
-    queue.stops_after_this = True
+    queue.is_paused = True
     window.experiments.submit("", [("FP32", tiny)], "first")
     assert "The queue is paused" in window.notice.text()
     window.experiments.submit("", [("FP32", tiny)], "second")
@@ -176,7 +176,7 @@ def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_compari
 ) -> None:
     window = start()
     queue, experiments = window.experiments.queue, window.experiments
-    queue.stops_after_this = True
+    queue.is_paused = True
     half = experiment_from({**tiny.model_dump(), "precision": "bf16"})
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], repeats=2)
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], "Paper")
@@ -200,9 +200,9 @@ def test_stop_ends_a_run_before_the_slow_store_lets_go_of_its_mates(
 ) -> None:
     window, order = start(), []
     experiments = window.experiments
-    experiments.queue.stops_after_this = True
+    experiments.queue.is_paused = True
     first, second = experiments.submit("", [("FP32", tiny), ("again", tiny)])
-    experiments._thread.take_out(first)
+    experiments._thread.dequeue(first)
     experiments.running = first
     monkeypatch.setattr(experiments._thread, "stop_run", lambda: order.append(experiments.waiting))
     monkeypatch.setattr(experiments.runs, "withdraw", lambda *run_ids: order.append(run_ids))

@@ -69,7 +69,7 @@ def test_the_running_row_stops_and_a_queued_row_is_taken_out(
     rows.click(rows.button(6))
     edits.experiments.stop.assert_called()
     rows.click(rows.button(8))
-    edits.experiments.take_out.assert_called_with(rows.runs[8].id)
+    edits.experiments.dequeue.assert_called_with(rows.runs[8].id)
 
 
 def test_delete_asks_for_what_is_over_and_takes_out_what_waits(
@@ -78,7 +78,7 @@ def test_delete_asks_for_what_is_over_and_takes_out_what_waits(
     panel.table.selectAll()
     qtbot.keyClick(panel.table, Qt.Key.Key_Delete)
     assert set(edits.delete.call_args[0][0]) == {rows.runs[number].id for number in (1, 2, 3, 4, 5)}
-    taken_out = [call.args[0] for call in edits.experiments.take_out.call_args_list]
+    taken_out = [call.args[0] for call in edits.experiments.dequeue.call_args_list]
     assert taken_out == [rows.runs[7].id, rows.runs[8].id]
 
 
@@ -118,7 +118,7 @@ def test_the_menu_offers_what_the_run_allows(
         actions["Use these settings"].trigger()
     assert signal.args == [run]
     actions[last].trigger()
-    names = {"Stop": "stop", "Remove from the queue": "take_out"}
+    names = {"Stop": "stop", "Remove from the queue": "dequeue"}
     wanted = getattr(edits.experiments, names[last]) if last in names else edits.delete
     wanted.assert_called_once()
 
@@ -140,7 +140,7 @@ def test_a_run_is_resumed_or_begun_from_its_menu_where_it_can_be(
     panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     assert not action_of(panel, rows.runs[7], "Run").isEnabled()
-    edits.experiments.why_not_resumed.return_value = edits.experiments.why_not_begun.return_value = None
+    edits.experiments.why_not_resumed.return_value = edits.experiments.why_not_started.return_value = None
     with qtbot.waitSignal(panel.resume_requested) as signal:
         action_of(panel, rows.runs[5], "Resume").trigger()
     assert signal.args == [rows.runs[5].id]

@@ -58,4 +58,4 @@ def test_nothing_fails_for_an_engine_that_is_removed_meanwhile(
 def why(experiments: Experiments, run_id: str) -> str | None:
     run = experiments.runs.record(run_id)
     assert run is not None and run.status is Status.QUEUED
-    return experiments.why_not_begun(run)
+    return experiments.why_not_started(run)

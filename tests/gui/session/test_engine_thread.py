@@ -75,7 +75,7 @@ def test_a_forecast_whose_worker_is_just_starting_makes_way(
 ) -> None:
     machine.starts_forecast = lambda: thread.enqueue_job(order(LINEAR))
     with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
-        thread.ask_forecasts((LINEAR,))
+        thread.request_forecasts((LINEAR,))
         thread.start()
     machine.starts_forecast = lambda: None
     # what was given up for the search is made when it is over
@@ -85,7 +85,7 @@ def test_a_forecast_whose_worker_is_just_starting_makes_way(
 def test_stop_leaves_a_forecast_alone(qtbot: QtBot, thread: EngineThread, machine: Machine) -> None:
     made: list[object] = []
     thread.forecast_made.connect(lambda _wanted, answer: made.append(answer))
-    thread.ask_forecasts((LINEAR,))
+    thread.request_forecasts((LINEAR,))
     thread.start()
     qtbot.waitUntil(lambda: machine.forecasts == 1, timeout=WAIT_MS)
     thread.stop_run()
@@ -146,7 +146,7 @@ def test_only_a_setting_is_blamed_for_a_forecast_that_cannot_be_made(
     refused: list[object] = []
     thread.forecast_refused.connect(lambda *told: refused.append(told))
     with qtbot.waitSignal(thread.forecast_made, timeout=WAIT_MS) as made:
-        thread.ask_forecasts((experiment,))
+        thread.request_forecasts((experiment,))
         thread.start()
     assert made.args == [experiment, None] and refused == ([(LINEAR, WRONG)] if is_blamed else [])
     assert machine.forecasts == (0 if problem is None else 1)

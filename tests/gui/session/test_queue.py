@@ -26,7 +26,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.jobs import QueuedJob, job_of
+from gui.session.jobs import QueuedJob, read_job
 from tests.gui.conftest import CARD
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
@@ -107,7 +107,7 @@ def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
     queue.move(c, before=a)
     assert titles(window) == ["c", "a", "b"]
     queue.move(c, before=None)
-    queue.hold(b, True)
+    queue.set_held(b, True)
     assert titles(window) == ["a", "b", "c"]
     assert [item.is_paused for item in queue.items()] == [False, True, False]
     queue.run_next(b)
@@ -130,7 +130,7 @@ def test_a_repeat_of_a_run_has_the_next_seed_in_the_same_comparison(window: Expe
 
 
 def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
-    trained: Callable[..., RunRecord], saved: Store, qtbot: QtBot
+    trained: Callable[..., RunRecord], saved: Store
 ) -> None:
     trained("fp32", 100.0)
     trained("fp32", 100.0, machine=CARD.model_copy(update={"device_name": "Another card"}))
@@ -144,12 +144,6 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     window._thread.catalog_read.emit(CATALOG.model_copy(update={"devices": (card,)}))
     known = {item.key: item.seconds_left for item in window.queue.items()}
     assert known == {twice: pytest.approx(2 * STEPS * 0.64, rel=0.02), unknown: None}
-    grid = grid_of({"precision": "fp32"}, [Axis(key="steps", values=(STEPS, 2 * STEPS))])
-    sweep_id = saved.sweeps.add("Lengths", grid, Plan(), device_name=CARD.device_name)
-    window.sweeps.resume(sweep_id)
-    qtbot.waitUntil(lambda: window.queue.items()[-1].seconds_left is not None, timeout=WAIT_MS)
-    # the pilots, too, take some steps
-    assert window.queue.items()[-1].seconds_left >= 3 * STEPS * 0.64
     window.shut_down()
 
 
@@ -182,14 +176,14 @@ def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]
     a, b = submit(first, "a", "b")
     key = first.profiles.submit(profiles_of([Experiment(batch_size=7)]))
     first.queue.move(key, before=a)
-    first.queue.hold(b, True)
+    first.queue.set_held(b, True)
     second = opened()
     assert titles(second) == ["b"], "what was held stays held, unasked"
     left = second.queue.left()
     assert [item.key for item in left] == [key, a]
-    job = job_of(left[0])
+    job = read_job(left[0])
     assert job.study is not None and job.study.experiments == (Experiment(batch_size=7),)
-    second.queue.take_up(left, is_held=True)
+    second.queue.enqueue_left(left, is_held=True)
     third = opened()
     assert [(item.key, item.is_paused) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
     view = third.profiles.view(key)
@@ -210,10 +204,21 @@ def test_an_order_that_cannot_be_read_is_told_and_the_others_are_taken_up(
         database.execute("UPDATE waiting SET request = '{' WHERE kind = 'profile'")
     second = opened()
     with qtbot.waitSignal(second.queue.problem) as told:
-        second.queue.take_up(second.queue.left())
+        second.queue.enqueue_left(second.queue.left())
     assert "another version of Ammeter" in told.args[0].message and titles(second) == ["a"]
     second.queue.discard(second.queue.left())
     assert second.queue.left() == ()
+
+
+def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_wait(
+    qtbot: QtBot, window: Experiments
+) -> None:
+    with Store(window.store_path) as other:
+        gone, here = other.add(Experiment()), other.add(Experiment())
+        other.delete([gone.id])
+    with qtbot.waitSignal(window.queue.problem) as told:
+        window.resume_waiting([gone.id, here.id])
+    assert gone.id in told.args[0].message and window.waiting == (here.id,)
 
 
 def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window: Experiments) -> None:
@@ -221,7 +226,7 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     (bad,) = submit(window, "too large", batch_size=666)
     (last,) = submit(window, "b")
     (held,) = submit(window, "c")
-    window.queue.hold(held, True)
+    window.queue.set_held(held, True)
     assert window.queue.has_work
     with qtbot.waitSignal(window.queue.finished, timeout=WAIT_MS) as told:
         window.start()
@@ -231,7 +236,7 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     assert not window.queue.has_work
 
 
-@pytest.mark.parametrize("remove", [Experiments.take_out, lambda window, run: window.delete([run])])
+@pytest.mark.parametrize("remove", [Experiments.dequeue, lambda window, run: window.delete([run])])
 def test_a_run_that_has_begun_stays_though_its_row_still_says_queued(
     qtbot: QtBot, home: Path, remove: Callable[[Experiments, str], object]
 ) -> None:
@@ -261,16 +266,16 @@ def test_a_queue_at_rest_begins_nothing_also_after_a_restart(
 ) -> None:
     first = opened()
     (run,) = submit(first, "a")
-    first.queue.stops_after_this = True
+    first.queue.is_paused = True
     second = opened()
-    assert second.queue.stops_after_this
-    second.queue.take_up(second.queue.left())
+    assert second.queue.is_paused
+    second.queue.enqueue_left(second.queue.left())
     second.start()
     qtbot.waitUntil(lambda: second.catalog is not None, timeout=WAIT_MS)
     assert second.waiting == (run,) and not second.queue.has_work
     with qtbot.waitSignal(second.queue.finished, timeout=WAIT_MS):
         second.queue.resume()
-    assert not opened().queue.stops_after_this
+    assert not opened().queue.is_paused
 
 
 class Turns:

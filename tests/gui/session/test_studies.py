@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Environment, Failed, Log, Phase, PhaseName
+from engine.protocol.events import Failed, Log, Phase, PhaseName
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
 from engine.protocol.profiles import Profiles, profiles_of
@@ -24,14 +24,12 @@ from engine.worker.launcher import Launcher, Target
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, baseline_first, why_not_profiled
+from tests.gui.conftest import CARD
 
 SMALL_CNN = Experiment(model="small-cnn")
 ASKED = Numerics(experiment=SMALL_CNN, parts=("map", "nan"))
 NOTHING = NonfiniteSearch(steps=1, sentence="Every number was finite.")
 KNOWN = ASKED.model_copy(update={"results": NumericsResults(nan=NOTHING)})
-CARD = Environment(
-    device_name="A card", device_memory_mib=24_576, torch="2.11", python="3.12", os="Linux", ammeter="0.1"
-)
 LINEAR = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
 
 
@@ -66,7 +64,7 @@ def test_saved_ones_are_listed_newest_first_without_those_of_which_nothing_is_kn
 ) -> None:
     first, second, empty = (put(saved, answer) for answer in (KNOWN, KNOWN, ASKED))
     other_kind = put(saved, profiles_of([SMALL_CNN]))
-    assert studies.saved() == [second, first] and studies.newest() == second
+    assert studies.saved() == [second, first]
     assert studies.view(empty) is None and studies.view(other_kind) is None
     view = studies.view(first)
     assert view is not None and view.answer == KNOWN and view.device_name == "A card"
@@ -131,13 +129,13 @@ def test_a_profile_is_of_exactly_its_runs_in_their_order(
     asked = profiles_of([run.experiment for run in runs], ids)
     _, kept = (put(saved, asked.with_side(0, profile=profiles.sides[0].profile)) for _ in range(2))
     experiments.runs.reload()
-    assert experiments.profile_of(ids) == kept
-    assert experiments.profile_of(ids[:1]) is None and experiments.profile_of(ids[::-1]) is None
+    assert experiments.find_profile(ids) == kept
+    assert experiments.find_profile(ids[:1]) is None and experiments.find_profile(ids[::-1]) is None
     assert experiments.why_not_profiled(ids) is None, "a saved profile can always be opened"
     saved.studies.delete(kept)
-    assert experiments.profile_of(ids) not in (None, kept)
+    assert experiments.find_profile(ids) not in (None, kept)
     waiting = experiments.profiles.submit(asked)
-    assert experiments.profile_of(ids) == waiting
+    assert experiments.find_profile(ids) == waiting
 
 
 def test_a_run_that_cannot_be_profiled_here_says_why(

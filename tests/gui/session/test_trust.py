@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import ProblemError
 from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.session.experiments import Experiments
 from gui.setup.model.report import AcceptDialog
 from gui.window.main_window import MainWindow
 
@@ -33,8 +35,14 @@ def batch(size):
 """
 
 
-def test_nothing_runs_before_the_code_was_accepted(start: Callable[[], MainWindow]) -> None:
-    experiments = start().experiments
+@pytest.fixture
+def experiments(qtbot: QtBot, store: Store) -> Iterator[Experiments]:
+    made = Experiments(store, Launcher(Target.THREAD))
+    yield made
+    made.shut_down()
+
+
+def test_nothing_runs_before_the_code_was_accepted(experiments: Experiments) -> None:
     asked: list[Code] = []
     experiments.trust.ask = lambda code: bool(asked.append(code)) or len(asked) > 1
     with pytest.raises(ProblemError, match="did not allow"):
@@ -56,10 +64,10 @@ def test_a_file_that_the_user_chose_is_trusted(start: Callable[[], MainWindow], 
 
 
 def test_a_run_that_waited_elsewhere_is_asked_about_before_it_waits_here(
-    start: Callable[[], MainWindow], store: Store
+    experiments: Experiments, store: Store
 ) -> None:
-    run, window = store.add(EXPERIMENT), start()
-    experiments, asked = window.experiments, list[Code]()
+    run, asked = store.add(EXPERIMENT), list[Code]()
+    experiments.load()
     experiments.trust.ask = lambda code: bool(asked.append(code))
     experiments.resume_waiting([run.id])
     assert asked == [CODE] and experiments.waiting == ()
@@ -76,14 +84,18 @@ def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
     run = store.add(Experiment(model=str(planted), device="cpu", steps=1, batch_size=2))
     window.experiments.runs.reload()
     thread = window.experiments._thread
-    with qtbot.waitSignal(thread.forecast_made, timeout=60_000) as made:
+
+    def is_own(experiment: Experiment, _made: object) -> bool:
+        return experiment.own_code is not None
+
+    with qtbot.waitSignal(thread.forecast_made, timeout=60_000, check_params_cb=is_own) as made:
         window.runs.use_settings_requested.emit(store.run(run.id))
     wanted, forecast = made.args
     assert wanted.own_code == read_code(planted) and forecast is None
     for action in (window.setup.run_action, window.setup.queue_action, window.setup.check_action):
         action.trigger()
     for question in ("limit", "numerics", "profile", "tune"):
-        window.setup.order(question)
+        window.setup.submit(question)
     text = planted.read_text(encoding="utf-8")
     assert len(shown) >= 7 and set(shown) == {text}
     assert window.experiments.is_idle and not marker.exists()
@@ -93,8 +105,9 @@ def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
     assert marker.exists()
 
 
-def test_all_of_the_code_is_shown_and_where_it_runs(start: Callable[[], MainWindow]) -> None:
-    dialog = AcceptDialog(CODE, start())
+def test_all_of_the_code_is_shown_and_where_it_runs(qtbot: QtBot) -> None:
+    dialog = AcceptDialog(CODE)
+    qtbot.addWidget(dialog)
     shown = dialog.text.toPlainText()
     assert CODE.text in shown and "# layers.py" in shown and CODE.beside["layers.py"] in shown
     assert "net.py, runs in /elsewhere" in shown

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
@@ -34,8 +34,10 @@ HALF = Finding(
 
 
 @pytest.fixture
-def report(start: Callable[[], MainWindow]) -> CheckReport:
-    return CheckReport(start())
+def report(qtbot: QtBot) -> CheckReport:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    return CheckReport(parent)
 
 
 def close_button(report: CheckReport) -> QPushButton:
@@ -62,7 +64,6 @@ def test_findings_come_with_their_place_and_remedy(report: CheckReport) -> None:
     assert "There is no model." in report.text() and not report.tree.isVisibleTo(report)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "close",
     [

@@ -15,8 +15,9 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Precision, all_settings, experiment_from, named, setting_problem
+from engine.experiment.experiment import Precision, all_settings
 from engine.experiment.own.folders import Count, TextCount
+from engine.experiment.presets import preset
 from gui.setup import data
 from gui.setup.data import FolderCount, FolderCounter, folder_words
 from gui.setup.draft import Draft
@@ -24,7 +25,6 @@ from gui.setup.fields import OPTIONS
 from gui.setup.options import option_lines
 from gui.setup.panel import SetupPanel
 from gui.widgets import Field
-from gui.window.main_window import MainWindow
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 
@@ -36,6 +36,44 @@ def test_changed_options_are_counted(panel: SetupPanel, type_into: TypeInto, use
     for text, note in (("0.5", "1 changed"), ("0.001", "all default"), ("1e-3", "all default")):
         type_into(rate, text)
         assert panel.form.more.note() == note
+
+
+LOADING = {"data.on_device", "data.workers", "data.prefetch"}
+FOLDER = {"model": "resnet50", "dataset": "image-folder", "path": "/p"}
+OF_RANKS = {f"ranks.{name}" for name in ("reduction", "bucket_mib", "static_graph", "find_unused_parameters")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "precisions", "shown", "hidden"),
+    [
+        ({}, (FP32,), set(), {"step.fp32_modules", "step.autocast_tf32"}),
+        ({}, (FP32, BF16), {"step.fp32_modules"}, {"scaler.init_scale"}),
+        ({}, (FP32, FP16), {"scaler.init_scale"}, {"checkpoint.every", *OF_RANKS}),
+        ({"scaler.mode": "on"}, (BF16,), {"scaler.init_scale"}, set()),
+        ({"checkpoint.last": "true", "validation.every": "0"}, (), {"checkpoint.every"}, {"checkpoint.best"}),
+        ({"dataset": "synthetic-tokens", "model": "gpt"}, (), {"sequence_length"}, {"image_size"}),
+        ({"model": "resnet50", "dataset": "synthetic"}, (), {"image_size"}, LOADING),
+        (FOLDER, (), LOADING, {"data.persistent_workers"}),
+        ({**FOLDER, "data.workers": "2"}, (), {*LOADING, "data.persistent_workers"}, set()),
+        ({"schedule.name": "constant"}, (), {"schedule.warmup_steps"}, {"schedule.final_fraction"}),
+        ({"schedule.name": "cosine"}, (), {"schedule.final_fraction"}, {"schedule.rise_fraction"}),
+        ({"schedule.name": "one-cycle"}, (), {"schedule.rise_fraction"}, {"schedule.warmup_steps"}),
+        ({"schedule.name": "step"}, (), {"schedule.decay_epochs"}, {"schedule.final_fraction"}),
+        *(({"devices": several}, (), OF_RANKS, set()) for several in ("2", "all", "0", "1, 2")),
+    ],
+)
+def test_an_option_applies_where_it_means_something(
+    cpu: Catalog,
+    changes: dict[str, str],
+    precisions: tuple[Precision, ...],
+    shown: set[str],
+    hidden: set[str],
+) -> None:
+    draft = Draft(preset("fashion"))
+    for key, text in changes.items():
+        draft = draft.with_change(key, text)
+    draft = draft.with_precisions(precisions) if precisions else draft
+    assert {key for key in shown | hidden if draft.applies(key, cpu)} == shown
 
 
 def test_options_that_mean_nothing_are_hidden_and_left_out(
@@ -51,56 +89,10 @@ def test_options_that_mean_nothing_are_hidden_and_left_out(
     assert not momentum.isVisible()
     assert panel.outcome().problems == {}
     assert user.experiments()[0].optimizer.momentum == 0
-
-
-@pytest.mark.parametrize(
-    ("schedule", "fields"),
-    [
-        ("constant", {"warmup_steps"}),
-        ("cosine", {"warmup_steps", "final_fraction"}),
-        ("one-cycle", {"rise_fraction"}),
-        ("step", {"warmup_steps", "decay_epochs", "decay_factor"}),
-    ],
-)
-def test_a_schedule_shows_its_own_fields(
-    panel: SetupPanel, schedule: str, fields: set[str], user: Any
-) -> None:
-    panel.form.more.set_open(True)
     user.choose("schedule.warmup_steps", "5")
-    user.choose("schedule.name", schedule)
-    of_schedule = {key for key in user.shown() if key.startswith("schedule.")}
-    assert of_schedule == {"schedule.name"} | {f"schedule.{field}" for field in fields}
-    # what is hidden is left out, so that one-cycle is not refused for a warm-up nobody sees
-    assert panel.outcome().problems == {}
-    assert user.experiments()[0].schedule.name == schedule
-
-
-def test_what_belongs_to_autocast_or_a_scaler_is_shown_where_it_is_used(panel: SetupPanel, user: Any) -> None:
-    panel.form.more.set_open(True)
-    user.choose("step.fp32_modules", "fc, layer4.*")
-    assert user.experiments()[1].step.fp32_modules == ("fc", "layer4.*")
-    panel.change(lambda draft: draft.with_precisions((FP32,)))
-    assert not user.shown() & {"step.fp32_modules", "step.autocast_tf32"}
-    assert user.experiments()[0].step.fp32_modules == ()
-    panel.reset_action.trigger()
-    panel.form.more.set_open(True)
-    panel.change(lambda draft: draft.with_precisions((FP32, BF16)))
-    assert "scaler.init_scale" not in user.shown()
-    user.choose("scaler.mode", "on")
-    assert "scaler.init_scale" in user.shown()
-    user.choose("scaler.mode", "auto")
-    panel.change(lambda draft: draft.with_precisions((FP32, FP16)))
-    assert "scaler.init_scale" in user.shown()
-
-
-def test_a_three_way_switch_is_auto_on_or_off(panel: SetupPanel, user: Any) -> None:
-    found = []
-    for value in ("true", "false", ""):
-        user.choose("optimizer.fused", value)
-        assert panel.form.more.form.control("optimizer.fused").currentData() == value
-        found.append(user.experiments()[0].optimizer.fused)
-    assert found == [True, False, None]
-    assert panel.form.more.note() == "all default"
+    user.choose("schedule.name", "one-cycle")
+    assert panel.outcome().problems == {}, "it is not refused for a warm-up that nobody sees"
+    assert option_lines(panel.draft.with_change("devices", "2"), None)[2].startswith("device auto × 2 ·")
 
 
 def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot, user: Any) -> None:
@@ -119,47 +111,10 @@ def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot,
     assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
 
 
-def test_checkpoints_are_counted_where_there_are_any(panel: SetupPanel, user: Any) -> None:
-    panel.form.more.set_open(True)
-    assert "checkpoint.every" not in user.shown()
-    user.choose("checkpoint.last", "true")
-    assert "checkpoint.every" in user.shown()
-    user.choose("validation.every", "0")
-    assert "checkpoint.best" not in user.shown()
-
-
-def test_text_has_a_sequence_length_and_no_pictures(panel: SetupPanel, user: Any) -> None:
-    panel.form.more.set_open(True)
-    panel.set_text("dataset", "synthetic-tokens")
-    panel.set_text("model", "gpt")
-    assert "sequence_length" in user.shown() and "image_size" not in user.shown()
-    user.choose("sequence_length", "2,048")
-    assert "at most 1,024" in (panel.form.problem("sequence_length") or "")
-
-
 def make_classes(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).mkdir()
         (folder / name / "1.png").write_bytes(b"")
-
-
-def test_loader_settings_are_for_a_dataset_that_is_loaded(
-    panel: SetupPanel, tmp_path: Path, user: Any, qtbot: QtBot
-) -> None:
-    make_classes(tmp_path, "cats", "dogs")
-    panel.form.more.set_open(True)
-    loading = {"data.on_device", "data.workers", "data.prefetch"}
-    panel.set_text("model", "resnet50")
-    panel.set_text("dataset", "synthetic")
-    assert not user.shown() & loading
-    panel.set_text("dataset", "image-folder")
-    panel.set_text("path", str(tmp_path))
-    assert loading < user.shown() and "data.persistent_workers" not in user.shown()
-    user.choose("data.workers", "2")
-    assert "data.persistent_workers" in user.shown()
-    assert {experiment.data.workers for experiment in user.experiments()} == {2}
-    panel.set_text("dataset", "synthetic")
-    assert {experiment.data.workers for experiment in user.experiments()} == {0}
 
 
 def test_a_folder_is_asked_for_where_the_dataset_is_one(
@@ -236,23 +191,13 @@ def test_no_data_are_read_in_the_window_s_thread(
     assert panel.request() is not None
 
 
-def test_the_form_shows_what_stands_beside_a_settings_field(start: Callable[[], MainWindow]) -> None:
-    fields = start().setup.form.more.form.fields
+def test_the_form_shows_what_stands_beside_a_settings_field(panel: SetupPanel) -> None:
+    fields = panel.form.more.form.fields
     assert list(fields) == list(OPTIONS)
     for key, field in fields.items():
         setting = all_settings()[key]
         assert field.control.accessibleName() == setting.title
         assert field.control.toolTip().startswith(setting.about)
-
-
-def test_what_the_window_tells_names_settings_and_no_keys(start: Callable[[], MainWindow]) -> None:
-    window = start()
-    remedy = f"Lower {named('image_size')}, or set {named('memory_cap_gib')}."
-    window.experiments.problem.emit(setting_problem("batch_size", "is too large.", remedy))
-    message = window.notice.messages()[-1]
-    assert (
-        f"{message.text} {message.remedy}" == "Batch size is too large. Lower image size, or set memory cap."
-    )
 
 
 @pytest.fixture
@@ -289,24 +234,24 @@ def test_what_it_holds_is_said_in_words(count: FolderCount | None, words: str) -
 def test_a_folder_is_counted_by_its_path_and_by_its_kind(
     counter: FolderCounter, qtbot: QtBot, pets: Path
 ) -> None:
-    counter.want(str(pets))
+    counter.set_folder(str(pets))
     assert counter.count() is None and counter.is_counting()
     qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
-    counter.want(str(pets / "gone"))
+    counter.set_folder(str(pets / "gone"))
     assert counter.count() is None
     (pets / "notes.txt").write_text("purring")
-    counter.want(str(pets))
+    counter.set_folder(str(pets))
     qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
-    counter.want(str(pets), is_text=True)
+    counter.set_folder(str(pets), is_text=True)
     assert counter.count() is None
     qtbot.waitUntil(lambda: counter.count() == TextCount(1, 7))
 
 
 def test_nothing_is_counted_beside_a_run(counter: FolderCounter, qtbot: QtBot, pets: Path) -> None:
-    counter.hold(True)
-    counter.want(str(pets))
+    counter.set_paused(True)
+    counter.set_folder(str(pets))
     assert not counter.is_counting()
-    counter.hold(False)
+    counter.set_paused(False)
     qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
 
 
@@ -323,9 +268,9 @@ def test_a_known_folder_is_read_again_only_where_something_came_or_went(
     monkeypatch.setattr(data, "count_images", counting)
 
     def look() -> None:
-        counter.want(None)
+        counter.set_folder(None)
         with qtbot.waitSignals([counter.changed, counter.changed]):
-            counter.want(str(pets))
+            counter.set_folder(str(pets))
 
     look()
     look()
@@ -349,25 +294,10 @@ def test_another_path_gives_the_count_up(
 
     monkeypatch.setattr(data, "count_images", endless)
     with qtbot.waitSignal(counter.changed):
-        counter.want(str(pets))
-    counter.want(str(pets / "cats"))
+        counter.set_folder(str(pets))
+    counter.set_folder(str(pets / "cats"))
     qtbot.waitUntil(lambda: counter.count() == Count(1, 0, 1))
     assert given_up == [str(pets), str(pets / "cats")]
-
-
-OF_RANKS = {f"ranks.{name}" for name in ("reduction", "bucket_mib", "static_graph", "find_unused_parameters")}
-
-
-def test_what_several_devices_share_is_shown_where_there_are_several(panel: SetupPanel, user: Any) -> None:
-    panel.form.more.set_open(True)
-    assert "devices" in user.shown() and not user.shown() & OF_RANKS
-    for several in ("2", "all", "0", "1, 2"):
-        user.choose("devices", several)
-        assert user.shown() >= OF_RANKS
-    user.choose("ranks.reduction", "bf16")
-    user.choose("devices", "1")
-    assert not user.shown() & OF_RANKS
-    assert user.experiments()[0].ranks.reduction == "fp32"
 
 
 def test_the_batch_is_per_device_and_the_devices_batch_stands_below_it(
@@ -385,22 +315,13 @@ def test_the_batch_is_per_device_and_the_devices_batch_stands_below_it(
         assert (field.note(), field.hint()) == ("per device", hint)
     user.choose("devices", "all")
     assert user.experiments()[0].devices == 0 and panel.outcome().problems == {}
-    panel.ask("profile")
-    assert (field.note(), field.hint()) == ("per device", "128 on 2 devices")
-    assert "one device" not in panel.foot.line.text()
-    panel.ask("tune")
-    assert (field.note(), field.hint()) == ("per device", "128 on 2 devices")
-    assert "one device" not in panel.foot.line.text()
-    panel.ask("numerics")
+    for question in ("profile", "tune"):
+        panel.set_question(question)
+        assert (field.note(), field.hint()) == ("per device", "128 on 2 devices")
+        assert "one device" not in panel.foot.line.text()
+    panel.set_question("numerics")
     assert (field.note(), field.hint()) == ("", "")
     assert panel.foot.line.text().endswith("on one device")
-
-
-def test_the_summary_of_the_options_names_the_devices(panel: SetupPanel) -> None:
-    for text, words in (("1", "device auto"), ("2", "device auto × 2"), ("0", "device auto × all")):
-        panel.set_text("devices", text)
-        assert panel.draft is not None
-        assert option_lines(panel.draft, None)[2].startswith(f"{words} ·")
 
 
 @pytest.fixture
@@ -426,23 +347,19 @@ def test_devices_stand_at_the_top_where_the_machine_has_several_gpus(
     assert panel.outcome().problems == {} and user.experiments()[0].devices == 2
 
 
-@pytest.mark.parametrize(
-    ("device", "counts"),
-    [("auto", "1 2 3 4 all"), ("cuda:1", "1 2 3 all"), ("cuda:3", "1"), ("cpu", "1 2 3 4 5 6 7 8 16 32")],
-)
-def test_as_many_devices_are_offered_as_there_are_from_the_chosen_one_on(
-    panel: SetupPanel, four_gpus: Catalog, monkeypatch: pytest.MonkeyPatch, device: str, counts: str
+def test_as_many_devices_are_offered_as_there_are_and_a_problem_of_them_is_shown_at_the_top(
+    panel: SetupPanel, four_gpus: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 40)
     panel.set_catalog(four_gpus)
-    panel.form.device.edited.emit(device)
-    assert [value for value, _ in panel.form.devices.choices()] == counts.split()
-
-
-def test_a_problem_of_devices_is_shown_at_the_top_and_unfolds_nothing(
-    panel: SetupPanel, four_gpus: Catalog
-) -> None:
-    panel.set_catalog(four_gpus)
+    for device, counts in {
+        "auto": "1 2 3 4 all",
+        "cuda:1": "1 2 3 all",
+        "cuda:3": "1",
+        "cpu": "1 2 3 4 5 6 7 8 16 32",
+    }.items():
+        panel.form.device.edited.emit(device)
+        assert [value for value, _ in panel.form.devices.choices()] == counts.split()
     panel.set_text("devices", "4")
     panel.form.device.edited.emit("cuda:2")
     assert panel.form.problem("devices") == "Devices is 4, but starting with cuda:2, there are 2."
@@ -452,39 +369,3 @@ def test_a_problem_of_devices_is_shown_at_the_top_and_unfolds_nothing(
         panel.form.problem("devices") is None
         and panel.form.batch_size.parentWidget().hint()[-12:] == "on 2 devices"
     )
-
-
-def test_devices_that_the_machine_lacks_are_refused_at_their_field(
-    panel: SetupPanel, gpu: Catalog, user: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    user.choose("devices", "3")
-    assert panel.form.problem("devices") == ("Devices is 3, but the CPU has 2 cores.")
-    panel.set_catalog(gpu)
-    assert panel.form.problem("devices") == "Devices is 3, but starting with cuda:0, there is 1."
-    user.choose("devices", "all")
-    assert panel.form.problem("devices") is None
-    user.choose("devices", "2")
-    mps = gpu.devices[0].model_copy(update={"name": "mps"})
-    panel.set_catalog(gpu.model_copy(update={"devices": (mps,)}))
-    assert "PyTorch synchronizes gradients" in (panel.form.problem("devices") or "")
-
-
-def test_an_epoch_is_shared_among_the_devices(
-    panel: SetupPanel, user: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    panel.set_text("batch_size", "100")
-    alone = panel.outcome().epochs[0]
-    user.choose("devices", "2")
-    assert alone == 60 and panel.outcome().epochs[0] == 30
-
-
-def test_devices_are_swept_and_kept_with_the_settings(panel: SetupPanel, cpu: Catalog) -> None:
-    panel.set_text("devices", "1, 2")
-    assert panel.draft is not None and panel.draft.swept(cpu) == ("devices",)
-    kept = Draft.from_state(panel.draft.to_state(), panel.draft.preset, has_gpu=False)
-    assert kept.values("devices") == ("1", "2")
-    run = experiment_from({"devices": 2, "ranks": {"reduction": "bf16"}})
-    again = panel.draft.with_experiment(run)
-    assert (again.text("devices"), again.text("ranks.reduction")) == ("2", "bf16")

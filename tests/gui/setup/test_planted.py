@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,19 +62,14 @@ def type_model(panel: SetupPanel, text: str) -> None:
     panel.form.model.field.textEdited.emit(text)
 
 
-def opened(panel: SetupPanel, path: Path) -> None:
-    panel.picker.open(str(path))
-
-
-def typed(panel: SetupPanel, path: Path) -> None:
-    type_model(panel, str(path))
-
-
-@pytest.mark.parametrize("name", [opened, typed])
+@pytest.mark.parametrize("is_typed", [False, True])
 def test_what_the_user_opens_or_types_is_trusted_as_it_changes(
-    panel: SetupPanel, planted: Path, name: Callable[[SetupPanel, Path], None]
+    panel: SetupPanel, planted: Path, is_typed: bool
 ) -> None:
-    name(panel, planted)
+    if is_typed:
+        type_model(panel, str(planted))
+    else:
+        panel.picker.open(str(planted))
     assert is_trusted(panel)
     planted.write_text(NET + "# changed\n", encoding="utf-8")
     panel.reread()
@@ -118,14 +112,6 @@ def test_a_path_that_is_not_whole_leads_nowhere(
     assert is_trusted(panel), "typed, it is in the folder of that moment"
 
 
-@pytest.mark.parametrize("kind", ["a folder", "nothing"])
-def test_a_path_to_no_file_is_a_problem_of_the_model(panel: SetupPanel, tmp_path: Path, kind: str) -> None:
-    if kind == "a folder":
-        (tmp_path / "net.py").mkdir()
-    panel.use_settings(Experiment(model=str(tmp_path / "net.py"), steps=1))
-    assert panel.form.problem("model") and panel.request() is None
-
-
 def test_neither_the_path_of_a_preset_nor_the_name_of_a_class_is_trusted(
     panel: SetupPanel, planted: Path
 ) -> None:
@@ -157,7 +143,7 @@ def test_escape_brings_back_a_name_and_no_other_file_of_that_name(
     monkeypatch.chdir(planted.parent)
     panel.use_settings(kept(Code(file="evil.py", folder="/elsewhere", text=NET + "# of a run\n")))
     type_model(panel, "small-cnn")
-    panel.picker.take("evil.py")
+    panel.picker.set_model("evil.py")
     assert code(panel) is None
     assert not TrustedCode().has(read_code(planted))
 

@@ -110,33 +110,33 @@ def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(panel: Set
     assert offered(panel).count("Mine") == 1
 
 
-def test_a_taken_title_is_told_under_the_field(qtbot: QtBot) -> None:
-    dialog = save_dialog([("FP32", Experiment())], [])
+def saving(qtbot: QtBot, title: str, *own: str, button: str = "Save") -> TitleDialog:
+    """The dialog after a title was typed and the button was pressed."""
+    dialog = save_dialog([("FP32", Experiment(batch_size=8))], own)
     qtbot.addWidget(dialog)
     assert not dialog.save_button.isEnabled()
-    qtbot.keyClicks(dialog.title, "Fashion")
+    qtbot.keyClicks(dialog.title, title)
+    assert dialog.save_button.text() == button
     dialog.save_button.click()
+    return dialog
+
+
+def test_a_taken_title_is_told_under_the_field(qtbot: QtBot) -> None:
+    dialog = saving(qtbot, "Fashion")
     assert "already a preset named 'fashion'" in (dialog.field.problem() or "")
     assert dialog.saved is None
 
 
 def test_an_own_title_is_replaced_knowingly(qtbot: QtBot) -> None:
     save_preset("Mine", [("FP32", Experiment())])
-    dialog = save_dialog([("FP32", Experiment(batch_size=8))], ["Mine"])
-    qtbot.addWidget(dialog)
-    qtbot.keyClicks(dialog.title, "Mine")
-    assert dialog.save_button.text() == "Replace"
-    dialog.save_button.click()
+    saving(qtbot, "Mine", "Mine", button="Replace")
     assert preset("mine").experiments(False)[0][1].batch_size == 8
 
 
 def test_a_preset_that_cannot_be_written_is_a_problem(qtbot: QtBot, home: Path) -> None:
     home.mkdir()
     own_presets_folder().write_text("in the way")
-    dialog = save_dialog([("FP32", Experiment())], [])
-    qtbot.addWidget(dialog)
-    qtbot.keyClicks(dialog.title, "Mine")
-    dialog.save_button.click()
+    dialog = saving(qtbot, "Mine")
     assert dialog.problem is not None
     assert "could not be saved" in dialog.problem.message
 

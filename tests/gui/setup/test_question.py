@@ -4,38 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from gui.setup.panel import SetupPanel
-from gui.setup.question import QUESTIONS, Question
-
-
-@pytest.mark.parametrize(
-    ("question", "verb", "fields"),
-    [
-        ("compare", "Compare 2 precisions", {"batch_size", "length", "repeat"}),
-        ("limit", "Find the largest batch", set()),
-        ("numerics", "Examine BF16 AMP", {"batch_size", "length"}),
-        ("profile", "Profile 2 precisions", {"batch_size"}),
-        ("sweep", "Start the sweep", {"batch_size", "length", "repeat", "within", "hours"}),
-        ("tune", "Tune", {"batch_size"}),
-    ],
-)
-def test_a_question_has_its_fields_and_its_verb(
-    panel: SetupPanel, question: Question, verb: str, fields: set[str]
-) -> None:
-    panel.ask(question)
-    form = panel.form
-    shown = {name for name in ("batch_size", "length", "repeat", "within", "hours") if is_shown(form, name)}
-    assert shown == fields and panel.foot.run_button.text() == verb
-    assert panel.question_box.accessibleName() == f"What do you want to know? {QUESTIONS[question].title}"
-    assert panel.foot.run_button.isEnabled() == (question != "sweep")
-
-
-def is_shown(form: object, name: str) -> bool:
-    return bool(getattr(form, name).isVisible())
 
 
 def test_the_list_is_used_by_keyboard(panel: SetupPanel, asked: Any) -> None:
@@ -54,7 +26,7 @@ def test_the_list_is_used_by_keyboard(panel: SetupPanel, asked: Any) -> None:
 def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPanel, asked: Any) -> None:
     panel.set_text("batch_size", "32, 64")
     assert panel.question == "sweep" and panel.foot.run_button.text() == "Compare 4 combinations"
-    panel.ask("compare")
+    panel.set_question("compare")
     ((told, undo),) = asked["notify_change"]
     assert panel.text("batch_size") == "32" and "first" in told
     undo()
@@ -64,9 +36,9 @@ def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPane
 def test_what_a_question_does_not_ask_cannot_be_wrong(panel: SetupPanel) -> None:
     panel.set_text("batch_size", "none")
     assert not panel.run_action.isEnabled()
-    panel.ask("limit")
+    panel.set_question("limit")
     assert panel.run_action.isEnabled()
-    panel.ask("profile")
+    panel.set_question("profile")
     assert not panel.run_action.isEnabled()
 
 
@@ -87,8 +59,10 @@ def test_one_solid_button(panel: SetupPanel) -> None:
 
 
 def test_the_question_comes_back(panel: SetupPanel) -> None:
-    panel.ask("tune")
+    panel.set_question("tune")
     state = panel.state()
-    panel.ask("compare")
+    panel.set_question("compare")
+    panel.restore({key: value for key, value in state.items() if key != "question"})
+    assert panel.question == "compare"
     panel.restore(state)
     assert panel.question == "tune"

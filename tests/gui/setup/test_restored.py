@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.presets import all_presets, preset
-from gui.setup.draft import Draft
+from engine.experiment.presets import all_presets
 from gui.setup.panel import SetupPanel
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
@@ -84,9 +83,3 @@ def test_a_runs_settings_and_its_switches_can_be_used_again(
     assert draft is not None
     ((_, settings),) = draft.variants(cpu)
     assert Experiment.model_validate(settings) == wanted
-
-
-def test_a_draft_over_a_preset_is_that_preset(cpu: Catalog) -> None:
-    draft = Draft(preset("fashion"))
-    assert draft.changed_options(cpu) == 0
-    assert draft.selected == (FP32, BF16)

@@ -88,5 +88,5 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     qtbot.waitUntil(lambda: panel.page.card.pause.text() == "Pause", timeout=WAIT_MS)
     panel.resume.click()
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
-    assert [len(cell.runs) for cell in store.sweeps.find(sweeps.newest() or "").cells][1] == 1
+    assert [len(cell.runs) for cell in store.sweeps.find(sweeps.saved()[0]).cells][1] == 1
     qtbot.waitUntil(lambda: _done(window) == 1, timeout=WAIT_MS)

@@ -58,8 +58,8 @@ class Live:
 
     def run(self, precision: str, *events: Event, **settings: object) -> LiveRun:
         experiment = Experiment.model_validate({"precision": precision, **settings})
-        run = LiveRun.of(f"run-{precision}", experiment)
-        run.take_all(events)
+        run = LiveRun.queued(f"run-{precision}", experiment)
+        run.add_all(events)
         return run
 
     def pair(self) -> tuple[LiveRun, LiveRun]:

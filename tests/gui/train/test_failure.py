@@ -44,7 +44,7 @@ def test_it_shows_the_code_and_offers_to_open_check_and_try_again(code: Code, qt
     card = FailureCard()
     qtbot.addWidget(card)
     card.show()
-    card.tell(PROBLEM, trace(("net.py", 14, "forward")), code)
+    card.show_problem(PROBLEM, trace(("net.py", 14, "forward")), code)
     assert card.accessibleName() == "The last layer got too much. Write 3136."
     assert card.accessibleDescription() == "net.py:14  in forward"
     assert card.open.isVisible() and card.check.isVisible() and not card.detail.isVisible()
@@ -56,19 +56,12 @@ def test_it_shows_the_code_and_offers_to_open_check_and_try_again(code: Code, qt
     with qtbot.waitSignals([card.check_wanted, card.again_wanted]):
         card.check.click()
         card.again.click()
+    card.show_problem(PROBLEM)
+    assert not card.open.isVisible() and not card.whole.isVisible(), "it failed elsewhere"
     for offers in ([], [("Try batch 8", lambda: None), ("Remove the memory cap", lambda: None)]):
-        card.tell(PROBLEM, trace(("net.py", 14, "forward")), code, offers)
-        buttons = [card.open, card.again, *card.remedies()]
+        card.show_problem(PROBLEM, trace(("net.py", 14, "forward")), code, offers)
+        buttons = [card.open, card.again, *card.remedies]
         assert [button.property("kind") for button in buttons].count("primary") == 1
-
-
-def test_a_failure_elsewhere_has_no_file_to_open(qtbot: QtBot) -> None:
-    card = FailureCard()
-    qtbot.addWidget(card)
-    card.show()
-    card.tell(PROBLEM)
-    assert not card.open.isVisible() and not card.whole.isVisible()
-    assert card.check.isVisible() and card.again.isVisible()
 
 
 @pytest.mark.parametrize("folder", ["//host/share", "\\\\host\\share"])
@@ -76,5 +69,5 @@ def test_a_file_on_another_machine_is_not_looked_for(qtbot: QtBot, monkeypatch, 
     card = FailureCard()
     qtbot.addWidget(card)
     monkeypatch.setattr(Path, "is_file", lambda path: pytest.fail(f"looked for {path}"))
-    card.tell(PROBLEM, trace(("net.py", 14, "forward")), Code(file="net.py", folder=folder, text=NET))
+    card.show_problem(PROBLEM, trace(("net.py", 14, "forward")), Code(file="net.py", folder=folder, text=NET))
     assert card.open.isHidden() and card.place() is not None

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from engine.curves import MOST_ROWS
-from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Phase, PhaseName, Summary
 from engine.store.record import RunRecord
@@ -25,14 +24,8 @@ def test_batches_are_appended_and_a_heartbeat_changes_nothing(live: Any) -> None
     np.testing.assert_array_equal(run.column("step"), np.arange(1, 3011))
     assert len(run.column("grad_scale")) == 0
     before = run.revision
-    run.take(Heartbeat(step=3))
+    run.add(Heartbeat(step=3))
     assert run.revision == before
-
-
-def test_it_is_named_for_its_precision_unless_it_has_a_label_and_its_unit_for_its_data(live: Any) -> None:
-    assert live.run("bf16").label == "BF16 AMP" and LiveRun.of("a", Experiment(), "Run 3").label == "Run 3"
-    run = live.run("fp32", live.started(model="linear", dataset="synthetic-regression"))
-    assert run.unit == "samples/s"
 
 
 def test_its_status_is_what_the_last_event_says(live: Any) -> None:
@@ -46,10 +39,10 @@ def test_its_status_is_what_the_last_event_says(live: Any) -> None:
 
 def test_a_resumed_run_forgets_what_it_trains_again(live: Any) -> None:
     run = live.pair()[1]
-    run.take(Finished(summary=Summary(steps=126), stopped=True))
+    run.add(Finished(summary=Summary(steps=126), stopped=True))
     run.set_status("queued")
     again = live.started("fp16").model_copy(update={"resumed_step": 20})
-    run.take_all([again, live.samples(21, 5, 1663.0, 3_174.0, grad_scale=(8_192.0,) * 5)])
+    run.add_all([again, live.samples(21, 5, 1663.0, 3_174.0, grad_scale=(8_192.0,) * 5)])
     np.testing.assert_array_equal(run.column("step"), np.arange(1, 26))
     assert list(run.skipped.values) == [4, 12]
     assert run.epochs == [] and run.summary is None and run.status == "running"
@@ -61,8 +54,10 @@ def test_speed_leaves_the_warm_up_out_and_a_step_counts_all_that_it_accumulates(
     assert figures.step_ms(run) == pytest.approx(128.0)
     run = live.run("fp32", live.started(step={"gradient_accumulation": 4}), live.samples(1, 40, 512.0))
     assert run.batch_size == 256 and figures.step_ms(run) == pytest.approx(500.0)
+    run = live.run("fp32", live.started(devices=2), live.samples(1, 100, rate=1_280.0))
+    assert figures.step_ms(run) == pytest.approx(100.0), "it takes the samples of all devices"
     run = live.run("fp32", live.started(), live.samples(1, 10))
-    run.load({"samples_per_second": [100.0, 300.0] * 5})
+    run.add_samples({"samples_per_second": [100.0, 300.0] * 5})
     assert figures.samples_per_second(run) == pytest.approx(150.0), "all samples of a block over all its time"
 
 
@@ -82,7 +77,7 @@ def test_the_summary_holds_once_it_is_there_and_what_is_not_known_yet_is_none(li
 def test_on_a_cpu_memory_is_the_resident_one_and_that_of_the_warm_up_is_no_peak(live: Any) -> None:
     run = live.run("fp32", live.started(), live.samples(1, 10, resident_mib=(80.2,) * 10))
     assert figures.is_on_cpu(run) and figures.peak_memory_mib(run) is None
-    run.take(live.samples(11, 10, resident_mib=tuple(range(60, 70))))
+    run.add(live.samples(11, 10, resident_mib=tuple(range(60, 70))))
     assert figures.peak_memory_mib(run) == 69.0
 
 
@@ -108,7 +103,7 @@ def columns(first: int, count: int) -> dict[str, np.ndarray]:
 def long(live: Any) -> LiveRun:
     run = live.run("fp32", live.started(steps=2 * STEPS))
     for first in range(1, STEPS, 1_000):
-        run.load(columns(first, 1_000))
+        run.add_samples(columns(first, 1_000))
     return run
 
 
@@ -121,7 +116,7 @@ def test_a_long_run_takes_no_more_memory_and_its_figures_are_those_of_all_steps(
     assert figures.train_loss(long) == pytest.approx(losses.mean())
     assert long.seconds_left() == pytest.approx(STEPS * 64 / 880.0)
     assert figures.waiting_percent(long).mean() == pytest.approx(100 * 7.0 / (64_000 / 880.0), rel=0.02)
-    long.take(Epoch(epoch=1, step=STEPS - 100, seconds=1.0, train_loss=2.0))
+    long.add(Epoch(epoch=1, step=STEPS - 100, seconds=1.0, train_loss=2.0))
     assert figures.train_loss(long) == pytest.approx(losses[-100:].mean())
 
 
@@ -135,17 +130,17 @@ def test_its_plots_show_every_spike_and_a_smooth_line(panel: LivePanel, long: Li
     away = np.abs(shown.line - (1.0 + 4.0 * np.exp(-shown.curve.x / 50_000)))
     assert np.median(away) < 0.02
     assert float(panel.plots.loss.legend.entries[0].value) == pytest.approx(1.0, abs=0.1)
-    long.load({**columns(STEPS + 1, 20_000), "loss": np.full(20_000, 3.0)})
+    long.add_samples({**columns(STEPS + 1, 20_000), "loss": np.full(20_000, 3.0)})
     panel.set_runs([long])
     panel.refresh()
     assert panel.plots.loss.legend.entries[0].value == "3.00"
 
 
 def test_a_resumed_long_run_goes_on_where_it_went_back_to(live: Any, long: LiveRun) -> None:
-    long.take(Finished(summary=Summary(steps=STEPS), stopped=True))
-    long.take(live.started(steps=2 * STEPS).model_copy(update={"resumed_step": 200_000}))
+    long.add(Finished(summary=Summary(steps=STEPS), stopped=True))
+    long.add(live.started(steps=2 * STEPS).model_copy(update={"resumed_step": 200_000}))
     assert 200_000 - 64 < long.step <= 200_000
-    long.load(columns(200_001, 1_000))
+    long.add_samples(columns(200_001, 1_000))
     assert long.step == 201_000 and (np.diff(long.column("step")) > 0).all()
 
 
@@ -153,7 +148,7 @@ def test_of_very_many_epochs_some_are_kept_and_the_last(live: Any) -> None:
     run = live.run("fp32", live.started())
     for n in range(1, 60_001):
         accuracy = n / 100_000 if n % 2 else None
-        run.take(Epoch(epoch=n, step=n, seconds=1.0, train_loss=n, validation_accuracy=accuracy))
+        run.add(Epoch(epoch=n, step=n, seconds=1.0, train_loss=n, validation_accuracy=accuracy))
     assert len(run.epochs) <= 8_192 and run.epochs[-1].epoch == 60_000
     steps = [epoch.step for epoch in figures.accuracies(run)]
     assert len(steps) > 2_000 and steps == sorted(steps) and steps[0] < 100

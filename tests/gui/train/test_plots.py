@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,14 +16,12 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Finished, Skipped, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
 from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
+from gui.session.experiments import Experiments
 from gui.theme.theme import theme
-from gui.train.controller import background_runs
+from gui.train.controller import LiveController, background_runs
 from gui.train.panel import LivePanel, LiveRun
-from gui.window.main_window import MainWindow
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 def test_skipped_steps_are_no_more_ticks_than_there_are_pixels_and_stand_at_their_time(
@@ -55,7 +52,7 @@ def test_curves_grow_with_the_events_at_the_next_refresh_and_nothing_is_drawn_wi
     panel.refresh()
     assert all(plot.canvas.frame is frame for plot, frame in zip(panel.plots.plots, frames, strict=True))
     assert panel.plots.loss.legend.entries[1].value == "0.0397"
-    runs[1].take(live.samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
+    runs[1].add(live.samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
     panel.refresh()
     assert panel.plots.scale.legend.entries[0].value == "16,384"
     assert panel.strip.step.text() == "step 176 of 200"
@@ -66,7 +63,7 @@ def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, li
     panel.set_runs([run])
     for first in (2, 202):
         # as many samples in a third of the time: the mean of the two rates would be 200
-        run.take(live.samples(first, 200, samples_per_second=(100.0, 300.0) * 100))
+        run.add(live.samples(first, 200, samples_per_second=(100.0, 300.0) * 100))
         panel.refresh()
     for place in (100.0, 300.0):
         panel.plots.set_crosshair(place)
@@ -96,7 +93,7 @@ def test_one_crosshair_one_range_and_one_axis_hold_for_all_four_plots(
     assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)
 
 
-def test_the_capacity_is_pinned_and_on_a_cpu_it_is_the_machines_memory(panel: LivePanel, live: Any) -> None:
+def test_the_capacity_on_a_cpu_is_the_machines_memory(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     capacity = panel.plots.memory.canvas.frame.capacity
     assert capacity is not None and capacity.text == "GPU memory 139.8 GiB" and capacity.position is None
@@ -171,8 +168,8 @@ def unscaled(live: Any, precision: str, *events: object, **settings: object) -> 
     """A hundred steps of 100 ms, of which it waits 5%, and no loss scale."""
     run: LiveRun = live.run(precision, batch_size=64, **settings)
     run.set_status("running")
-    run.take(live.samples(1, 100, 640.0, data_wait_ms=(5.0,) * 100))
-    run.take_all(events)  # type: ignore[arg-type]
+    run.add(live.samples(1, 100, 640.0, data_wait_ms=(5.0,) * 100))
+    run.add_all(events)  # type: ignore[arg-type]
     return run
 
 
@@ -193,7 +190,7 @@ def test_while_a_run_is_behind_losses_and_accuracies_are_those_of_the_same_step(
     assert (accuracy.texts(), accuracy.ratio()) == (("FP32 30.0", "BF16 AMP 25.0"), "at step 100")
     mean = f"{sum(5.0 / step for step in range(101, 121)) / 20:.3f}"
     assert (loss.texts(), loss.ratio()) == ((f"FP32 {mean}", f"BF16 AMP {mean}"), "at step 120")
-    behind.take(end)
+    behind.add(end)
     panel.refresh()
     assert (
         accuracy.texts() == ("FP32 50.0", "BF16 AMP 50.0") and "step" not in accuracy.ratio() + loss.ratio()
@@ -313,8 +310,8 @@ def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_ther
     assert names[0] == names[3] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]
 
 
-def test_the_window_lays_the_other_precision_under_the_run_that_trains(
-    live: Any, store: Store, start: Callable[[], MainWindow]
+def test_the_other_precision_lies_under_the_run_that_trains(
+    panel: LivePanel, live: Any, store: Store
 ) -> None:
     ids = {}
     for precision, steps in (("fp32", 100), ("fp16", 100), ("bf16", 20)):
@@ -324,19 +321,22 @@ def test_the_window_lays_the_other_precision_under_the_run_that_trains(
         store.record(ids[precision], [begin, live.samples(1, steps)])
         if steps == 100:
             store.record(ids[precision], [Finished(summary=Summary(steps=steps))])
-    window = start()
+    experiments = Experiments(store, Launcher(Target.THREAD), panel)
+    experiments.load()
+    controller = LiveController(panel, experiments, None, panel)
 
     def shown() -> list[str]:
-        return [curve.precision.value for curve in window.live.plots.loss._curves]
+        return [curve.precision.value for curve in panel.plots.loss._curves]
 
-    window.in_view.show((ids["bf16"],))
+    controller.show((ids["bf16"],))
     assert shown() == ["bf16", "fp16", "fp32"]
-    window.runs.set_checked([ids["fp32"]])
+    controller.set_selected((ids["fp32"],))
     assert shown() == ["bf16", "fp32"]
     store.record(ids["bf16"], [Finished(summary=Summary(steps=20))])
-    window.experiments.runs.reload()
-    window.runs.set_checked([ids["fp16"], ids["bf16"]])
+    experiments.runs.reload()
+    controller.set_selected((ids["fp16"], ids["bf16"]))
     assert shown() == ["bf16"]
-    window.in_view.show((ids["fp16"],))
+    controller.show((ids["fp16"],))
     assert shown() == ["fp16"]
-    np.testing.assert_array_equal(window.live.plots.loss._curves[0].x, np.arange(1, 101))
+    np.testing.assert_array_equal(panel.plots.loss._curves[0].x, np.arange(1, 101))
+    experiments.shut_down()

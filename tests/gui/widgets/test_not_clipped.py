@@ -45,8 +45,8 @@ def test_the_verdicts_descenders_are_whole_after_another_one(qtbot: QtBot, width
 
 
 def test_how_a_run_stands_is_said_shorter_before_it_is_cut_off(qtbot: QtBot) -> None:
-    runs = [LiveRun.of(one, Experiment(precision=Precision(one))) for one in ("fp32", "fp16")]
-    runs[1].take(Phase(name=PhaseName.VALIDATING))
+    runs = [LiveRun.queued(one, Experiment(precision=Precision(one))) for one in ("fp32", "fp16")]
+    runs[1].add(Phase(name=PhaseName.VALIDATING))
     strip = LiveStrip()
     qtbot.addWidget(strip)
     strip.show()

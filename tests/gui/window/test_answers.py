@@ -17,7 +17,9 @@ Trained = Callable[..., RunRecord]
 
 
 @pytest.fixture
-def window(qtbot: QtBot, saved: Store, launcher: Launcher, trained: Trained) -> MainWindow:
+def window(
+    qtbot: QtBot, only_first_view: None, saved: Store, launcher: Launcher, trained: Trained
+) -> MainWindow:
     """A window on a finished comparison, and on a run by itself."""
     comparison = saved.add_comparison("FP32 against BF16 AMP")
     for precision, speed in (("fp32", 688.0), ("bf16", 1_280.0)):
@@ -44,22 +46,17 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     assert page.plots.loss.legend.place == "at the end" and not page.plots.loss.header.follow.isVisible()
     assert page.strip.status.whole_text().startswith("finished ")
     assert (
-        page.strip.by.value() == "seconds" and page.strip.export.isVisible() and page.strip.play.isVisible()
+        page.strip.by.value() == "seconds" and page.strip.export.isVisible() and page.strip.replay.isVisible()
     )
     assert not page.strip.stop.isVisible() and not page.strip.pause.isVisible()
-    page.strip.play.click()
+    page.strip.replay.click()
     assert window.page == "show"
+    page.strip.by.changed.emit("step")
     window.in_view.open(alone.id)
     assert window.live.answer() is None and not page.answer.isVisible()
-    window.close_without_asking()
-
-
-def test_the_axis_stays_as_the_user_chose_it(window: MainWindow, qtbot: QtBot) -> None:
-    _, newest, _ = window.experiments.runs.records()
-    window.live.page.strip.by.changed.emit("step")
     window.in_view.open(newest.id)
     qtbot.waitUntil(lambda: window.live.answer() is not None)
-    assert window.live.strip.by.value() == "step"
+    assert page.strip.by.value() == "step", "the axis stays as the user chose it"
     window.close_without_asking()
 
 

@@ -18,7 +18,7 @@ from PySide6.QtNetwork import QLocalSocket
 from pytestqt.qtbot import QtBot
 
 from gui.window import desktop
-from gui.window.app import Application, run_until
+from gui.window.app import Application
 from gui.window.desktop import Openings, hand_over, notify_message, send
 
 HANDS_OVER = """
@@ -126,17 +126,6 @@ def test_macos_opens_a_file_by_an_event(qtbot: QtBot, qapp: Application, tmp_pat
     with qtbot.waitSignal(qapp.file_opened) as opened:
         qapp.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(archive))))
     assert opened.args == [archive]
-
-
-def test_it_waits_until_it_is_true(qtbot: QtBot) -> None:
-    asked: list[int] = []
-    run_until(lambda: asked.append(1) or len(asked) > 3, asked_every_ms=1, within_seconds=60)
-    assert len(asked) >= 4
-
-
-def test_what_never_comes_is_an_error(qtbot: QtBot) -> None:
-    with pytest.raises(TimeoutError, match="was not met"):
-        run_until(lambda: False, asked_every_ms=1, within_seconds=0.01)
 
 
 has_a_bus = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="there is no D-Bus daemon here")

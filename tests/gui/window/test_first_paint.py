@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,32 +13,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.store.store import Store
-from engine.worker.launcher import Launcher, Target
 from gui.window.main_window import MainWindow
-from gui.window.remembered import Key, Settings
-
-
-@pytest.fixture
-def unpainted(
-    qtbot: QtBot, store: Store, home: Path, seen_before: Callable[[Path], Settings]
-) -> Iterator[Callable[..., MainWindow]]:
-    """Opens a window as the program does, with what an earlier one left."""
-    opened: list[MainWindow] = []
-    with Launcher(Target.THREAD) as launcher:
-
-        def open_one(**remembered: object) -> MainWindow:
-            settings = seen_before(home)
-            for key, value in remembered.items():
-                settings.set(key, value)
-            opened.append(MainWindow(store, launcher, settings))
-            qtbot.addWidget(opened[-1])
-            return opened[-1]
-
-        yield open_one
-        for window in opened:
-            window.close_without_asking()
-
+from gui.window.remembered import Key
 
 ROOT = Path(__file__).parents[3]
 LOADED = """
@@ -68,7 +44,6 @@ def test_the_window_loads_only_what_its_first_view_needs() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.slow
 def test_what_is_made_later_takes_its_place_in_the_order_of_tab(start: Callable[[], MainWindow]) -> None:
     window = start()
     before = stops(window)
@@ -82,9 +57,9 @@ def test_what_is_made_later_takes_its_place_in_the_order_of_tab(start: Callable[
 
 
 def test_the_other_workspaces_are_made_once_the_window_was_painted(
-    qtbot: QtBot, unpainted: Callable[..., MainWindow]
+    qtbot: QtBot, start: Callable[..., MainWindow]
 ) -> None:
-    window = unpainted()
+    window = start(has_pages=False)
     assert "others" not in vars(window)
     before = stops(window)
     with qtbot.waitSignal(window.painted):
@@ -93,28 +68,21 @@ def test_the_other_workspaces_are_made_once_the_window_was_painted(
     assert [stop for stop in stops(window) if stop in before] == before
 
 
-@pytest.mark.slow
 def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
-    unpainted: Callable[..., MainWindow],
+    start: Callable[..., MainWindow],
 ) -> None:
-    window = unpainted()
+    window = start(has_pages=False)
     window.show_page("results")
     assert window.page == "results"
     assert window.others.head.isVisibleTo(window) and not window.setup.isVisibleTo(window)
 
 
-@pytest.mark.slow
-def test_what_a_workspace_remembers_comes_back_with_it(unpainted: Callable[..., MainWindow]) -> None:
-    state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
-    window = unpainted(**{Key.LIMIT: state})
-    assert window.others.limit_panel.state() == state
-
-
-def test_a_window_that_was_never_painted_forgets_nothing(
-    unpainted: Callable[..., MainWindow], home: Path
+def test_a_window_that_was_never_painted_forgets_nothing_and_the_next_one_has_it(
+    start: Callable[..., MainWindow], home: Path
 ) -> None:
     state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
-    window = unpainted(**{Key.LIMIT: state})
+    window = start(has_pages=False, **{Key.LIMIT: state})
     window.close_without_asking()
     (saved,) = (json.loads(path.read_text()) for path in home.rglob("window.json"))
     assert saved[Key.LIMIT] == state
+    assert start().others.limit_panel.state() == state

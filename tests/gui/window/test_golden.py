@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QAbstractButton, QLineEdit, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.help.dialog import make_help
@@ -15,19 +14,23 @@ from tests.golden import Golden, menu_words, words_of
 PAGES = ("compare", "limit", "numerics", "profile", "sweep", "tune", "results", "show")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_words_of_a_page_before_there_is_anything(
-    start: Callable[[], MainWindow], golden: Golden, page: str
+def test_the_words_of_a_window_before_there_is_anything(
+    start: Callable[[], MainWindow], golden: Golden
 ) -> None:
     window = start()
-    window.show_page(page)
-    golden(words_of(window.body), f"page-{page}")
-
-
-def test_the_words_of_the_bar_and_its_menus(start: Callable[[], MainWindow], golden: Golden) -> None:
-    window = start()
+    for page in PAGES:
+        window.show_page(page)
+        golden(words_of(window.body), f"page-{page}")
     menus = [line for menu in window.top_bar.findChildren(QMenu) for line in menu_words(menu)]
     golden("\n".join([words_of(window.top_bar), "--- menus ---", *dict.fromkeys(menus)]), "bar")
+    silent = [
+        (control, control.accessibleName())
+        for control in window.findChildren(QWidget)
+        if isinstance(control, QAbstractButton | QLineEdit)
+        and control.objectName() != "qt_spinbox_lineedit"
+        and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
+    ]
+    assert not silent
 
 
 def test_the_words_of_the_shortcuts(qtbot: QtBot, golden: Golden) -> None:

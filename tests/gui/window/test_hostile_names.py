@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -31,13 +32,23 @@ MACHINE = poisoned(
 )
 PROBLEM = poisoned(Problem(kind=Kind.NOT_A_NUMBER, message="It is NaN.", remedy="Lower the rate."))
 NAMED = {"model": f"{MARKUP}net", "dataset": f"{MARKUP}data", "steps": 60}
+NEVER_RUN = """import sys
+sys.modules["was_run"] = sys
+def model(): raise SystemExit
+"""
 FP32, BF16 = Precision.FP32, Precision.BF16
 
 
 def add_run(
-    store: Store, precision: Precision, *, sweep: str | None = None, cell: int = 0, **more: str
+    store: Store,
+    precision: Precision,
+    *,
+    sweep: str | None = None,
+    cell: int = 0,
+    settings: dict[str, str] | None = None,
+    **more: str,
 ) -> str:
-    experiment = Experiment.model_validate({**NAMED, "precision": precision})
+    experiment = Experiment.model_validate({**NAMED, **(settings or {}), "precision": precision})
     place = {} if sweep is None else {"sweep": sweep, "cell": cell, "repeat": 1}
     run = store.add(experiment, name=f"{MARKUP}{precision}", label=f"{MARKUP}{precision}", **more, **place)
     store.begin(run.id)
@@ -70,13 +81,13 @@ def add_run(
 
 def fill(store: Store, profiles: Profiles) -> None:
     """Runs, a queue, and each kind of saved work, in which all names are markup."""
+    code = Code(file="<h1>x<b>.py", folder=f"/{MARKUP}", text=NEVER_RUN)
     pair = store.add_comparison(MARKUP)
     for precision in (FP32, BF16):
-        add_run(store, precision, comparison=pair)
+        add_run(store, precision, comparison=pair, settings={"model": code.file, "code": code.to_json()})
     failed = store.add(Experiment.model_validate(NAMED), name=MARKUP)
     store.begin(failed.id)
     store.record(failed.id, [Failed(problem=PROBLEM, detail=MARKUP)])
-    code = Code(file="<h1>x<b>.py", folder=f"/{MARKUP}", text="def model(): ...\n")
     own = experiment_from({"model": code.file, "code": code.to_json(), "steps": 60})
     store.waiting.add([WaitingItem(store.add(own, name=MARKUP).id, "run", MARKUP)])
     grid = grid_of({**NAMED, "device": "cpu"}, axes_of({"model": (f"{MARKUP}a", "b"), "batch_size": (8, 16)}))
@@ -141,7 +152,7 @@ def window(start: Callable[[], MainWindow], store: Store, profiles: Profiles) ->
     return window
 
 
-def test_no_name_is_rendered_on_any_page(window: MainWindow, qtbot: QtBot) -> None:
+def test_no_name_is_rendered_on_any_page_and_no_code_is_run(window: MainWindow, qtbot: QtBot) -> None:
     runs = window.experiments.runs.records()
     window.setup.choose_preset("theirs")
     window.setup.use_settings(runs[0].experiment)
@@ -168,3 +179,4 @@ def test_no_name_is_rendered_on_any_page(window: MainWindow, qtbot: QtBot) -> No
         assert markup_in(window) == set(), page
     for part in (window.setup, window.runs, window.notice):
         assert names_in(part) > 0
+    assert "was_run" not in sys.modules

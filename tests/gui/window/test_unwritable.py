@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
-from pytestqt.qtbot import QtBot
 
 import gui.window.app
 from engine.experiment.experiment import Experiment
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.worker.launcher import Launcher
 from gui.session.request import Request
 from gui.window.main_window import MainWindow
-from gui.window.remembered import Settings
 
 ReadOnly = Callable[[Path], AbstractContextManager[None]]
 NOTHING = "Nothing can be saved"
@@ -26,23 +23,6 @@ NOTHING = "Nothing can be saved"
 @pytest.fixture
 def run(trained: Callable[..., RunRecord]) -> RunRecord:
     return trained("fp32", 100.0, name="whole")
-
-
-@pytest.fixture
-def make(
-    qtbot: QtBot, home: Path, seen_before: Callable[[Path], Settings]
-) -> Iterator[Callable[[Store], MainWindow]]:
-    """Makes windows, which are not shown and so start no worker."""
-    made: list[MainWindow] = []
-
-    def window(store: Store) -> MainWindow:
-        made.append(MainWindow(store, Launcher(), seen_before(home)))
-        return made[-1]
-
-    yield window
-    for each in made:
-        each.close_without_asking()
-        each.deleteLater()
 
 
 def standing(window: MainWindow) -> list[str]:
@@ -56,7 +36,7 @@ def try_again(window: MainWindow) -> None:
 
 
 def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
-    saved: Store, run: RunRecord, read_only: ReadOnly, make: Callable[[Store], MainWindow]
+    saved: Store, run: RunRecord, read_only: ReadOnly, start: Callable[..., MainWindow]
 ) -> None:
     saved.close()
     sides = (("FP32", Experiment(steps=1)),)
@@ -64,7 +44,7 @@ def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
         assert settled.unwritable is None
     with read_only(saved.path.parent):
         store = Store(saved.path)
-        window = make(store)
+        window = start(store, has_pages=False)
         assert [one.name for one in window.experiments.runs.records()] == ["whole"]
         assert len(standing(window)) == 1 and standing(window)[0].startswith(NOTHING)
 
@@ -108,9 +88,9 @@ def test_a_store_that_is_damaged_behind_its_first_page_is_told_in_a_sentence(
 
 
 def test_a_store_that_cannot_be_read_any_more_is_told_once_and_the_list_stays(
-    saved: Store, run: RunRecord, make: Callable[[Store], MainWindow]
+    saved: Store, run: RunRecord, start: Callable[..., MainWindow]
 ) -> None:
-    window = make(saved)
+    window = start(saved, has_pages=False)
     problems: list[str] = []
     runs = window.experiments.runs
     runs.problem.connect(lambda problem: problems.append(problem.message))
@@ -118,9 +98,9 @@ def test_a_store_that_cannot_be_read_any_more_is_told_once_and_the_list_stays(
     saved.path.unlink()
     saved.path.write_bytes(letter)
     for _ in range(3):
-        runs._look_for_others()
+        runs._check_for_changes()
     assert len(problems) == 1 and "damaged" in problems[0]
     assert [one.name for one in runs.records()] == ["whole"]
     saved.path.unlink()
-    runs._look_for_others()
+    runs._check_for_changes()
     assert len(problems) == 1 and runs.records() == ()

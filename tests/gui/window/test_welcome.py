@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QSize, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -94,20 +94,13 @@ def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> No
     assert title.fontMetrics().height() >= size[1] / 30
 
 
-def test_it_asks_for_no_room(qtbot: QtBot) -> None:
-    for is_large in (False, True):
-        welcome = Welcome(is_large)
-        qtbot.addWidget(welcome)
-        assert welcome.minimumSizeHint() == QSize(0, 0)
-
-
 def test_the_very_first_start_opens_the_welcome_and_no_later_one(
     qtbot: QtBot, store: Store, home: Path
 ) -> None:
     with Launcher(Target.THREAD) as launcher:
         first = MainWindow(store, launcher, Settings.load(home / "first.json"))
         qtbot.addWidget(first)
-        assert (first.page, first.others.show_panel.page) == ("show", "welcome")
+        assert (first.page, first.others.demo_panel.page) == ("show", "welcome")
         first.show_page("compare")
         first.close_without_asking()
         again = MainWindow(store, launcher, Settings.load(home / "first.json"))
@@ -126,8 +119,8 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
 ) -> None:
     store.add(Experiment())
     window = start()
-    panel = window.others.show_panel
-    window.others.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
+    panel = window.others.demo_panel
+    window.others.demo.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
     buttons = {one.accessibleName(): one for one in window.top_bar.findChildren(QPushButton)}
     buttons["Welcome"].click()
     assert (window.page, panel.page) == ("show", "welcome")
@@ -162,11 +155,7 @@ def test_a_dropped_file_becomes_the_model(start: Callable[[], MainWindow], tmp_p
     copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     QApplication.sendEvent(window, QDropEvent(QPointF(5, 5), copy, data, left, none, QEvent.Type.Drop))
     assert window.setup.text("model") == "net.py" and not frame.isVisibleTo(window)
-
-
-def test_other_drags_are_left_to_others(start: Callable[[], MainWindow], tmp_path: Path) -> None:
-    window = start()
-    frame = window.findChild(ModelDrops).frame  # type: ignore[union-attr]
+    # other drags are left to others
     assert not enter(window, dragged(tmp_path / "notes.txt")) and not frame.isVisibleTo(window)
     assert not enter(window, dragged(tmp_path / "a.py", tmp_path / "b.py"))
     assert window.others

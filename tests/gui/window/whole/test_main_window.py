@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import psutil
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision, experiment_from
-from engine.protocol.events import Ready
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Target
@@ -23,7 +21,7 @@ from gui.window.main_window import MainWindow
 Open = Callable[[], MainWindow]
 
 WAIT_MS = 60_000
-
+pytestmark = pytest.mark.usefixtures("only_first_view")
 in_a_process = pytest.mark.parametrize("launcher", [Target.PROCESS], indirect=True)
 
 
@@ -108,60 +106,15 @@ def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
     assert window.experiments.runs.record(second).status is Status.FINISHED
 
 
-@in_a_process
-def test_the_worker_never_runs_in_the_windows_process(
-    window: MainWindow, training: Any, tiny: Experiment
-) -> None:
-    pids: list[int] = []
-    window.experiments.event_taken.connect(
-        lambda _id, event: pids.append(event.pid) if isinstance(event, Ready) else None
-    )
-    training.submit(window, tiny)
-    training.wait_for_end(window, 1)
-    assert len(pids) == 1 and os.getpid() not in pids
-
-
 def test_a_run_of_another_program_appears_by_itself(
-    qtbot: QtBot, window: MainWindow, home: Path, tiny: Experiment
+    qtbot: QtBot, open_window: Open, home: Path, tiny: Experiment
 ) -> None:
+    window = open_window()
+    window.experiments.runs._watch.setInterval(20)
     with Store(home / "ammeter.sqlite") as other:
         record = other.add(tiny, name="from elsewhere")
     qtbot.waitUntil(lambda: window.experiments.runs.record(record.id) is not None, timeout=WAIT_MS)
     assert "from elsewhere" in row_text(window, record.id)
-
-
-def test_a_refused_setting_is_told_by_the_name_that_its_field_has(
-    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
-) -> None:
-    experiment = experiment_from(
-        {**tiny.model_dump(), "precision": Precision.BF16, "step": {"fp32_modules": ["layer9.*"]}}
-    )
-    training.submit(window, experiment)
-    training.wait_for_end(window, 1)
-    failure = window.live.failure
-    assert failure is not None and failure.message.startswith("Modules kept in FP32 has")
-    assert "layer9" in failure.message and not window.notice.text()
-
-
-def test_the_window_repaints_slowly_beside_a_cpu_run(
-    window: MainWindow, training: Any, endless: Experiment
-) -> None:
-    (run_id,) = training.submit(window, endless)
-    training.wait_for_steps(window, run_id)
-    assert window.in_view.timer.isActive() and window.in_view.timer.interval() == 200
-    window.experiments.stop()
-    training.wait_for_end(window, 1)
-    assert not window.in_view.timer.isActive()
-
-
-def test_ticked_runs_are_compared(qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment) -> None:
-    ids = training.submit(window, tiny, experiment_from({**tiny.model_dump(), "precision": "bf16"}))
-    training.wait_for_end(window, 2)
-    window.runs.set_checked(ids)
-    with qtbot.waitSignal(window.others.comparisons.reader.shown):
-        window.show_page("results")
-    assert [line.key for line in window.others.compare.curves.lines] == list(ids)
-    assert "BF16 AMP" in window.others.compare.headline.text()
 
 
 def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
@@ -186,14 +139,3 @@ def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.others.compare.runs_dropped.emit((second,))
     assert window.runs.checked() == (first, second)
-
-
-def test_every_control_says_what_it_is(window: MainWindow) -> None:
-    silent = [
-        control
-        for control in window.findChildren(QWidget)
-        if isinstance(control, QAbstractButton | QLineEdit)
-        and control.objectName() != "qt_spinbox_lineedit"
-        and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
-    ]
-    assert not silent, [(control, control.parent(), control.accessibleName()) for control in silent]
