@@ -137,7 +137,7 @@ class OtherPages(QObject):
         window, runs, experiments = self._window, self._window.runs, self._window.experiments
         for page, controller in self._controllers.items():
             controller.page_wanted.connect(partial(window.show_page, page))
-            controller.reported.connect(self._notice.tell)
+            controller.reported.connect(self._notice.notify)
             controller.written.connect(self._on_written)
         self.sweeps.comparison_wanted.connect(self.comparisons.compare)
         self.fastest.comparison_wanted.connect(self.comparisons.compare)
