@@ -44,6 +44,6 @@ def test_broken_settings_do_not_keep_the_window_from_opening(
 def test_the_geometry_of_another_screen_is_passed_over_quietly(
     open_window: Open, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (home / "window.json").write_text('{"geometry": "AAAA", "workspace": "compare"}')
+    (home / "window.json").write_text('{"geometry": "AAAA", "workspace": "results"}')
     assert open_window().page == "results"
     assert caplog.text == ""
