@@ -124,7 +124,7 @@ def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, exper
         "child = subprocess.Popen(command, start_new_session=True, stdout=2)\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
     )
-    assert isinstance(events_of(start(experiment(child + CRASH))), Failed)[-1]
+    assert isinstance(events_of(start(experiment(child + CRASH)))[-1], Failed)
     pid = int((tmp_path / "pid").read_text())
     eventually(lambda: has_ended(pid))
 
