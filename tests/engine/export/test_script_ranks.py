@@ -69,15 +69,21 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "loaded": {**FAKE, "batch_size": 450, "epochs": 1, "schedule": {"name": "cosine"}},
     "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
-    "text": {**TOKENS, "dataset": "python-source", "num_classes": None, "validation": {"limit": 5}},
-    "tokens": {**TOKENS, "samples": 9, "steps": 4, "ranks": {"find_unused_parameters": True}},
+    "text, looking for unused parameters": {
+        **TOKENS,
+        "dataset": "python-source",
+        "num_classes": None,
+        "samples": 9,
+        "steps": 4,
+        "ranks": {"find_unused_parameters": True},
+        "validation": {"limit": 5},
+    },
 }
 OWN: dict[str, dict[str, Any]] = {
     "pair.py": {"precision": "fp16", "steps": 4, "samples": 24, "scaler": {"init_scale": 2.0**30}},
     "stream.py": {"samples": 20, "batch_size": 4, "epochs": 2, "schedule": {"name": "cosine"}},
     "whole.py:Net": {"steps": 5},
     "points.py:Net": {"precision": "bf16", "steps": 4},
-    "named.py": {"steps": 3},
 }
 
 
