@@ -24,7 +24,7 @@ from engine.store.database import file_uri
 from engine.store.store import Store
 from engine.training import precision
 from engine.training.measuring.memory_cap import check_cap
-from engine.worker.endings import death
+from engine.worker.endings import death_problem
 from engine.worker.launcher import iterate
 from engine.worker.process import WorkerProcess, interpreter
 from engine.worker.supervision import Limits, ProcessSession
@@ -136,8 +136,8 @@ def test_a_worker_has_streams_where_the_window_has_none(monkeypatch: pytest.Monk
 
 
 def test_a_crash_on_windows_bears_the_number_that_people_search_for() -> None:
-    assert "with exit status 0xC0000005." in death(0xC0000005).message
-    assert "with exit status 3." in death(3).message
+    assert "with exit status 0xC0000005." in death_problem(0xC0000005).message
+    assert "with exit status 3." in death_problem(3).message
 
 
 def test_windows_and_macos_name_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,18 @@ from engine.protocol.profile import Profiled, StepProfile
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher
-from tests.gui.numerics.conftest import advices, islands, ladder, precision_map, ranges, results, search
+from tests.gui.numerics.conftest import (
+    advices,
+    divergence,
+    fp32_modules,
+    precision_map,
+    ranges,
+    results,
+    search,
+)
 from tests.profiles import fp16_profile, fp32_profile
 
-__all__ = ["advices", "fp16_profile", "fp32_profile", "islands", "ladder", "precision_map", "ranges"]
+__all__ = ["advices", "divergence", "fp16_profile", "fp32_modules", "fp32_profile", "precision_map", "ranges"]
 __all__ += ["results", "search"]
 
 Answer = Callable[..., tuple[int, dict[str, Any]]]

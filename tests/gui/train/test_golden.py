@@ -7,7 +7,7 @@ from typing import Any
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
-from engine.protocol.summary import Energy, RankFigures, RankMemory
+from engine.protocol.summary import Energy, RankMemory, RankMetrics
 from gui.train.panel import LivePanel, LiveRun
 from tests.golden import Golden, words_of
 
@@ -29,7 +29,7 @@ ENDED = Summary(
     paused_seconds=12.5,
     energy=Energy(source="nvml", joules=6_400, seconds=20, steps=100, samples=64_000, idle_watts=60),
     ranks=tuple(
-        RankFigures(
+        RankMetrics(
             device=f"cuda:{rank}",
             samples_per_second=speed,
             step_ms=64_000 / speed,

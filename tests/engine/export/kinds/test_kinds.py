@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
-from tests.engine.tune.test_outcome import TUNING, WINNER
 
 from engine import __version__
 from engine.experiment.problem import ProblemError
@@ -29,6 +28,7 @@ from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from tests.engine.tune.test_result import TUNING, WINNER
 
 
 class Made(NamedTuple):
