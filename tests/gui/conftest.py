@@ -319,7 +319,6 @@ def only_first_view(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tiny_window(
     qtbot: QtBot,
-    only_first_view: None,
     launcher: Launcher,
     store: Store,
     home: Path,

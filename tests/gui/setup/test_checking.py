@@ -34,10 +34,10 @@ HALF = Finding(
 
 
 @pytest.fixture
-def report(qtbot: QtBot) -> CheckReport:
+def report(qtbot: QtBot) -> Iterator[CheckReport]:
     parent = QWidget()
     qtbot.addWidget(parent)
-    return CheckReport(parent)
+    yield CheckReport(parent)
 
 
 def close_button(report: CheckReport) -> QPushButton:

@@ -161,7 +161,7 @@ def test_a_list_is_wide_enough_for_its_longest_words(qtbot: QtBot) -> None:
 
 def test_every_list_of_the_form_opens_below_its_box(panel: SetupPanel) -> None:
     boxes = panel.findChildren(QComboBox)
-    assert len(boxes) > 5
+    assert len(boxes) >= 5
     for box in boxes:
         box.ensurePolished()
         hint = QStyle.StyleHint.SH_ComboBox_Popup

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
@@ -77,11 +79,11 @@ def runs_in(state: str, live: Any) -> list[LiveRun]:
     return [full, mixed]
 
 
-def test_the_words_of_runs(panel: LivePanel, live: Any, golden: Golden) -> None:
-    for state in ("starting", "pair", "stopped", "failed", "devices", "gauges", "ended"):
-        panel.set_runs(runs_in(state, live))
-        panel.open_details()
-        golden(words_of(panel), state)
+@pytest.mark.parametrize("state", ["starting", "pair", "stopped", "failed", "devices", "gauges", "ended"])
+def test_the_words_of_runs(panel: LivePanel, live: Any, golden: Golden, state: str) -> None:
+    panel.set_runs(runs_in(state, live))
+    panel.open_details()
+    golden(words_of(panel), state)
 
 
 def test_the_words_before_a_run(panel: LivePanel, golden: Golden) -> None:
