@@ -47,7 +47,7 @@ from gui.window.app import make_application, run_until
 _NEW_SAMPLES = 50
 _MODELS = ("small-cnn", "resnet18", "resnet50", "vit_b_16")
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
-_MORE_COLUMNS = (Column.STEP_RATIO, Column.PEAK_RATIO, Column.LOSS, Column.FOLDER)
+_MORE_COLUMNS = (Column.STEP_RATIO, Column.PEAK_RATIO, Column.LOSS)
 _GPU = Environment(
     device_name="a GPU", device_memory_mib=81_920, torch="2.15", python="3.13", os="Linux", ammeter="0.1"
 )
@@ -136,7 +136,7 @@ def table_times(path: Path) -> dict[str, list[float]]:
         found["sorted by a ratio, both ways"] = [
             sort(column, order) for column in _MORE_COLUMNS for order in Qt.SortOrder
         ]
-        found["filter by folder, one key"] = type_filter('folder:"thesis" seed')
+        found["filter by tag, one key"] = type_filter('tag:"thesis" seed')
         panel.deleteLater()
     return found
 
@@ -180,12 +180,12 @@ def saved_runs(count: int) -> Iterator[RunRecord]:
 
 
 def fill(path: Path, count: int) -> None:
-    """Save runs, a third of them in folders, some of them pinned."""
+    """Save runs, a third of them with a tag, some of them pinned."""
     with Store(path) as store:
         store.add_whole(WholeRun(record, (), {}) for record in saved_runs(count))
         ids = [run.id for run in store.runs()]
-        folders = ("thesis", "week 47")
-        store.set_folders({run_id: folders[place % 2] for place, run_id in enumerate(ids[::3])})
+        tags = ("thesis", "week 47")
+        store.set_tags({run_id: (tags[place % 2],) for place, run_id in enumerate(ids[::3])})
         store.set_pinned(ids[5::500], True)
 
 
