@@ -58,7 +58,7 @@ def measure(points: int, frames: int) -> np.ndarray:
     for _ in range(frames):
         more = samples(runs[1].step + 1, _BATCH, rng, True)
         begun = time.perf_counter()
-        runs[1].load(more)
+        runs[1].add_samples(more)
         panel.refresh()
         QApplication.processEvents()
         taken.append((time.perf_counter() - begun) * 1000.0)

@@ -22,7 +22,7 @@ def test_what_is_tried_now_is_told_with_what_its_worker_does(limits: Any) -> Non
     assert progress(view) == "waiting in the queue"
     view = limits.trying(limits.searched(view, 0, 2), 0, 320)
     assert progress(view) == "2 trials, trying 320 in FP32 (starting a process)"
-    view = view.during(Phase(name=PhaseName.COMPILING))
+    view = view.with_event(Phase(name=PhaseName.COMPILING))
     assert progress(view).endswith("(compiling)")
 
 

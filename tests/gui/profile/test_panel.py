@@ -68,19 +68,19 @@ def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel,
 def test_sides_appear_as_their_profiles_come(
     panel: ProfilePanel, begun: StudyView[Profiles], fp32_profile: StepProfile
 ) -> None:
-    panel.show_view(begun.during(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
+    panel.show_view(begun.with_event(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
     assert "FP32, 1 of 2: step 2 of 4, 50" in panel.head.note.whole_text()
     assert not panel.answer.isVisible()
     profiled = begun.answer.with_side(0, profile=fp32_profile)
-    first = begun.knowing(replace(begun.study, answer=profiled))
+    first = begun.with_study(replace(begun.study, answer=profiled))
     panel.show_view(first)
     assert panel.answer.isVisible()
     below = [text.text() for text in panel.answer.findChildren(QLabel)]
     assert any("of which 70 W idle" in text and "J per 1,000 samples" in text for text in below)
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
     failed = replace(begun.study, answer=profiled.with_side(1, problem=problem), place=1)
-    panel.show_view(first.knowing(failed))
+    panel.show_view(first.with_study(failed))
     assert panel.failures.text() == "FP16 AMP: Out of memory. Use a smaller batch."
     assert panel.answer.isVisible()
 
