@@ -185,7 +185,7 @@ def fill(path: Path, count: int) -> None:
         store.add_whole(WholeRun(record, (), {}) for record in saved_runs(count))
         ids = [run.id for run in store.runs()]
         tags = ("thesis", "week 47")
-        store.set_tags({run_id: (tags[place % 2],) for place, run_id in enumerate(ids[::3])})
+        store.set_all_tags({run_id: (tags[place % 2],) for place, run_id in enumerate(ids[::3])})
         store.set_pinned(ids[5::500], True)
 
 

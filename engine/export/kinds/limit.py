@@ -15,7 +15,7 @@ from engine.store.saved.study import Study
 from engine.words.names import dataset_words
 from engine.words.numbers import NONE, counted, memory_text
 
-_TRIALS = ("Batch", "Result", "Peak, MiB", "Seconds")
+_TRIALS = ("Batch", "Result", "Peak memory, MiB", "Seconds")
 
 
 def document(study: Study[Limit]) -> Document:

@@ -136,7 +136,6 @@ def test_model_files_of_ones_own_are_swept_with_their_code(answer, tmp_path):
     [
         (["--sweep", "batch_size=8,x"], "The combination batch size x cannot be trained: Batch size is 'x'"),
         (["--sweep", "seed=1,2", "--to-within", "0"], "--to-within is '0'"),
-        (["--sweep", "seed=1,2", "--published"], "--published does not apply to a sweep."),
     ],
 )
 def test_a_wrong_sweep_is_refused_before_anything_runs(answer, arguments, words):

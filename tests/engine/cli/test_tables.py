@@ -112,7 +112,7 @@ def test_the_baseline_comes_first_in_the_table_whichever_ran_first(two_sides, ca
 def test_what_speaks_against_a_figure_is_told_once(record, two_sides, capsys):
     unknown = record(3, Experiment(precision=Precision.FP16), comparison="c", label="FP16")
     show(compared(*two_sides(1), unknown))
-    assert capsys.readouterr().out.count("FP16 AMP has no measured speed.") == 1
+    assert capsys.readouterr().out.count("FP16 AMP has no measured throughput.") == 1
 
 
 def test_a_disturbed_side_is_marked_for_a_program(two_sides):

@@ -72,7 +72,7 @@ def test_without_a_display_nothing_of_qt_or_torch_is_loaded() -> None:
 
 
 def test_a_verb_goes_to_the_command_line_and_loads_no_qt() -> None:
-    told = ended(["-c", WHAT_IS_LOADED, "runs", "--json"])
+    told = ended(["-c", WHAT_IS_LOADED, "results", "--json"])
     assert told.returncode == 0
     assert json.loads(told.stdout) == {"runs": [], "sweeps": [], "studies": []}
     assert told.stderr.endswith("loaded: []")

@@ -74,7 +74,7 @@ def test_no_verb_and_no_export_runs_it(
         if not form.is_race:
             assert main(["export", *ids[:1], "--to", str(tmp_path / f"x{form.suffix}"), "--force"]) in (0, 2)
     assert main(["export", *ids, "--to", str(tmp_path / "x.ammeter"), "--force"]) == 0
-    for verb in (["runs"], ["runs", "--json"], ["show", ids[0]], ["settings"], ["presets"]):
+    for verb in (["results"], ["results", "--json"], ["show", ids[0]], ["settings"], ["presets"]):
         assert main(verb) == 0
     exports_store.remove(ids)
     assert main(["import", str(tmp_path / "x.ammeter")]) == 0

@@ -36,7 +36,7 @@ def run(run_id: str, steps: int) -> LiveRun:
     if steps:
         live.phase = Phase(name=PhaseName.MEASURING)
         columns = {"step": range(1, steps + 1), "samples_per_second": [100.0] * steps}
-        live.load({**columns, "allocated_mib": [900.0] * steps})
+        live.add_samples({**columns, "allocated_mib": [900.0] * steps})
     return live
 
 

@@ -20,7 +20,7 @@ def known(view: StudyView[Limit], side: int, **changes: Any) -> StudyView[Limit]
     """The view, in progress, with these fields of a side changed."""
     changed = view.answer.sides[side].model_copy(update={"trying": None, **changes})
     study = replace(view.study, answer=view.answer.with_side(side, changed))
-    return replace(view.knowing(study), is_waiting=False, is_live=True)
+    return replace(view.with_study(study), is_waiting=False, is_live=True)
 
 
 class LimitViews:

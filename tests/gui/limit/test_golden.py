@@ -30,7 +30,7 @@ def view_in(state: str, limits: Any) -> StudyView[Any] | None:
         case "searching":
             return limits.trying(limits.searched(begun, 0, 3), 0, 320)
         case "compiling":
-            return limits.trying(begun, 0, 64).during(Phase(name=PhaseName.COMPILING))
+            return limits.trying(begun, 0, 64).with_event(Phase(name=PhaseName.COMPILING))
         case "one-side":
             return first
         case "data":

@@ -34,7 +34,7 @@ def test_parts_appear_as_they_come(
     panel: NumericsPanel, begun: StudyView[Numerics], results: NumericsResults
 ) -> None:
     phase = Phase(name=PhaseName.NUMERICS, fraction=0.25, detail="step 3 of 12")
-    panel.show_view(begun.during(phase))
+    panel.show_view(begun.with_event(phase))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
     assert "step 3 of 12, 25%" in panel.head.note.whole_text()
     assert is_awaiting(panel, "map") and is_awaiting(panel, "advice") and not is_awaiting(panel, "ladder")
@@ -49,7 +49,7 @@ def test_a_phase_leaves_a_part_as_it_is_shown(panel: NumericsPanel, results: Num
     view = view_of(NumericsResults(map=results.map), is_live=True)
     panel.show_view(view)
     tree = panel.map.tree.map_tree()
-    panel.show_view(view.during(Phase(name=PhaseName.NUMERICS, detail="step 4")))
+    panel.show_view(view.with_event(Phase(name=PhaseName.NUMERICS, detail="step 4")))
     assert panel.map.tree.map_tree() is tree
 
 

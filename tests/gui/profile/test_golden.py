@@ -38,7 +38,7 @@ def test_the_words_before_it_while_it_runs_and_after_a_side_failed(
 ) -> None:
     before = words_of(panel)
     live = replace(view, study=replace(view.study, answer=view.answer.afresh()), is_live=True)
-    panel.show_view(live.during(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
+    panel.show_view(live.with_event(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
     running = words_of(panel)
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
     failed = view.answer.with_side(1, profile=None, problem=problem)

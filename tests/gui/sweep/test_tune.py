@@ -63,15 +63,21 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     window.others.fastest._show(tunings.resume(key))
     assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
-    tunings._begin(key)
-    tunings._pass_on(key, replace(study, doing="Short runs, run 7, BF16 AMP, fast"))
+    tunings._on_began(key)
+    tunings._on_job_event(key, replace(study, doing="Short runs, run 7, BF16 AMP, fast"))
     assert "run 7, BF16 AMP, fast" in panel.head.note.whole_text()
     assert window.experiments.running is None and window.experiments.in_progress == "tune"
-    tunings._pass_on(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))
+    tunings._on_job_event(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))
     assert window.experiments.running == run.id
-    tunings._pass_on(key, replace(study, answer=tuned))
+    tunings._on_job_event(key, replace(study, answer=tuned))
     assert window.experiments.running is None
+<<<<<<< HEAD
     tunings._end(key, None)
+=======
+    words = [label.text() for label in panel.page.findChildren(QLabel)]
+    assert "Not tried" in words
+    tunings._on_ended(key, None)
+>>>>>>> z6
     assert "finished" in panel.head.note.whole_text()
 
 

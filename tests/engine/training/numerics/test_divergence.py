@@ -154,4 +154,4 @@ def test_a_blip_is_no_divergence_and_a_return_is_none_either():
 
 def test_where_fp32_is_not_finite_nothing_diverges():
     band = band_of([[1.0, math.nan], [1.1, math.inf]])
-    assert band.diverges_at([1.0, math.nan]) is None
+    assert band.first_step_outside([1.0, math.nan]) is None
