@@ -15,43 +15,6 @@ from gui.limit.trials import rows_of
 BUDGET_MIB = 1_000.0
 
 
-<<<<<<< HEAD
-=======
-def test_what_is_tried_now_is_told_with_what_its_worker_does(limits: Any) -> None:
-    view = limits.begun(Precision.FP32)
-    assert progress(view) == "waiting in the queue"
-    view = limits.trying(limits.searched(view, 0, 2), 0, 320)
-    assert progress(view) == "2 trials, trying 320 in FP32 (starting a process)"
-    view = view.with_event(Phase(name=PhaseName.COMPILING))
-    assert progress(view).endswith("(compiling)")
-
-
-def test_an_answer_bound_by_the_data_or_stopped_claims_no_ratio_and_is_called_a_least(limits: Any) -> None:
-    cases: tuple[tuple[Bound, str], ...] = (
-        ("data", "The limit is the data."),
-        ("stopped", "It was stopped."),
-    )
-    for bound, note in cases:
-        view = limits.searched(limits.begun(Precision.FP32, Precision.FP16), 0)
-        result = limits.result(Precision.FP16, bound, note)
-        limit = known(limits.searched(view, 1, 6), 1, result=result).answer
-        assert limit.ratio is None
-        assert "FP16 AMP fits at least 561" in limit.digest and "times the batch" not in limit.digest
-        assert proof(limit.sides[1]) == note
-
-
-def test_nothing_that_fits_is_told_with_what_the_model_needs(limits: Any) -> None:
-    note = "Not even one sample fits: the model alone needs 30.0 GiB."
-    result = LimitResult(
-        precision=Precision.FP32, largest_batch=0, verified=False, bound_by="memory", note=note
-    )
-    failed = Trial(batch_size=1, fits=False, cause="memory")
-    limit = known(limits.begun(Precision.FP32), 0, trials=(failed,), result=result).answer
-    assert limit.digest == "FP32 fits no batch."
-    assert proof(limit.sides[0]) == note
-
-
->>>>>>> z6
 def test_trials_replace_the_forecast_once_there_are_two(limits: Any) -> None:
     forecast = (MemoryLine(fixed_mib=1.0, per_sample_mib=1.0),)
     side = LimitSide(label="FP32", experiment=limits.experiment(Precision.FP32), forecast=forecast)

@@ -39,29 +39,11 @@ def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel,
 def test_a_problem_that_is_that_of_its_only_side_is_told_once(
     panel: ProfilePanel, profiles: Profiles
 ) -> None:
-<<<<<<< HEAD
     problem = Problem(kind=Kind.REQUEST, message="No module layer9.", remedy="Name another.")
     failed = Profiles(sides=profiles.sides[:1]).with_side(0, profile=None, problem=problem)
     panel.show_view(replace(view_of(failed), problem=problem))
     assert "layer9" in panel.head.problem.text() and not panel.failures.text()
     assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
-=======
-    panel.show_view(begun.with_event(Phase(name=PhaseName.PROFILING, fraction=0.5, detail="step 2 of 4")))
-    assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
-    assert "FP32, 1 of 2: step 2 of 4, 50" in panel.head.note.whole_text()
-    assert not panel.answer.isVisible()
-    profiled = begun.answer.with_side(0, profile=fp32_profile)
-    first = begun.with_study(replace(begun.study, answer=profiled))
-    panel.show_view(first)
-    assert panel.answer.isVisible()
-    below = [text.text() for text in panel.answer.findChildren(QLabel)]
-    assert any("of which 70 W idle" in text and "J per 1,000 samples" in text for text in below)
-    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
-    failed = replace(begun.study, answer=profiled.with_side(1, problem=problem), place=1)
-    panel.show_view(first.with_study(failed))
-    assert panel.failures.text() == "FP16 AMP: Out of memory. Use a smaller batch."
-    assert panel.answer.isVisible()
->>>>>>> z6
 
 
 def test_a_trace_is_offered_where_there_is_one(panel: ProfilePanel, profiles: Profiles) -> None:

@@ -71,13 +71,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     assert window.experiments.running == run.id
     tunings._on_job_event(key, replace(study, answer=tuned))
     assert window.experiments.running is None
-<<<<<<< HEAD
     tunings._end(key, None)
-=======
-    words = [label.text() for label in panel.page.findChildren(QLabel)]
-    assert "Not tried" in words
-    tunings._on_ended(key, None)
->>>>>>> z6
     assert "finished" in panel.head.note.whole_text()
 
 
