@@ -336,7 +336,7 @@ def add_machine(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Add a remote machine, to train on over ssh with --machine NAME. Nothing changes there yet.
+    """Add a remote machine. Then train on it over SSH with --machine NAME. Nothing changes there yet.
 
     ssh must log in without a prompt: with a key in its agent, and a known host key. On a cluster the folder
     must be on a file system that the login node shares with the others.
