@@ -15,7 +15,10 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 @dataclass(frozen=True)
 class Gain:
-    """A side's speedup over the first side. `ratio` is None if either is unreliable or emulated."""
+    """The speedup of a profiled experiment over the first one, and a sentence on the part that caused it.
+
+    `ratio` is None if a profile is unreliable or its matmuls are emulated.
+    """
 
     ratio: float | None
     sentence: str

@@ -23,7 +23,7 @@ _LEAST_GAIN = 0.05
 
 
 class ProfileSide(Message):
-    """An experiment, its run, if any, and its profile or the problem that prevented it."""
+    """A profiled experiment, or saved run, with its profile or the problem that prevented it."""
 
     experiment: Experiment
     run_id: Line | None = None
@@ -37,7 +37,10 @@ class ProfileSide(Message):
 
 
 class Profiles(Answer):
-    """The sides in the order shown. The first is the baseline. Sides on one device share its limits."""
+    """A profiling study: one or more experiments (sides) and their profiles, the first as the baseline.
+
+    Sides on the same device share its measured limits.
+    """
 
     kind = "profile"
     sides: Annotated[tuple[ProfileSide, ...], Field(max_length=MOST_SIDES)] = ()
@@ -117,7 +120,7 @@ def _with_limits(side: ProfileSide, limits: Limits | None) -> ProfileSide:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A fix: settings to change, and the label of the button that applies them."""
+    """A fix for a slow step: the settings to change, and the label of the button that applies them."""
 
     changes: Changes
     action: str

@@ -23,11 +23,11 @@ SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are com
 
 
 class ModuleRange(Message):
-    """The exponents of one quantity of a module: of its forward pass's outputs, or of its own parameters.
+    """The value range of one quantity of a module, its outputs, gradients or weights, as exponents in FP32.
 
-    They are measured in FP32, gradients without loss scale. `dtype` is the experiment's own dtype for them.
-    In that dtype, at the ranges' scale, `became_zero` gradients and `became_nonfinite` values are lost that
-    are not lost in FP32.
+    Gradients are without the loss scale. `dtype` is the dtype that the experiment itself has for them.
+    `became_zero` and `became_nonfinite` count the values that become 0 (gradients only), or NaN or Inf, in
+    this dtype at the loss scale of `Ranges`, but not in FP32.
     """
 
     module: Line
@@ -43,11 +43,12 @@ LayerMatmul = Literal["output", "input gradient", "weight gradient"]
 
 
 class LayerCast(Message):
-    """An operand of a linear layer as the FP8 recipe casts it to `dtype`, for some of its matmuls `products`.
+    """The FP8 cast of a linear layer's operand, for some of the layer's matmuls: its values, and those lost.
 
-    It is multiplied by `scales` scales first: one, or one for each row or column. Without scales it stays in
-    BF16. `exponents` are those after scaling. Of the nonzero values, `became_zero` are 0 after the cast, and
-    `saturated` exceed the dtype's largest number or are not finite.
+    Before the cast to `dtype`, the operand is multiplied by one scale, or by one for each row or column
+    (`scales` in all). With 0 scales it stays in BF16. `exponents` are those after scaling. Of the nonzero
+    values, `became_zero` are 0 after the cast, and `saturated` exceed the largest number of `dtype` or are
+    not finite.
     """
 
     module: Line
@@ -96,7 +97,7 @@ class LayerCast(Message):
 
 
 class Ranges(Message):
-    """The ranges and FP8 `casts` after `step` steps, at the loss `scale` of the experiment's precision."""
+    """The value ranges of all modules and the FP8 `casts` after `step` steps, at the loss scale `scale`."""
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()

@@ -215,11 +215,10 @@ _Named = tuple[str, torch.Tensor]
 
 
 class FormatCheck:
-    """Checks the dtypes of a model by the behavior of its passes. Create it before the passes.
+    """Finds parameters and buffers that are not in float32. Create it before the passes that it observes.
 
-    A parameter is trained if it gets a gradient and an optimizer has it, so a teacher under `torch.no_grad`
-    does not need to be frozen. A buffer is constant unless a pass changes it, as running statistics are
-    changed.
+    A parameter counts as trained if it gets a gradient and an optimizer has it, so a teacher model used under
+    `torch.no_grad` does not need to be frozen. A buffer counts as constant unless a pass changes it.
     """
 
     def __init__(self, subject: Subject) -> None:

@@ -39,7 +39,7 @@ _MOST_CHECKED = 3_000
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """The classes, and for each split the paths and class numbers of its images."""
+    """The images in a user's folder: the class names, and each split's image paths and class numbers."""
 
     root: Path
     classes: tuple[str, ...]
@@ -126,11 +126,11 @@ _MOST_PIXELS = 1920 * 1080
 
 
 class FolderImages(LoaderDataset):
-    """`LoaderDataset` of a folder, resized and cropped at the center to `image_size` pixels per side, in RGB.
+    """Reads a user's image folder in RGB, resized and center-cropped to `image_size` pixels per side.
 
-    With `augment`, training images are a random part of the original, mirrored half of the time. The random
-    numbers depend on `seed` and the place of the batch. With `skip_broken`, the next image replaces an
-    unreadable one, which is named on stderr and so in the run's log, also from a loader process.
+    With `augment`, training images are random crops, mirrored half of the time. Their random numbers depend
+    only on `seed` and on the batch's place in the run. With `skip_broken`, an unreadable image is replaced by
+    the next one and named in the run's log.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class CheckProgress:
-    """The number of images opened of those that the run will use, and the broken ones."""
+    """The progress of a check for unreadable images: `count` of `of` are checked, `broken` are unreadable."""
 
     count: int
     of: int

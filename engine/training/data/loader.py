@@ -153,10 +153,10 @@ _KEPT_AT_ONCE = 64
 
 
 class LoadedSource(BatchSource):
-    """A source of images that are loaded while the model trains.
+    """A batch source that reads data in the background while the model trains.
 
-    They are copied as bytes. `augment` and `prepare` work on the device. The constructor raises ProblemError
-    if opening the dataset fails, the iterators if a later read fails.
+    Images are copied as bytes, then augmented and prepared on the device. The constructor raises ProblemError
+    if the dataset cannot be opened, the iterators if a later read fails.
     """
 
     def __init__(

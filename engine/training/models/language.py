@@ -22,7 +22,7 @@ USUAL_VOCABULARY = 32_000
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model. Queries have `heads`, keys and values share `key_value_heads`."""
+    """The sizes of a Llama model. Queries have `heads` attention heads, keys and values `key_value_heads`."""
 
     hidden: int
     layers: int

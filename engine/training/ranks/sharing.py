@@ -24,9 +24,9 @@ _UNSENT = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 
 class DistributedModel(DistributedDataParallel):
-    """A model whose backward passes synchronize gradients: each leaves the mean over all ranks.
+    """A model in DistributedDataParallel, whose backward passes average the gradients over all ranks.
 
-    Other attributes are those of the wrapped model, for a workload file that reads them.
+    Other attributes are those of the wrapped model, so a workload file can read them.
     """
 
     def __init__(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:

@@ -52,10 +52,10 @@ UNCOMPILED_FP8 = "FP8 may not be faster without compilation, because scaling and
 
 
 class RunPlan:
-    """A resolved experiment, the catalog's entries of its parts, and its length.
+    """The plan of a run before it starts: its experiment with all settings resolved, its workload and length.
 
-    In a run on multiple devices each rank has its own plan for its own device, and `samples_per_epoch`
-    counts the samples of that device. Raises ProblemError if the experiment cannot run here.
+    Each rank of a multi-device run has a plan for its own device, and `samples_per_epoch` counts that
+    device's samples. Raises ProblemError if the experiment cannot run here.
     """
 
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:

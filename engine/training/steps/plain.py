@@ -143,7 +143,10 @@ def error_reason(error: Exception) -> str:
 
 
 class RecipeRecord:
-    """The requested optimizations. `left_out` has the inactive ones, each with the reason as a clause."""
+    """The optimizations (such as "fused") that a step uses, and those requested but left out.
+
+    `left_out` maps an optimization to the reason, as a clause.
+    """
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
