@@ -52,7 +52,7 @@ def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
 
 
 def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
-    """Return each side's gain over the first. It is None for the first itself, or without both profiles."""
+    """Return each side's gain over the first. None for the first side, and if either has no profile."""
     names = side_names(profiles)
     sides = [
         None if side.profile is None else _Side(name, side.profile, side.experiment)

@@ -143,7 +143,7 @@ class Started(Message):
 
 
 class Pictures(Message):
-    """Some training images as a `ContactSheet`, sent before the first step, in base64."""
+    """The event with some of the training images, sent before the first step: a `ContactSheet` in base64."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -154,7 +154,7 @@ class Pictures(Message):
 
     @property
     def sheet(self) -> ContactSheet:
-        """The images as a sheet, which may be damaged. Its `tiles` checks that."""
+        """The images as a sheet, which is not yet validated. Reading its `tiles` does that."""
         return ContactSheet(self.jpeg, self.side, self.count)
 
 

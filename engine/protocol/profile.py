@@ -106,7 +106,7 @@ TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]  # 
 
 
 class Peak(Message):
-    """The highest throughput of matmuls and convolutions in a format: fp32, tf32, fp16, bf16 or fp8."""
+    """The highest measured throughput of matmuls and convolutions in fp32, tf32, fp16, bf16 or fp8."""
 
     format: Line
     tflops: Rate

@@ -119,8 +119,8 @@ _LEAST_WAIT = 0.1  # of a step: a rank is called slow if the others wait longer 
 def slowest_rank(ranks: Sequence[RankMetrics]) -> tuple[int, float] | None:
     """Return the rank that the others wait for, and their wait per step in milliseconds.
 
-    The others' gradients are there when it starts to send, so its own communication is the transfer alone.
-    None if that is unknown, or the wait is less than a tenth of a step.
+    When it starts to send, the others' gradients are already there, so its own communication time has no
+    wait. None if a communication time is unknown, or if the wait is less than a tenth of a step.
     """
     waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
     steps = [each.step_ms for each in ranks if each.step_ms is not None]

@@ -62,12 +62,12 @@ def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
 
 
 def line_near(lines: Sequence[MemoryLine], budget_mib: float) -> MemoryLine:
-    """Return the line with the most memory at the largest batch within the budget, a start for a search."""
+    """Return the line that needs the most memory at the largest batch within a budget, to start a search."""
     return highest_line(lines, max(1, largest_batch(lines, budget_mib) or 1))
 
 
 def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
-    """Return the lines that are the highest at some batch size of 1 or more, by rising slope."""
+    """Return the lines that are the highest at some batch size of 1 or more, in the order of their slopes."""
     steeper = list(lines)
     if not steeper:
         return ()

@@ -65,7 +65,7 @@ class Operation(Message):
 
 
 class MappedModule(Message):
-    """A module by its qualified name, "" for the model itself. Its children are modules of their own."""
+    """A module of a precision map. `name` is qualified, "" for the model. Child modules have their own."""
 
     name: Line
     class_name: Line
@@ -101,7 +101,7 @@ SKIPS_IN_A_ROW = 15  # a scaler that looks for its scale skips fewer: these halv
 
 
 def most_skips(scaler: Scaler) -> int:
-    """Return how many skipped steps in a row are too many for a scaler on its way down from its start."""
+    """Return how many skipped steps in a row are more than a scaler needs to lower its initial scale."""
     steps_down_to_2 = math.log(max(1.0, scaler.init_scale / 2)) / -math.log(scaler.backoff_factor)
     return max(SKIPS_IN_A_ROW, math.ceil(round(steps_down_to_2, 6)))
 

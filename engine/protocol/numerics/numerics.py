@@ -176,13 +176,16 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def findings(self, precision: Precision | None = None) -> dict[Part, str]:
-        """Return the problem that each known part found, in a precision or in any. None may be ignored."""
+        """Return a sentence on the problem that each part found, by part. Parts without a problem are absent.
+
+        `precision` restricts them to one precision. For None, all count.
+        """
         known = {part: getattr(self, part) for part in get_args(Part)}
         found = {part: result.finding(precision) for part, result in known.items() if result is not None}
         return {part: sentence for part, sentence in found.items() if sentence}
 
     def as_json(self) -> dict[str, Any]:
-        """Return the known parts as plain JSON values. Others are empty or null. NaN and Inf are text."""
+        """Return the results as plain JSON values. Missing parts are empty or null, NaN and Inf are text."""
         whole = json.loads(self.model_dump_json())
         found, ranges, search, modules, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")

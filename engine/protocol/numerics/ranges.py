@@ -23,7 +23,7 @@ SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are com
 
 
 class ModuleRange(Message):
-    """The value range of one quantity of a module, its outputs, gradients or weights, as exponents in FP32.
+    """The FP32 value range of a module's outputs, weights or weight gradients, as a histogram.
 
     Gradients are without the loss scale. `dtype` is the dtype that the experiment itself has for them.
     `became_zero` and `became_nonfinite` count the values that become 0 (gradients only), or NaN or Inf, in
@@ -64,7 +64,7 @@ class LayerCast(Message):
 
     @property
     def title(self) -> str:
-        """The operand, and its matmul if another matmul casts it differently."""
+        """The operand for a table. It names the matmul too if another one casts the operand differently."""
         return self.operand if len(self.products) > 1 else f"{self.operand} for {self.products[0]}"
 
     @property
@@ -84,7 +84,7 @@ class LayerCast(Message):
 
     @property
     def sentence(self) -> str:
-        """A sentence on the scaling and the losses after it."""
+        """A sentence on the scaling, and on the values that underflow or saturate after it."""
         if not self.scales:
             return "Not scaled. It stays in BF16."
         scale = f"{self.scales:,} scales, one per row or column" if self.scales > 1 else "One scale"
@@ -164,7 +164,10 @@ _NOTHING_LOST = (
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """Return sentences on losses, first at `first_scale` in the experiment's precision, then in others."""
+    """Return sentences on underflow and overflow, in the experiment's precision and then in others.
+
+    The experiment's precision is judged at the loss scale `first_scale`.
+    """
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
         found.append("After FP8 scaling, less than 1% of any layer's values underflow.")

@@ -46,7 +46,7 @@ def has_images(experiment: Experiment) -> bool:
 
 
 def image_preprocessing(experiment: Experiment) -> tuple[Normalization | None, int]:
-    """Return how to normalize images (floats are not), and their pixels per side."""
+    """Return the normalization of images in an array file (none for floats), and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.image_layout
     assert layout is not None  # has_pictures() said so

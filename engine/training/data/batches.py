@@ -23,7 +23,7 @@ from engine.training.ranks.rank import current_rank, rank_indices
 
 
 def derive_seed(*place: int) -> int:
-    """Return a non-negative 63-bit seed derived from all of `place`, such as (seed, epoch, batch)."""
+    """Return a non-negative 63-bit seed derived from the numbers in `place`, such as (seed, epoch, batch)."""
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -196,7 +196,7 @@ class SampleShape:
 
 
 def split_indices(samples: int) -> tuple[Tensor, Tensor]:
-    """Return the indices for training and for validation (a tenth), the same for every seed."""
+    """Return the sample indices of the training and the validation split (a tenth), equal for every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(derive_seed(0)))
     kept = samples - held_out_count(samples)
     return order[:kept].sort().values, order[kept:].sort().values
@@ -255,7 +255,7 @@ class DeviceSource(BatchSource):
 
 
 def generated_samples(batch_size: int) -> int:
-    """Return the number of samples to generate for batches that are reused in turn."""
+    """Return how many samples to generate for `ReusedBatches`, of which all its batches are slices."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 

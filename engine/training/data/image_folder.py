@@ -48,7 +48,10 @@ class ImageFolder:
 
 
 def read_image_folder(path: str | None) -> ImageFolder:
-    """List `path/<class>/*`, or those in `train` and `val`, without opening images. Raises ProblemError."""
+    """List the images in `path/<class>/*`, or in `train` and `val` below `path`, without opening them.
+
+    Raises ProblemError.
+    """
     if path is None:
         remedy = "Choose a folder with one subfolder of images for each class."
         raise request_error("image-folder needs a folder of images.", remedy, key="path")
@@ -67,7 +70,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raise ProblemError if files (about 3,000 are tried) are not images, or settings do not fit them."""
+    """Raise ProblemError if some of about 3,000 files are not images, or if the settings do not fit them."""
     files = [file for file, _ in (*folder.train, *folder.validation)]
     checked = files[:: -(-len(files) // _MOST_CHECKED)]
     broken = [file for file in checked if not _has_head(file)]

@@ -86,7 +86,7 @@ class Loader:
         return map(_or_raise, self._iterator)
 
     def once(self, draw: BatchRequest) -> HostBatch | None:
-        """Return one batch from running processes. None if processes would have to be started."""
+        """Return one batch from processes that already run, or None if they would have to be started."""
         return next(self.begin((draw,))) if self._is_persistent else None
 
     def close(self) -> None:

@@ -198,7 +198,7 @@ def matrix_units() -> dict[str, str]:
 
 
 def best_units(capabilities: Mapping[str, Any]) -> dict[str, str]:
-    """Return the best units by format of a CPU with these capabilities."""
+    """Return the fastest matrix units of a CPU with these capabilities, by number format."""
     units: dict[str, str] = {}
     for name, capability, unit in _CPU_UNITS:
         if capabilities.get(capability):

@@ -210,9 +210,9 @@ def broadcast_buffers(model: nn.Module) -> None:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Leave the mean gradients of all processes, for any step. No-op for a single process.
+    """Replace each rank's gradients by their mean over all ranks. No-op for a single process.
 
-    A parameter without a gradient here counts as zero. Without a gradient anywhere, it stays without.
+    A parameter without a gradient on this rank counts as zero. Without a gradient on any rank, it keeps none.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     count = current_rank().count
