@@ -107,7 +107,7 @@ class Ranges(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the first sentence on underflow or overflow in the own precision, "" without any."""
+        """Return the first sentence on underflow or overflow in the experiment's precision, else ""."""
         return next(_own_losses(self, precision or Precision.FP32, self.scale), "")
 
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:

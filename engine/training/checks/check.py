@@ -47,7 +47,10 @@ _GRAVITY = ("error", "warning", "note")
 
 
 def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
-    """Return the findings on a model and its file, on the CPU, within the limit. Raises ProblemError."""
+    """Check the experiment's model, loss and file on the CPU and return the findings.
+
+    It takes at most about `limit_seconds`. Raises ProblemError.
+    """
     began = time.perf_counter()
     work = _Work(experiment)
     # not in this thread: one that never returns cannot be left

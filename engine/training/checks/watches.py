@@ -87,7 +87,7 @@ class _Watch(TorchFunctionMode):
 
 
 class SyncWatch(_Watch):
-    """Counts, by line, the calls that would synchronize with an accelerator."""
+    """Finds calls that would synchronize with an accelerator, such as `.item()`, and counts them by line."""
 
     def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
         if name == "__bool__" or name in _READS:
@@ -255,7 +255,7 @@ _LOOKED_AT = _SENSITIVE | {_REFUSED_ON_CUDA}
 
 
 class NonfiniteWatch(TorchFunctionMode):
-    """Records the first call that returns NaN or Inf although its inputs have none."""
+    """Finds the first call that returns NaN or Inf although its inputs have none."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ Batch = tuple[Any, Any]  # inputs and targets: tensors, or nested in tuples, lis
 
 
 class SizedBatch(tuple[Any, Any]):
-    """A batch of a workload file, with its number of samples, which no tensor dimension has to show.
+    """A batch of a workload file with its own number of samples, e.g. a batched graph, whose shape hides it.
 
     `asked` is the number that was requested. `samples` is lower if the file dropped samples.
     """
@@ -150,7 +150,7 @@ class BatchSource:
     is_waited_for = True  # False where batches are on the device already, so that no step waits for one
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """Yield the training batches of epoch `number` (from 1) after the first `skip`, by the seed alone."""
+        """Yield the batches of epoch `number` (from 1) after the first `skip`, depending only on the seed."""
         raise NotImplementedError
 
     def validation(self, limit: int | None) -> Iterator[Batch]:

@@ -59,7 +59,7 @@ class Normalization:
 
 
 class PrepareImages:
-    """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device."""
+    """Turns image bytes (batch, channels, height, width) into the model's float32 input, on their device."""
 
     def __init__(
         self,

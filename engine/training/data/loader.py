@@ -37,11 +37,11 @@ from engine.training.data.batches import (
 
 
 class Loader:
-    """Makes requested batches in order and ahead of their use, in `data.workers` processes.
+    """Loads batches ahead of their use, in the requested order, in `data.workers` processes.
 
-    The constructor starts the processes and returns once each has read its dataset, because they take seconds
-    to import PyTorch. Without persistent workers `begin` does so. Raises ProblemError if the samples cannot
-    be read.
+    The constructor starts the processes, which take seconds to import PyTorch, and returns once each has read
+    its dataset. Without persistent workers `begin` does so. Raises ProblemError if the samples cannot be
+    read.
     """
 
     def __init__(self, samples: LoaderDataset, data: Data, device: torch.device) -> None:
@@ -70,7 +70,7 @@ class Loader:
             samples.open()
 
     def begin(self, draws: Iterable[BatchRequest]) -> Iterator[HostBatch]:
-        """Yield the batches of these draws, loaded at once. Earlier ones are dropped. Raises ProblemError."""
+        """Start loading the requested batches and yield them. Drops earlier requests. Raises ProblemError."""
         if not self._is_persistent:
             self.close()
         to_start = self._workers if self._iterator is None else 0

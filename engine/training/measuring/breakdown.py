@@ -171,7 +171,7 @@ def _mib(tensors: Iterable[torch.Tensor]) -> float:
 
 
 class Instruments:
-    """The instruments of a run that measure memory, GPU sensors, energy and other programs' CPU use.
+    """The instruments of a run, which measure its memory, GPU sensors, energy, and other programs' load.
 
     Create the memory meter before the model.
     """

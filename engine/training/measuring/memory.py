@@ -21,7 +21,7 @@ from engine.experiment.value import BYTES_PER_MIB
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all live results in its context.
+    """Counts the bytes of all live tensors that operations in its context returned, for a memory forecast.
 
     `timeline` has the live bytes after each operation since `restart`, each storage in multiples of
     `block_bytes`. Enter it within `FakeTensorMode`. Unlike torch.distributed's MemTracker, it does not count

@@ -98,7 +98,7 @@ class Rows:
 
 
 class Telemetry:
-    """Records each step's values and returns them as `Rows`, in order, once the device has computed them.
+    """Records each step's values and times without waiting for the device, and returns them later as `Rows`.
 
     `columns` are the names of a step's values. A resumed run continues after `first_step` steps that took
     `first_seconds`.

@@ -24,7 +24,7 @@ from engine.experiment.problem import ProblemError
 
 
 class ForwardMixin(nn.Module):
-    """The base class of mixins that wrap a module's `forward`, e.g. in another autocast context."""
+    """The base class of mixins that `add_forward_mixin` adds to a module, to wrap its `forward`."""
 
 
 _Around = TypeVar("_Around", bound=ForwardMixin)

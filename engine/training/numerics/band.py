@@ -150,7 +150,7 @@ class Trials:
     def repeats(
         self, precision: Precision, losses: Sequence[Sequence[float]] = ()
     ) -> Generator[Event, None, list[tuple[float, ...]]]:
-        """Return `losses`, followed by those of FP32's repeats at that precision's rounding."""
+        """Return `losses`, followed by those of FP32 runs with that precision's rounding error."""
         found = [tuple(run) for run in losses]
         experiment = in_precision(self.bench.experiment, Precision.FP32)
         for repeat in range(1, REPEATS + 1):

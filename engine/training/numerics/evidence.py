@@ -45,7 +45,7 @@ class Evidence:
     """All measurements from which the advice on numerics is derived. Unmeasured costs are None.
 
     `half_parameters` are the names of trained parameters in FP16. `is_float32` is True if all parameters,
-    including frozen ones, are in float32. `epsilon` is the smallest one of the optimizers, None without one.
+    including frozen ones, are in float32. `epsilon` is the optimizers' smallest epsilon, None without one.
     """
 
     experiment: Experiment

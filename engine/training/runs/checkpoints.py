@@ -297,11 +297,11 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class StateSnapshot:
-    """Keeps the state of a run in memory every `every` steps, to return to before the run went wrong.
+    """Keeps a recent state of a run in memory, from which the steps that went wrong can be repeated.
 
-    A run goes wrong when a loss is not finite, or when `most_skips` steps in a row are skipped. No state is
-    kept after that, or while steps are skipped, or with weights that are not finite. During a copy the
-    previous one still exists, so two of them are in memory.
+    It is replaced every `every` steps. A run goes wrong when a loss is not finite, or when `most_skips` steps
+    in a row are skipped. No state is kept after that, or while steps are skipped, or with weights that are
+    not finite. During a copy the previous one still exists, so two of them are in memory.
     """
 
     def __init__(self, every: int, scaler: Scaler, device: torch.device) -> None:

@@ -82,10 +82,11 @@ class RunPlan:
 
     @cached_property
     def tokens(self) -> Mapping[str, int]:
-        """The rows of a batch that each linear layer multiplies, by name, from tensors without content.
+        """The number of input rows of each linear layer for a batch, by the layer's name.
 
-        A layer that is called more than once has the rows of an odd call. Empty for a model that reads its
-        own numbers, or has its own step. Reseeds the random numbers.
+        The model is called on tensors without content. If a layer is called several times, a number that is
+        not a multiple of 16 counts first, then the largest. Empty for a model that reads its own numbers, or
+        has its own step. Reseeds the random numbers.
         """
         workload = self.workload
         if workload.body is not None:

@@ -198,7 +198,7 @@ def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
 
 
 class PlainStep:
-    """The step as in PyTorch's own guides to mixed precision and gradient accumulation.
+    """The optimizer step as PyTorch's guides to mixed precision and gradient accumulation describe it.
 
     Only `GradScaler.step` synchronizes with the device: it reads found_inf once per step if the optimizer is
     not fused. That is part of the plain step and measured with it. The model is on `device`, in training
