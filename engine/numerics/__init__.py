@@ -1,1 +1,1 @@
-"""Numerics studies, which a worker runs and the store keeps."""
+"""Runs numerics studies in a worker, and draws the histograms of their value ranges."""

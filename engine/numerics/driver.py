@@ -18,7 +18,7 @@ from engine.store.store import Store
 
 
 class NumericsDriver(Driver[Numerics]):
-    """Examine one experiment, or the experiment of a run.
+    """Examines the numerics of an experiment or of a saved run in a worker.
 
     The search for a run's first NaN or Inf starts at its newest checkpoint from before it went wrong.
     """

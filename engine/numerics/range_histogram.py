@@ -28,7 +28,7 @@ _OTHER_INKS = ("text3", "off")
 
 @dataclass(frozen=True)
 class Axis:
-    """The exponents in view, from `low` up to but without `end`."""
+    """The x axis of a histogram of binary exponents, from `low` up to but without `end`."""
 
     low: int = _LOW
     end: int = _HIGH

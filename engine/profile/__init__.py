@@ -1,1 +1,1 @@
-"""Profiles of one or more experiments: where a step's time goes, and the conclusions."""
+"""Profiles one or more experiments, shows where a step's time goes, and names the bottleneck."""

@@ -42,7 +42,7 @@ _HATCH_PITCH = 6.0
 
 @dataclass(frozen=True)
 class PartPlace:
-    """The place of a part of a side, in its bar or in the table."""
+    """The rectangle of a side's step part in the chart, for tooltips: in its bar or in the table below."""
 
     side: int
     part: StepPart

@@ -27,9 +27,10 @@ _BANDWIDTH_TIP = (
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of a `side`, or of all sides for None. Rows sort by `value` and show `text`.
+    """A column of a profile's table, for one side (a profiled experiment) or, if `side` is None, for all.
 
-    Where room is short, the window shows a column with `is_in_tip` only in the tooltip of a row.
+    Rows sort by `value` and show `text`. Where space is short, the window shows a column with `is_in_tip`
+    only in a row's tooltip.
     """
 
     heading: str
@@ -130,10 +131,10 @@ TABLES: tuple[Table, ...] = get_args(Table)
 
 @dataclass(frozen=True)
 class SideRow:
-    """A name with its row on each side. A side without such a row has None.
+    """A row of a profile's table: a kernel, operation or module with its values on each side.
 
-    `ratio` is the time on the first side divided by the time on the last. It is None for a single side, and
-    where either of the two has no such row.
+    A side that does not have it is None. `ratio` is its time on the first side divided by that on the last,
+    or None if either lacks it or there is one side.
     """
 
     name: str

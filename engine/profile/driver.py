@@ -19,7 +19,7 @@ _Steps = Iterator[Study[Profiles] | Event]
 
 
 class ProfileDriver(Driver[Profiles]):
-    """Profile each side, with a run's own experiment if it names one. Fail if no side has a profile."""
+    """Profiles the experiments or saved runs of a study, each in a new worker. Fails if all of them fail."""
 
     def prepare(self, study: Study[Profiles]) -> Study[Profiles]:
         sides = study.answer.sides

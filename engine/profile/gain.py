@@ -15,7 +15,10 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 @dataclass(frozen=True)
 class Gain:
-    """A side's speedup over the first side. `ratio` is None if either is unreliable or emulated."""
+    """The speedup of a profiled experiment over the first one, and a sentence on the part that caused it.
+
+    `ratio` is None if a profile is unreliable or its matmuls are emulated.
+    """
 
     ratio: float | None
     sentence: str
@@ -49,7 +52,7 @@ def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
 
 
 def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
-    """Return each side's gain over the first. It is None for the first itself, or without both profiles."""
+    """Return each side's gain over the first. None for the first side, and if either has no profile."""
     names = side_names(profiles)
     sides = [
         None if side.profile is None else _Side(name, side.profile, side.experiment)

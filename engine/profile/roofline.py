@@ -27,7 +27,10 @@ _TEMPLATE = re.compile(r"<.*|\(.*")
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """The drawn point of a kernel or an operation of the `place`-th side. `size` is its width."""
+    """A kernel or operation as a point in the roofline chart, for hit tests. `size` is its diameter.
+
+    `place` is the index of its side, the profiled experiment.
+    """
 
     place: int
     row: TimeRow

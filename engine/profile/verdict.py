@@ -26,7 +26,7 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 
 class Bound(StrEnum):
-    """The bottleneck of a step."""
+    """The bottleneck of a training step."""
 
     MATRIX_UNITS = "matrix units"
     """Tensor Cores or similar units: the step computes as it should."""
@@ -48,9 +48,10 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The bottleneck, and in `next_step` what would help.
+    """The bottleneck of a step as a sentence, and in `next_step` the fix to try next.
 
-    `changes` are settings that do it, with a button labeled `action`. Both are empty if no setting helps.
+    `changes` are the settings that apply the fix, and `action` is the label of their button. Both are empty
+    if no setting helps.
     """
 
     bound: Bound

@@ -57,9 +57,9 @@ class AdviceKind(StrEnum):
 
 
 class Advice(Message):
-    """A sentence of advice. `evidence` has the numbers behind it, `modules` are where it applies.
+    """A piece of advice in one sentence, the measured `evidence` for it, and the `modules` that it is about.
 
-    `action` is the label of the button that applies `changes`, empty without any.
+    `action` is the label of the button that applies the settings `changes`. It is empty if there are none.
     """
 
     kind: AdviceKind
@@ -71,7 +71,7 @@ class Advice(Message):
 
 
 class Advices(Message):
-    """All advice, the most useful first."""
+    """The result of the numerics part "advice": all pieces of advice, the most useful first."""
 
     part: Literal["advice"] = "advice"
     items: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()
@@ -82,7 +82,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class FindingKind(StrEnum):
-    """The subject of a finding."""
+    """The kind of mistake that a finding of Check reports."""
 
     RAISES = "raises"
     TOO_SLOW = "too slow"
@@ -108,11 +108,11 @@ class FindingKind(StrEnum):
 
 
 class Finding(Message):
-    """A mistake or remark, and its place.
+    """A mistake or remark that Check reports: one sentence in `message`, a fix in `remedy`, and its place.
 
-    `message` is one sentence and `remedy` another. `file` and `line` name a place in the user's code or in a
-    library, None without one. `count` is the number of times in a forward pass, or of parameters or layers.
-    `detail` is the traceback of an error, the user's own frames only, or a table.
+    `file` and `line` are in the user's code or in a library, None if unknown. `count` is the number of times
+    in a forward pass, or the number of parameters or layers concerned. `detail` is a table, or an error's
+    traceback without the frames of libraries.
     """
 
     kind: FindingKind
@@ -139,11 +139,11 @@ class Finding(Message):
 
 
 class ModuleRow(Message):
-    """A module of the model's tree, by its qualified name, empty for the model itself.
+    """A module in the model's tree, with its parameters and output. `name` is empty for the model itself.
 
-    `parameters` also counts those of its children. `own` describes its own tensors, "weight 64×3×7×7
-    float32". `output` is the shape of its forward's result, "2×64×112×112", and `dtype` its dtype in the
-    experiment's precision, for FP16 perhaps BF16. Both are empty if it was not called.
+    `parameters` includes those of child modules. `own` describes its own tensors, such as "weight 64×3×7×7
+    float32". `output` is the shape of its output, "2×64×112×112", and `dtype` the output's dtype in the
+    experiment's precision (for FP16 it may be tried in BF16). Both are empty if the module was not called.
     """
 
     name: Line
@@ -171,7 +171,10 @@ class NotInFP8(StrEnum):
 
 
 class LinearLayer(Message):
-    """A linear layer under FP8. Without a `reason` it is converted. `tokens` are a batch's rows, if known."""
+    """A linear layer of an FP8 experiment. It computes in FP8 unless `reason` says why not.
+
+    `inputs` and `outputs` are its features. `tokens` is the number of rows of a batch, if known.
+    """
 
     name: Line
     inputs: Whole
@@ -181,10 +184,10 @@ class LinearLayer(Message):
 
 
 class Checked(Message):
-    """The answer to the job `check`: findings, errors first, and the model's modules in their order.
+    """The result of the job `check`: findings, errors first, and all modules in the model's order.
 
     `inputs`, `outputs` and `loss` describe one small batch, such as "2×10 float32". They are empty if the
-    check did not get that far. `linear_layers` is empty in other precisions than FP8.
+    check ended before. `linear_layers` is empty unless the precision is FP8.
     """
 
     event: Literal["checked"] = "checked"

@@ -12,7 +12,7 @@ StudyKind = Literal["limit", "numerics", "profile", "tune"]
 
 
 class Answer(Message):
-    """The base of the answers of each kind of study."""
+    """The base class of the saved result of a study, with its experiments. Each kind of study has its own."""
 
     kind: ClassVar[StudyKind]
 

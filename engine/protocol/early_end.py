@@ -8,7 +8,7 @@ from engine.protocol.events import Epoch, Event, Samples, Skipped, Started, Summ
 
 
 class EarlyEnd:
-    """Collects the metrics from the events of a run."""
+    """Computes the metrics of a run that ended early, from the events and samples that it sent."""
 
     def __init__(self) -> None:
         self._started: Started | None = None

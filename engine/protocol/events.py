@@ -92,11 +92,12 @@ class Examined(Message):
 
 
 class ForecastMade(Message):
-    """The answer to the job `forecast`: the memory of the resolved `experiment` at any batch size.
+    """The result of the job `forecast`: an estimate of the experiment's memory at any batch size.
 
-    At its own batch that is `needed_mib`: `fixed_mib` plus `per_sample_mib` per sample. At another batch the
-    highest of `lines` holds. `quantity` is "allocated" on an accelerator, "resident" on a CPU. Buffers count
-    as parameters. `libraries_mib` is the memory of libraries in addition to tensors.
+    At the experiment's own batch size it is `needed_mib`, which is `fixed_mib` plus `per_sample_mib` for each
+    sample. At another batch size it is the highest of `lines`. `quantity` is "allocated" on an accelerator
+    and "resident" on a CPU. Buffers count as parameters. `libraries_mib` is the memory that libraries need in
+    addition to tensors.
     """
 
     event: Literal["forecast"] = "forecast"
@@ -122,9 +123,10 @@ class ForecastMade(Message):
 
 
 class Started(Message):
-    """The start of a run. `experiment` is resolved. `total_steps` counts optimizer steps, including warm-up.
+    """The start of a run. `experiment` has all settings resolved. `total_steps` includes warm-up steps.
 
-    Drop rows after the `resumed_step` of a resumed run. `hardly_faster` says why the precision saves little.
+    A resumed run has a `resumed_step`: discard its earlier samples after that step. `hardly_faster` says why
+    the precision saves little time.
     """
 
     event: Literal["started"] = "started"
@@ -141,7 +143,7 @@ class Started(Message):
 
 
 class Pictures(Message):
-    """Some training images as a `ContactSheet`, sent before the first step, in base64."""
+    """The event with some of the training images, sent before the first step: a `ContactSheet` in base64."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -152,7 +154,7 @@ class Pictures(Message):
 
     @property
     def sheet(self) -> ContactSheet:
-        """The images as a sheet, which may be damaged. Its `tiles` checks that."""
+        """The images as a sheet, which is not yet validated. Reading its `tiles` does that."""
         return ContactSheet(self.jpeg, self.side, self.count)
 
 
@@ -187,12 +189,12 @@ Column = tuple[float, ...]
 
 
 class Samples(Message):
-    """One row per step, as columns of equal length. A column that does not apply to the device is None.
+    """The measurements of consecutive steps, as columns of equal length. Columns that do not apply are None.
 
-    `step` counts from 1. `seconds` runs from the start of the first step, including validation. In
-    `data_wait_ms` of a step the device had nothing to do. `resident_mib` is over the idle worker's. The GPU's
-    values were read when the row was sent: the activity of its SMs, Tensor Cores and memory in the fifth of a
-    second before, and as `slowdown` the sum of the `Slowdown`s.
+    `step` counts from 1. `seconds` runs from the start of the first step, including validation.
+    `data_wait_ms` is the time of a step in which the device had nothing to do. `resident_mib` excludes the
+    idle worker's memory. GPU sensors were read when the row was sent: the activity of SMs, Tensor Cores and
+    memory is that of the fifth of a second before, and `slowdown` is a sum of `Slowdown` bits.
     """
 
     event: Literal["samples"] = "samples"
@@ -254,7 +256,7 @@ SAMPLE_COLUMNS = tuple(name for name in Samples.model_fields if name != "event")
 
 
 class Epoch(Message):
-    """The end of an epoch at `step`. `train_loss` is its mean. Validation metrics may be None."""
+    """The end of an epoch at `step`, with its mean training loss. The validation metrics may be None."""
 
     event: Literal["epoch"] = "epoch"
     epoch: Whole
@@ -266,8 +268,10 @@ class Epoch(Message):
 
 
 class Skipped(Message):
-    """Optimizer steps skipped by the loss scaler or by the model file's own step. In those in `own`, this
-    rank's own gradients overflowed."""
+    """Optimizer steps that the loss scaler or a workload file's own step skipped.
+
+    `own` are those in which the gradients of this rank itself overflowed.
+    """
 
     event: Literal["skipped"] = "skipped"
     steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
@@ -275,7 +279,7 @@ class Skipped(Message):
 
 
 class Heartbeat(Message):
-    """A sign of life. `step` was completed last. `has_spilled`: a trial has spilled to system memory."""
+    """A sign of life. `step` was completed last. With `has_spilled`, a trial has spilled to system memory."""
 
     event: Literal["heartbeat"] = "heartbeat"
     step: StepNumber
@@ -283,7 +287,7 @@ class Heartbeat(Message):
 
 
 class Held(Message):
-    """A rank's answer to `StepBarrier`: it has started `begun` steps, and waits at the requested step."""
+    """A rank's answer to `StepBarrier`: it has started `begun` steps, and will wait at the requested step."""
 
     event: Literal["held"] = "held"
     begun: StepNumber

@@ -19,7 +19,10 @@ from engine.protocol.profile import Limits
 
 
 class Rank(Message):
-    """The number of a process among the `count` that train one run. They rendezvous at the file `meeting`."""
+    """The place of a process in a multi-device run: its number (0-based) among `count` processes.
+
+    `meeting` is the file through which the processes find each other.
+    """
 
     number: Annotated[int, Field(ge=0, lt=MOST_DEVICES)]
     count: Annotated[int, Field(ge=2, le=MOST_DEVICES)]
@@ -28,8 +31,10 @@ class Rank(Message):
 
 @dataclass(frozen=True)
 class RemotePlace:
-    """A worker on a remote machine, and how far its output was read: bytes of its files of events and errors.
-    It may continue without the program that started it."""
+    """Where a worker runs on a remote machine, and how many bytes of its event and error files were read.
+
+    It may continue there after the program that started it has ended.
+    """
 
     machine: str
     worker: str
@@ -90,11 +95,11 @@ class CheckModel(Message):
 
 
 class StudyNumerics(Message):
-    """Look at an experiment's numerics, part by part.
+    """Examine the numerics of an experiment, part by part.
 
-    The search for the first NaN or Inf goes through `steps` steps, by default through all of the experiment.
-    If `checkpoints` is a run's folder, the search starts at the newest state there before `trouble_step`,
-    where the run went wrong.
+    The search for the first NaN or Inf covers `steps` steps, None for all of the experiment. Given a run's
+    folder of `checkpoints`, it starts at the newest one from before `trouble_step`, at which the run went
+    wrong.
     """
 
     job: Literal["diagnose"] = "diagnose"
@@ -106,10 +111,10 @@ class StudyNumerics(Message):
 
 
 class Profile(Message):
-    """Record where the time of an experiment's step goes.
+    """Profile the steps of an experiment: measure where their time goes.
 
-    The trace is written to the file `trace` as gzipped JSON. Without `limits`, the device's are measured.
-    `rank` is as in `Train`. The first one writes the trace.
+    The trace is written to the file `trace` as gzipped JSON. If `limits` is None, those of the device are
+    measured. `rank` is as in `Train`. Only the first rank writes the trace.
     """
 
     job: Literal["profile"] = "profile"
@@ -186,12 +191,13 @@ def from_line(line: bytes) -> Request:
 
 @dataclass
 class Control:
-    """State shared by the training loop and the worker's other threads.
+    """Passes commands (stop, pause, continue) from a worker's other threads to its training loop.
 
-    `stop_requested` asks the loop to end after the current step, `pause_requested` to wait there while it is
-    set. `step` is the last step known to be completed on the device. `has_spilled` is True if a trial has
-    spilled to system memory. All ranks must make the same steps, or one waits for another forever.
-    `StepBarrier` therefore sets a common step first, and the next command is done there. `held` answers it.
+    All methods are thread-safe. The loop ends after the current step if `stop_requested` is set, and waits
+    there while `pause_requested` is set. `step` is the last step known to be completed on the device.
+    `has_spilled` returns True if a trial has spilled to system memory. In a multi-device run all ranks must
+    make the same steps, or one waits forever for another. `StepBarrier` therefore sets a common step first,
+    at which the next command is done. A rank answers it by calling `held`.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)

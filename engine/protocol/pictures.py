@@ -84,7 +84,7 @@ _OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
 
 @dataclass(frozen=True)
 class ContactSheet:
-    """`count` square tiles of `side` pixels in a gray JPEG, twenty in a row, each at a block's boundary."""
+    """A gray JPEG with `count` square images of `side` pixels, twenty in a row, aligned to JPEG blocks."""
 
     jpeg: bytes
     side: int

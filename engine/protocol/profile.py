@@ -39,14 +39,14 @@ class StepPart(StrEnum):
 
 
 class PartTime(Message):
-    """The time of one part of a step, in milliseconds."""
+    """The time of one part of a step in milliseconds."""
 
     part: StepPart
     ms: Ms
 
 
 class Bar(Message):
-    """The parts of a step or a validation batch, in the order of `StepPart`. Empty parts are absent."""
+    """The time of a step or a validation batch, divided into parts. Parts that took no time are absent."""
 
     parts: Annotated[tuple[PartTime, ...], Field(max_length=len(StepPart))] = ()
 
@@ -72,12 +72,12 @@ class Bar(Message):
 
 
 class TimeRow(Message):
-    """The means per step of a kernel, an operation or a module. Numbers that cannot be counted are None.
+    """A row of a profile's tables: the mean time and work per step of a kernel, an operation or a module.
 
-    Most of its time belongs to `part`. `matrix_unit_fraction` is the share on Tensor Cores (on a CPU: AMX or
-    16-bit dot products). `moved_bytes` are those of inputs and outputs, each once. `format` is the format of
-    its matmuls ("fp16"). A module's `backward_ms` is a part of its `ms`. The `operation` of a kernel launched
-    most of its time.
+    Numbers that cannot be counted are None. Most of the time belongs to `part`. `matrix_unit_fraction` is the
+    share of time on Tensor Cores (on a CPU: AMX or 16-bit dot products). `moved_bytes` counts each input and
+    output once. `format` is the number format of the matmuls ("fp16"). A module's `ms` includes its
+    `backward_ms`. `operation` is the one that launched most of a kernel's time.
     """
 
     name: Line
@@ -106,17 +106,17 @@ TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]  # 
 
 
 class Peak(Message):
-    """The highest throughput of matmuls and convolutions in a format: fp32, tf32, fp16, bf16 or fp8."""
+    """The highest measured throughput of matmuls and convolutions in fp32, tf32, fp16, bf16 or fp8."""
 
     format: Line
     tflops: Rate
 
 
 class Limits(Message):
-    """A device's limits, measured within `seconds`, with its memory bandwidth in GB/s (10^9 bytes).
+    """A device's measured limits for the roofline: peak throughput by format, and memory bandwidth in GB/s.
 
-    `withheld` names the formats whose peak could not be measured reliably, because something disturbed the
-    measurement or a step was faster.
+    1 GB is 10^9 bytes. The measurement took `seconds`. `withheld` names the formats whose peak is not
+    reliable, because something disturbed the measurement, or because a step was faster.
     """
 
     peaks: Annotated[tuple[Peak, ...], Field(max_length=20)]
@@ -148,11 +148,11 @@ class Limits(Message):
 
 
 class RankProfile(Message):
-    """The step of one of multiple devices that train together.
+    """The time of a step on one rank of a multi-device run.
 
-    The communication in its `bar` is exposed, which means that the device computed nothing else. In addition
-    it communicated for `overlapped_ms` while it computed. `skew_ms` is the part of both in which another
-    device had not started. It is None if the messages of the devices cannot be matched.
+    The communication in `bar` is exposed, i.e. not overlapped with computation. `overlapped_ms` is the rest
+    of it. `skew_ms` is the part of all communication spent waiting for a rank that had not started it, or
+    None if the messages of the ranks cannot be matched.
     """
 
     device: Line
@@ -191,10 +191,9 @@ _LEAST_SKEW = 0.1  # a device is called slow if the others wait for this share o
 
 
 class Communication(Message):
-    """The communication between the devices of a profiled step.
+    """The communication of a multi-device step by rank, and the bus bandwidth measured by message size.
 
-    `ranks` are in order. `messages` are the sizes in bytes of the messages that the first rank sent in a
-    step. `rates` are the measured bandwidths by message size.
+    `ranks` are in order of number. `messages` are the sizes in bytes of the first rank's messages in a step.
     """
 
     ranks: Annotated[tuple[RankProfile, ...], Field(min_length=2, max_length=MOST_DEVICES)]
@@ -225,16 +224,17 @@ class Communication(Message):
 
 
 class StepProfile(Message):
-    """The time of a step by its parts, from `steps` recorded steps after warm-up.
+    """The profile of a training step: its time by parts, its tables, and facts to explain them.
 
-    `step_ms` is the time of a step without the profiler, and the sum of `bar`. `recorded_ms` is the time of a
-    recorded step. `validation` is the bar of one validation batch. `format` is the format of the precision's
-    matmuls, and `matrix_units` names the device's units for them ("Tensor Cores", "AMX"). `flops` are the
-    model's per step, without those of recomputed activations. `modules` is empty if compilation hides them.
-    `trace` is the name of the trace file in the store. `disturbance` is a clause on why the times are
-    unreliable. `cores` are the CPU cores that the program may use, or a rank's share of them. With an
-    `exchange`, `samples` count those of all devices, and the rest describes the first. `limits` withhold a
-    peak that the step itself exceeds.
+    `step_ms` is the time of a step without the profiler, and the sum of `bar`. `recorded_ms` is the time with
+    the profiler, over `steps` steps after warm-up. `validation` is the bar of one validation batch. `format`
+    is the format of the precision's matmuls, and `matrix_units` the device's name of the units for them
+    ("Tensor Cores", "AMX"). `flops` are the model's per step, without those of recomputed activations.
+    `modules` is empty if compilation hides them. `trace` is the name of the trace file in the store.
+    `disturbance` says as a clause why the times are unreliable. `cores` are the CPU cores that the program
+    may use, or a rank's share of them. In a multi-device profile, `samples` count those of all devices, and
+    everything except `exchange` describes the first device. `limits` withhold a peak that the step itself
+    exceeds.
     """
 
     device_type: Line
@@ -304,7 +304,7 @@ def _matmul_tflops(bar: Bar, step_ms: float, flops: float | None) -> float | Non
 
 
 class Profiled(Message):
-    """The profile is complete. The job itself ends with `Finished`."""
+    """The event with a finished profile. The job itself ends with `Finished`."""
 
     event: Literal["profiled"] = "profiled"
     profile: StepProfile

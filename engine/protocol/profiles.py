@@ -23,7 +23,7 @@ _LEAST_GAIN = 0.05
 
 
 class ProfileSide(Message):
-    """An experiment, its run, if any, and its profile or the problem that prevented it."""
+    """A profiled experiment, or saved run, with its profile or the problem that prevented it."""
 
     experiment: Experiment
     run_id: Line | None = None
@@ -37,7 +37,10 @@ class ProfileSide(Message):
 
 
 class Profiles(Answer):
-    """The sides in the order shown. The first is the baseline. Sides on one device share its limits."""
+    """A profiling study: one or more experiments (sides) and their profiles, the first as the baseline.
+
+    Sides on the same device share its measured limits.
+    """
 
     kind = "profile"
     sides: Annotated[tuple[ProfileSide, ...], Field(max_length=MOST_SIDES)] = ()
@@ -82,7 +85,7 @@ class Profiles(Answer):
 
 
 def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Profiles:
-    """Return sides for these experiments, or the named runs, without profiles. Raises ProblemError."""
+    """Return a new profiling study of these experiments, or of the runs `run_ids`. Raises ProblemError."""
     if not 1 <= len(experiments) <= MOST_SIDES:
         message = f"{len(experiments):,} experiments cannot be profiled together."
         remedy = f"Select 1 to {MOST_SIDES}."
@@ -117,15 +120,17 @@ def _with_limits(side: ProfileSide, limits: Limits | None) -> ProfileSide:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A fix: settings to change, and the label of the button that applies them."""
+    """A fix for a slow step: the settings to change, and the label of the button that applies them."""
 
     changes: Changes
     action: str
 
 
 def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, float] | None:
-    """Return twice as many loader processes, up to the CPU's cores, and the shortest possible step with them
-    in milliseconds. None if there is nothing to gain."""
+    """Return the fix "more loader processes", and a lower bound of the step's time with it in milliseconds.
+
+    It doubles their number, up to the CPU's cores. None if nothing would be gained.
+    """
     before, cores = experiment.data.workers, profile.cores or _MOST_WORKERS
     workers = min(2 * before or _WORKERS, cores, _MOST_WORKERS)
     wait_ms = profile.bar.ms(StepPart.DATA)
@@ -142,18 +147,18 @@ def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, 
 
 
 def kept_on_device(experiment: Experiment) -> Remedy | None:
-    """Keep the dataset in the device's memory. None if it is there."""
+    """Return the fix that keeps the dataset in the device's memory. None if it is already there."""
     is_there = experiment.data.on_device
     return None if is_there else Remedy((("data.on_device", "true"),), "Keep the data on the device")
 
 
 def pinned_memory(experiment: Experiment) -> Remedy | None:
-    """Pin the memory of batches. None if it is pinned."""
+    """Return the fix that pins the memory of batches. None if it is already pinned."""
     return None if experiment.data.pin_memory else Remedy((("data.pin_memory", "true"),), "Pin memory")
 
 
 def fused_optimizer(experiment: Experiment) -> Remedy | None:
-    """Fuse the optimizer. None if it is fused, or the model file's own."""
+    """Return the fix that fuses the optimizer. None if it is already fused, or the model file's own."""
     settings = experiment.optimizer
     is_fused = settings.fused or (settings.fused is None and "fused" in experiment.step.parts)
     code = experiment.own_code
@@ -163,13 +168,13 @@ def fused_optimizer(experiment: Experiment) -> Remedy | None:
 
 
 def fast_recipe(experiment: Experiment, lacking: RecipePart) -> Remedy | None:
-    """Use all optimizations. None if the lacking one is in use."""
+    """Return the fix that uses all optimizations. None if the one that would help is already in use."""
     is_there = lacking in experiment.step.parts
     return None if is_there else Remedy((("step.recipe", FAST),), "Use all optimizations")
 
 
 def channels_last(experiment: Experiment) -> Remedy | None:
-    """Use the memory layout that suits convolutions. None if it is used."""
+    """Return the fix that uses channels-last memory, which suits convolutions. None if already used."""
     parts = experiment.step.parts
     if "channels_last" in parts:
         return None
@@ -177,7 +182,7 @@ def channels_last(experiment: Experiment) -> Remedy | None:
 
 
 def larger_buckets(experiment: Experiment) -> Remedy | None:
-    """Use DDP buckets of four times the size. None for FSDP2, which sends block by block."""
+    """Return the fix that makes DDP's buckets four times larger. None for FSDP2."""
     if experiment.ranks.strategy != "ddp":
         return None
     size = 4 * experiment.ranks.bucket_mib
@@ -185,23 +190,23 @@ def larger_buckets(experiment: Experiment) -> Remedy | None:
 
 
 def shorter_gradients(experiment: Experiment) -> Remedy | None:
-    """Send gradients in BF16. None if they are sent in 16 bits."""
+    """Return the fix that sends gradients in BF16. None if they are already sent in 16 bits."""
     is_short = experiment.ranks.reduction != "fp32"
     return None if is_short else Remedy((("ranks.reduction", "bf16"),), "Send gradients in BF16")
 
 
 def sent_less_often(experiment: Experiment) -> Remedy:
-    """Accumulate the gradients of twice as many batches."""
+    """Return the fix that accumulates the gradients of twice as many batches before sending them."""
     batches = 2 * experiment.step.gradient_accumulation
     return Remedy((("step.gradient_accumulation", str(batches)),), f"Accumulate over {batches:,} batches")
 
 
 def larger_batch(experiment: Experiment) -> Remedy:
-    """Double the batch size."""
+    """Return the fix that doubles the batch size."""
     batch = 2 * experiment.batch_size
     return Remedy((("batch_size", str(batch)),), f"Use a batch of {batch:,}")
 
 
 def other_precision(precision: Precision) -> Remedy:
-    """Train in another precision."""
+    """Return the fix that trains in another precision."""
     return Remedy((("precision", precision.value),), f"Train in {precision.label}")

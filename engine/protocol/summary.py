@@ -15,9 +15,9 @@ Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class Slowdown(IntFlag):
-    """Reasons why a GPU's clocks are throttled: the bits of the column `slowdown` of `Samples`.
+    """Bits for the reasons why a GPU's clocks are throttled, as in the column `slowdown` of `Samples`.
 
-    A busy GPU normally runs at its power limit, which is not a disturbance. The others are.
+    A busy GPU normally runs at its power limit, which does not disturb a measurement. The others do.
     """
 
     HEAT = 1
@@ -43,10 +43,10 @@ _SLOWDOWN_WORDS = {
 
 
 class Energy(Message):
-    """`joules` over `samples` samples in `steps` steps of `seconds` together.
+    """The energy in joules of `steps` measured steps, which took `seconds` and trained `samples` samples.
 
-    The idle device's energy is included. `idle_watts` is its power before the model was on it. NVML measures
-    one GPU, RAPL the CPU packages without memory, fans and power supply.
+    It includes the idle device's energy. `idle_watts` is the power before the model was on the device. NVML
+    measures one GPU, RAPL the CPU packages without memory, fans and power supply.
     """
 
     source: Literal["nvml", "rapl"]
@@ -76,7 +76,7 @@ class Energy(Message):
 
 
 class Environment(Message):
-    """The machine and software that a run was measured on. `node` is its name in a cluster."""
+    """The machine and software that a run was measured on. `node` is its host name in a cluster."""
 
     device_name: Line
     device_memory_mib: Mib
@@ -90,11 +90,11 @@ class Environment(Message):
 
 
 class RankMetrics(Message):
-    """The metrics of one of the devices that trained a run together. The peak is as in `Summary`.
+    """The metrics of one device of a multi-device run. The peak memory is defined as in `Summary`.
 
-    `communication_ms` is the time per step to synchronize gradients, including the wait for slower devices.
-    In `exposed_ms` of it nothing else was computed. Both are medians over the later half of the steps that
-    DistributedDataParallel samples.
+    `communication_ms` is the time per step in which gradients are synchronized, with the wait for slower
+    devices. `exposed_ms` is the part of it in which nothing was computed. Both are medians over the later
+    half of the steps that DistributedDataParallel samples.
     """
 
     device: Line
@@ -107,7 +107,7 @@ class RankMetrics(Message):
 
 
 class RankMemory(Message):
-    """The memory of training on each rank at its last step, allocated or (CPU) resident. Not recorded."""
+    """An event with each rank's memory (MiB) at its last step: allocated, or resident on a CPU. Not saved."""
 
     event: Literal["rank memory"] = "rank memory"
     mib: Annotated[tuple[Mib, ...], Field(min_length=2, max_length=MOST_ENTRIES)]
@@ -119,8 +119,8 @@ _LEAST_WAIT = 0.1  # of a step: a rank is called slow if the others wait longer 
 def slowest_rank(ranks: Sequence[RankMetrics]) -> tuple[int, float] | None:
     """Return the rank that the others wait for, and their wait per step in milliseconds.
 
-    The others' gradients are there when it starts to send, so its own communication is the transfer alone.
-    None if that is unknown, or the wait is less than a tenth of a step.
+    When it starts to send, the others' gradients are already there, so its own communication time has no
+    wait. None if a communication time is unknown, or if the wait is less than a tenth of a step.
     """
     waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
     steps = [each.step_ms for each in ranks if each.step_ms is not None]
@@ -133,20 +133,26 @@ def slowest_rank(ranks: Sequence[RankMetrics]) -> tuple[int, float] | None:
 class Summary(Message):
     """The metrics of one run. A metric that does not apply is None, never 0.
 
-    `samples_per_second` is the median over blocks after warm-up. Its 95% interval only shows how steady this
-    run was. `speed_note` says why there is no speed, or what disturbed it. The peaks allocated, reserved and
-    resident are over training without warm-up, resident memory over the worker's idle level.
-    `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search. `spilled_mib` is the memory that
-    a driver moved to system memory. `final_train_loss` is the mean over the last epoch, or its trained part.
-    Accuracies are fractions, 0 to 1. `recipe` has the optimizations active at the end, joined by "+".
-    `left_out` says why a requested optimization, or FP8, is missing. `not_done` has the requested settings
-    that were not applied, by dotted key, each with the reason. `warmup_seconds` include compiling and
-    capturing. The memory breakdown is of one step's tensors. `other_mib` is the rest of the training peak.
-    Utilization, activity, power and clock are means over the measured steps, temperature and other programs'
-    memory maxima. A pause counts in `paused_seconds` only.
-    `unchanged_weights_fraction` is the share of weights with a gradient that steps in pure BF16 leave
-    unchanged. With multiple devices, speeds and energies are of all together, peaks and times of the device
-    with the highest, and `ranks` has each device.
+    Speed: `samples_per_second` is the median over blocks of steps after warm-up. Its 95% interval only shows
+    how steady this run was. `speed_note` says why there is no speed, or what disturbed it. `warmup_seconds`
+    include compiling and capturing. A pause counts in `paused_seconds` only.
+
+    Memory: allocated, reserved and resident peaks are those of training after warm-up. Resident memory is in
+    addition to the idle worker's. `whole_run_peak_mib` is allocated memory including warm-up and cuDNN's
+    search. `spilled_mib` is the memory that a driver moved to system memory. The breakdown is that of one
+    step's tensors, and `other_mib` the rest of the training peak.
+
+    Training: `final_train_loss` is the mean over the last epoch, or its trained part. Accuracies are
+    fractions, 0 to 1. `unchanged_weights_fraction` is the share of weights with a gradient that steps in pure
+    BF16 leave unchanged.
+
+    Settings: `recipe` has the optimizations active at the end, joined by "+". `left_out` says why a requested
+    optimization, or FP8, is missing. `not_done` has the requested settings that were not applied, by dotted
+    key, each with the reason.
+
+    Sensors: utilization, activity, power and clock are means over the measured steps, temperature and other
+    programs' memory are maxima. With multiple devices, speeds and energies are of all together, peaks and
+    times of the device with the highest, and `ranks` has each device.
     """
 
     steps: StepNumber = 0

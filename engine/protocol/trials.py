@@ -29,7 +29,7 @@ _MOST_SAMPLES = 1e15
 
 
 class MemoryLine(Message):
-    """Memory at one moment of a step: `fixed_mib`, plus `per_sample_mib` for each sample of the batch."""
+    """The memory at one moment of a step, as a linear function of the batch size."""
 
     fixed_mib: float
     per_sample_mib: float
@@ -62,12 +62,12 @@ def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
 
 
 def line_near(lines: Sequence[MemoryLine], budget_mib: float) -> MemoryLine:
-    """Return the line with the most memory at the largest batch within the budget, a start for a search."""
+    """Return the line that needs the most memory at the largest batch within a budget, to start a search."""
     return highest_line(lines, max(1, largest_batch(lines, budget_mib) or 1))
 
 
 def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
-    """Return the lines that are the highest at some batch size of 1 or more, by rising slope."""
+    """Return the lines that are the highest at some batch size of 1 or more, in the order of their slopes."""
     steeper = list(lines)
     if not steeper:
         return ()
@@ -96,12 +96,12 @@ Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
 
 
 class Trial(Message):
-    """One batch size, trained for `steps` full optimizer steps. `cause` is None if it fits.
+    """A trial whether a batch size fits into memory, by training `steps` full optimizer steps.
 
-    `peak_mib` is its peak in the quantity of the budget, if it fits: on an accelerator the memory allocated
-    by the caching allocator, on a CPU the data segment over that of the idle worker. To be quick, an
-    `uncompiled` trial skips a requested `compile`, and an `unsearched` one skips cuDNN's search for its
-    fastest algorithms.
+    `cause` says why it does not fit, and is None if it does. `peak_mib` is the peak of the memory that the
+    budget limits, if it fits: on an accelerator the allocated memory, on a CPU the data segment in addition
+    to the idle worker's. Quick trials skip optimizations: an `uncompiled` one skips a requested `compile`,
+    and an `unsearched` one cuDNN's search for its fastest algorithms.
     """
 
     batch_size: Positive
@@ -122,12 +122,13 @@ class Trial(Message):
 
 
 class Tried(Message):
-    """The answer to the job `try`: the trial, and its memory.
+    """The result of the job `try`: the trial of a batch size, and the memory around it.
 
-    `budget_mib` is the cap, or the memory left free by other programs. `leaked_mib` was still allocated over
-    `baseline_mib` at the end. `model_mib` is the memory of parameters, gradients and optimizer state,
-    `train_samples` the number of samples that a device trains on in an epoch. The trial trained on the
-    largest of `looked_through` batches, None if all have one size.
+    `budget_mib` is the cap, or the memory left free by other programs. `leaked_mib` is the memory still
+    allocated at the end in addition to `baseline_mib`, that at the start. `model_mib` is the memory of
+    parameters, gradients and optimizer state. `train_samples` is the number of samples that a device trains
+    on in an epoch. If batches differ in size, the trial used the largest of the first `looked_through` ones,
+    else it is None.
     """
 
     event: Literal["tried"] = "tried"
@@ -142,11 +143,11 @@ class Tried(Message):
 
 
 class LimitResult(Message):
-    """The largest batch in one precision.
+    """The result of a search for the largest batch that fits, in one precision.
 
-    `largest_batch` was trained and passed, 0 if none did. It is `verified` if, with all optimizations, the
-    next larger batch by the granularity failed, or if the dataset has no more samples (`bound_by` "data").
-    `recommended_batch` leaves the requested margin free.
+    `largest_batch` is the largest that passed a trial, 0 if none did. It is `verified` if the next larger one
+    by the granularity failed with all optimizations, or if the dataset has no more samples (`bound_by`
+    "data"). `recommended_batch` leaves the requested margin of memory free.
     """
 
     precision: Precision
@@ -163,9 +164,11 @@ class LimitResult(Message):
 
 
 class LimitSide(Message):
-    """The search in one precision. `trying` is the batch of the current trial, `budget_mib` the last trial's.
+    """The search for the largest batch in one precision: its trials so far, and its result.
 
-    `forecast` is in the quantity of the trials. `problem` is the reason why training fails at any batch.
+    `trying` is the batch size of the current trial, and `budget_mib` the memory that the last one could use.
+    `forecast` has the estimated memory by batch size. `problem` is the reason why training fails at any batch
+    size.
     """
 
     label: Line
@@ -255,7 +258,7 @@ class LimitSide(Message):
 
 
 class Limit(Answer):
-    """The largest batch that fits, in each of several precisions."""
+    """A study of the largest batch that fits into memory, with one search (side) for each precision."""
 
     kind = "limit"
     sides: Annotated[tuple[LimitSide, ...], Field(min_length=1, max_length=100)]

@@ -26,12 +26,12 @@ _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class TuningPlan(Message):
-    """Changes that a tuning may make, and limits that it must keep.
+    """The changes that a tuning may make to find the fastest settings, and the limits that it must keep.
 
     Without `changes_batch`, a batch may only be split differently by gradient accumulation. Without
-    `coarse_formats`, neither FP8 nor pure BF16 is tried. The guard "alike" requires the losses of the
-    fastest settings to stay within the band of FP32's own repeats. The verification trains each side
-    `repeats` times. The search takes about half of `time_limit_seconds`. Nothing starts after it.
+    `coarse_formats`, neither FP8 nor pure BF16 is tried. With `guard` "alike", the losses of the fastest
+    settings must stay within the range of repeated FP32 runs. The verification trains each side `repeats`
+    times. The search takes about half of `time_limit_seconds`, after which nothing new is started.
     """
 
     kinds: Annotated[tuple[ChangeKind, ...], Field(max_length=len(CHANGE_KINDS))] = CHANGE_KINDS
@@ -43,10 +43,11 @@ class TuningPlan(Message):
 
 
 class TuningTrial(Message):
-    """A short run of a candidate in a new worker. `changes` are its settings by dotted keys.
+    """A short run of candidate settings in a new worker. `changes` maps dotted keys to the values tried.
 
-    `round` counts from 1. It is 0 for trials that measure the gains. A failed trial has a `problem` and no
-    speed. An unusable one has both. `left_out` has its optimizations that are not possible here.
+    `round` counts from 1, and is 0 for the trials that measure the gain of each change. A failed trial has a
+    `problem` and no speed. A trial with both ran, but its speed does not count. `left_out` has the
+    optimizations that are not possible here, each with the reason.
     """
 
     round: Whole
@@ -69,7 +70,7 @@ class TuningTrial(Message):
 
 
 class Gain(Message):
-    """A step of the waterfall: a change, and its speedup over the step before."""
+    """One change of a tuning with its own speedup, in addition to that of the changes before it."""
 
     words: Line
     changes: Annotated[dict[Line, Any], Field(max_length=100)]
@@ -78,10 +79,10 @@ class Gain(Message):
 
 
 class Proof(Message):
-    """The alternating runs of the fastest settings and the plain FP32 loop, and their result.
+    """The verification of a tuning: alternating runs of the fastest settings and of plain FP32, compared.
 
-    `is_loss_alike`: the losses stay within the band of FP32's own repeats. None if that is unknown.
-    `is_broken`: a run of the fastest settings failed. Disturbed runs give no speedup.
+    `is_loss_alike` is True if the losses stay within the range of repeated FP32 runs, None if unknown.
+    `is_broken` is True if a run of the fastest settings failed. Disturbed runs give no speedup.
     """
 
     changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
@@ -96,12 +97,13 @@ class Proof(Message):
 
 
 class Tuning(Answer):
-    """The answer of a tuning: its experiment and plan, its trials in order, and its result.
+    """A tuning study: the search for an experiment's fastest settings, its trials in order, and its result.
 
-    `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of values
-    that make sense here. Once the tuning is over, `leaders` has the changes of the last ones, the fastest
-    first. `proofs` failed the accuracy check before the `proof` that counts. `left_out` has the optimizations
-    that were known to be impossible before training. `runs` counts every process that trained.
+    `experiment` is the plain FP32 loop at the given batch size. `candidates` counts all combinations of
+    values that make sense here. After the search, `leaders` has the changes of the last candidates, the
+    fastest first. `proof` is the verification that counts, and `proofs` are earlier ones that failed the
+    accuracy check. `left_out` has the optimizations that were known to be impossible before training. `runs`
+    counts every process that trained.
     """
 
     kind = "tune"

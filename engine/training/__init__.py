@@ -1,1 +1,1 @@
-"""Training and measuring with PyTorch. With the worker, it is the only part of Ammeter that imports torch."""
+"""Training and measuring with PyTorch. Only this package and the worker process import torch."""

@@ -23,7 +23,7 @@ _LOADER = re.compile(r"torch.utils.data.dataloader\.py$")
 
 
 class TrainingError(ProblemError):
-    """A run that ended with its own problem. `summary` has its metrics so far."""
+    """Raised when a run fails with a known problem. `summary` has the metrics up to the failure."""
 
     def __init__(self, problem: Problem, summary: Summary) -> None:
         super().__init__(problem)

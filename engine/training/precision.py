@@ -28,7 +28,7 @@ _FP16_FLAGS = frozenset({"avx512_fp16", "amx_fp16", "fphp", "asimdhp"})
 
 @dataclass(frozen=True)
 class Processor:
-    """A CPU. `title` is its common name. `computes_bf16` and `computes_fp16` are None if unknown."""
+    """A CPU: its name, its memory, and whether it has instructions for BF16 and FP16 (None if unknown)."""
 
     title: str
     memory_mib: float

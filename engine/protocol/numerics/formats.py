@@ -15,7 +15,7 @@ LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023  # the exponents of float64's number
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A floating-point format with the exponents of its smallest normal and smallest subnormal number.
+    """A floating-point format, with the binary exponents of its smallest normal and subnormal numbers.
 
     E4M3 and E5M2 are the 8-bit formats of the Open Compute Project's specification of 2023 (OFP8).
     """
@@ -49,7 +49,7 @@ def dtype_label(dtype: str) -> str:
 
 
 class Exponents(Message):
-    """A histogram: `counts[i]` counts numbers x with 2**(first + i) <= |x| < 2**(first + i + 1).
+    """A histogram of binary exponents: `counts[i]` numbers have 2**(first + i) <= |x| < 2**(first + i + 1).
 
     `smallest` and `largest` are the smallest and the largest finite |x| above 0, if there is one.
     """

@@ -38,10 +38,10 @@ def module_title(name: str) -> str:
 
 
 class Operation(Message):
-    """An operation of a module, with the number of times it ran with these dtypes.
+    """A row of the precision map: an operation of a module, and how often it ran with these dtypes.
 
-    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE. `name` is the
-    operator's, "aten.convolution". `by_autocast` marks a cast that autocast inserted.
+    `module` is a qualified name, "" for the model itself, or one of LOSS, OPTIMIZER and ELSEWHERE. `name` is
+    the operator's, such as "aten.convolution". `by_autocast` is True for a cast that autocast inserted.
     """
 
     module: Line
@@ -65,7 +65,7 @@ class Operation(Message):
 
 
 class MappedModule(Message):
-    """A module by its qualified name, "" for the model itself. Its children are modules of their own."""
+    """A module of a precision map. `name` is qualified, "" for the model. Child modules have their own."""
 
     name: Line
     class_name: Line
@@ -79,10 +79,10 @@ class MappedModule(Message):
 
 
 class PrecisionMap(Message):
-    """One forward and backward pass of a batch, operation by operation. Modules are in the model's order.
+    """The precision map: the dtype of each operation of one forward and backward pass, by module.
 
-    Operations that activation checkpointing recomputes count as forward again. `attributed_fraction` is the
-    share of the floating-point operations whose module is known. `notes` name differences on other devices.
+    Activations that are recomputed for the backward pass count as forward again. `attributed_fraction` is the
+    share of FLOPs whose module is known. `notes` name operations that have another dtype on another device.
     """
 
     part: Literal["map"] = "map"
@@ -101,13 +101,13 @@ SKIPS_IN_A_ROW = 15  # a scaler that looks for its scale skips fewer: these halv
 
 
 def most_skips(scaler: Scaler) -> int:
-    """Return how many skipped steps in a row are too many for a scaler on its way down from its start."""
+    """Return how many skipped steps in a row are more than a scaler needs to lower its initial scale."""
     steps_down_to_2 = math.log(max(1.0, scaler.init_scale / 2)) / -math.log(scaler.backoff_factor)
     return max(SKIPS_IN_A_ROW, math.ceil(round(steps_down_to_2, 6)))
 
 
 class Cause(StrEnum):
-    """The cause of the first NaN or Inf, as far as its operation and values show."""
+    """The causes of a NaN or Inf that an operation and its values can show."""
 
     OVERFLOW = "overflow"
     SCALE = "loss scale"  # a gradient that overflows only because the loss is scaled
@@ -123,11 +123,11 @@ class Cause(StrEnum):
 
 
 class FirstNonfinite(Message):
-    """The first operation with finite inputs and an output that is not finite.
+    """The first operation of a run that made NaN or Inf from finite inputs, with its cause and remedy.
 
-    `least` and `most` are the lowest and highest finite values of its inputs. `result` is the output's
-    largest magnitude in a wider format, if that is finite. `nan` and `infinite` count the output's values.
-    `batch` describes the samples. `changes` are the settings that try the remedy.
+    `least` and `most` are the lowest and highest finite values of its inputs. `result` is the largest
+    magnitude of its output computed in a wider format, if finite there. `nan` and `infinite` count such
+    values in the output. `batch` describes the samples. `changes` are the settings that apply the remedy.
     """
 
     module: Line
@@ -151,11 +151,12 @@ class FirstNonfinite(Message):
 
 
 class NonfiniteSearch(Message):
-    """A search for the first NaN or Inf in `steps` steps, from the state after step `from_step`.
+    """The result of a search for the first NaN or Inf, over `steps` steps that follow step `from_step`.
 
-    `first` is None unless both repeats from a saved state found the same operation. `reproduced` counts these
-    repeats. `skipped` counts the steps that the loss scaler skipped. The run itself went wrong at
-    `trouble_step`: its loss was not finite, or too many steps in a row were skipped.
+    After trouble, the steps are repeated twice from a saved state. `reproduced` counts the repeats with the
+    same result, and `first` is None unless both have it. `skipped` counts the steps that the loss scaler
+    skipped. `trouble_step` is where the run itself went wrong: its loss was not finite, or too many steps in
+    a row were skipped.
     """
 
     part: Literal["nan"] = "nan"

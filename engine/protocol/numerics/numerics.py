@@ -31,7 +31,7 @@ Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class Fp32Trial(Message):
-    """A short run with these modules in FP32. `reason` says why it was not as good as FP32."""
+    """A short run with some modules kept in FP32. `reason` says why it was not as good as a run in FP32."""
 
     modules: Names
     is_good: bool
@@ -42,10 +42,12 @@ class Fp32Trial(Message):
 
 
 class Fp32Modules(Message):
-    """The fewest `modules` that need FP32, () if none does. None means that not even all suffice.
+    """The fewest modules to keep in FP32 for a run to be as good as FP32, and their cost.
 
-    With `is_minimal`, trials have shown that the run is worse without any one of them. The costs are
-    relative to the same run without FP32 modules: steps per second, and peak MiB. Unknown costs are None.
+    `modules` is empty if no module needs FP32, and None if even all of them do not suffice. With
+    `is_minimal`, trials have shown that the run is worse without any one of them. The costs are relative to
+    the run without FP32 modules: `speed_ratio` in steps per second, and `memory_added_mib` at the peak.
+    Unknown costs are None.
     """
 
     part: Literal["islands"] = "islands"
@@ -68,7 +70,10 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """||x - y|| / ||y|| against FP32 in one step from equal weights, and the part expected from rounding."""
+    """The relative error of a module's output, ||x - y|| / ||y||, where y is FP32's, in the first step.
+
+    `explained_error` is the error that rounding alone would cause, if known.
+    """
 
     module: Line
     relative_error: float
@@ -76,11 +81,12 @@ class ModuleError(Message):
 
 
 class PrecisionRun(Message, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True):
-    """The run of one precision in the divergence test, compared with FP32's repeats at its rounding error.
+    """One precision's short run in the divergence test, and where it diverges from FP32.
 
-    From step `diverges_at` on, its loss stays outside the band of these repeats. `first_module` is the first
-    module of the forward pass whose output in the first step is further from FP32's than rounding explains.
-    `errors` has all modules.
+    Its band is the range of losses of FP32 runs whose weights were changed by this precision's rounding
+    error. From step `diverges_at` on, the loss stays outside of it. `first_module` is the first module whose
+    output in the first step differs from FP32's by more than rounding explains. `errors` has the error of
+    every module.
     """
 
     label: Line
@@ -101,9 +107,10 @@ class PrecisionRun(Message, validate_by_name=True, validate_by_alias=True, seria
 
 
 class DivergenceTest(Message, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True):
-    """The result of the divergence test: FP32 and other precisions, with equal weights and batches.
+    """The result of the divergence test: runs in FP32 and lower precisions with equal weights and batches.
 
-    The `repeats` of FP32 differ by rounding errors, and are within `band_low` and `band_high` at each step.
+    `repeats` are the losses of FP32 runs that differ by rounding errors only. At each step they lie between
+    `band_low` and `band_high`.
     """
 
     part: Literal["ladder"] = "ladder"
@@ -148,14 +155,14 @@ PartResult = Annotated[
 
 
 class PartMeasured(Message):
-    """The result of a part. The job itself ends with `Finished`."""
+    """The event with the result of one part of a numerics study. The job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
 
 
 class NumericsResults(Message):
-    """The known parts of a numerics study."""
+    """The results of a numerics study by part. A part without a result yet is None."""
 
     map: PrecisionMap | None = None
     range: Ranges | None = None
@@ -169,13 +176,16 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def findings(self, precision: Precision | None = None) -> dict[Part, str]:
-        """Return the problem that each known part found, in a precision or in any. None may be ignored."""
+        """Return a sentence on the problem that each part found, by part. Parts without a problem are absent.
+
+        `precision` restricts them to one precision. For None, all count.
+        """
         known = {part: getattr(self, part) for part in get_args(Part)}
         found = {part: result.finding(precision) for part, result in known.items() if result is not None}
         return {part: sentence for part, sentence in found.items() if sentence}
 
     def as_json(self) -> dict[str, Any]:
-        """Return the known parts as plain JSON values. Others are empty or null. NaN and Inf are text."""
+        """Return the results as plain JSON values. Missing parts are empty or null, NaN and Inf are text."""
         whole = json.loads(self.model_dump_json())
         found, ranges, search, modules, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
@@ -196,7 +206,7 @@ FIRST_STEPS = 10  # of an experiment that are searched for its first NaN or Inf;
 
 
 class Numerics(Answer):
-    """The requested `parts` of an experiment, or of the run `run_id`, and their known results.
+    """A numerics study of an experiment, or of the saved run `run_id`: requested `parts`, and results so far.
 
     The search for the first NaN or Inf covers `steps` steps. For None it covers all of them.
     """

@@ -23,11 +23,11 @@ SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are com
 
 
 class ModuleRange(Message):
-    """The exponents of one quantity of a module: of its forward pass's outputs, or of its own parameters.
+    """The FP32 value range of a module's outputs, weights or weight gradients, as a histogram.
 
-    They are measured in FP32, gradients without loss scale. `dtype` is the experiment's own dtype for them.
-    In that dtype, at the ranges' scale, `became_zero` gradients and `became_nonfinite` values are lost that
-    are not lost in FP32.
+    Gradients are without the loss scale. `dtype` is the dtype that the experiment itself has for them.
+    `became_zero` and `became_nonfinite` count the values that become 0 (gradients only), or NaN or Inf, in
+    this dtype at the loss scale of `Ranges`, but not in FP32.
     """
 
     module: Line
@@ -43,11 +43,12 @@ LayerMatmul = Literal["output", "input gradient", "weight gradient"]
 
 
 class LayerCast(Message):
-    """An operand of a linear layer as the FP8 recipe casts it to `dtype`, for some of its matmuls `products`.
+    """The FP8 cast of a linear layer's operand, for some of the layer's matmuls: its values, and those lost.
 
-    It is multiplied by `scales` scales first: one, or one for each row or column. Without scales it stays in
-    BF16. `exponents` are those after scaling. Of the nonzero values, `became_zero` are 0 after the cast, and
-    `saturated` exceed the dtype's largest number or are not finite.
+    Before the cast to `dtype`, the operand is multiplied by one scale, or by one for each row or column
+    (`scales` in all). With 0 scales it stays in BF16. `exponents` are those after scaling. Of the nonzero
+    values, `became_zero` are 0 after the cast, and `saturated` exceed the largest number of `dtype` or are
+    not finite.
     """
 
     module: Line
@@ -63,7 +64,7 @@ class LayerCast(Message):
 
     @property
     def title(self) -> str:
-        """The operand, and its matmul if another matmul casts it differently."""
+        """The operand for a table. It names the matmul too if another one casts the operand differently."""
         return self.operand if len(self.products) > 1 else f"{self.operand} for {self.products[0]}"
 
     @property
@@ -83,7 +84,7 @@ class LayerCast(Message):
 
     @property
     def sentence(self) -> str:
-        """A sentence on the scaling and the losses after it."""
+        """A sentence on the scaling, and on the values that underflow or saturate after it."""
         if not self.scales:
             return "Not scaled. It stays in BF16."
         scale = f"{self.scales:,} scales, one per row or column" if self.scales > 1 else "One scale"
@@ -96,7 +97,7 @@ class LayerCast(Message):
 
 
 class Ranges(Message):
-    """The ranges and FP8 `casts` after `step` steps, at the loss `scale` of the experiment's precision."""
+    """The value ranges of all modules and the FP8 `casts` after `step` steps, at the loss scale `scale`."""
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -106,7 +107,7 @@ class Ranges(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the first sentence on underflow or overflow in the own precision, "" without any."""
+        """Return the first sentence on underflow or overflow in the experiment's precision, else ""."""
         return next(_own_losses(self, precision or Precision.FP32, self.scale), "")
 
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
@@ -163,7 +164,10 @@ _NOTHING_LOST = (
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """Return sentences on losses, first at `first_scale` in the experiment's precision, then in others."""
+    """Return sentences on underflow and overflow, in the experiment's precision and then in others.
+
+    The experiment's precision is judged at the loss scale `first_scale`.
+    """
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
         found.append("After FP8 scaling, less than 1% of any layer's values underflow.")

@@ -48,9 +48,10 @@ class _Context:
 
 
 class AutocastWatch(TorchFunctionMode):
-    """Records which matmuls of a pass autocast computes in another dtype than the precision's.
+    """Finds matmuls that the code's own autocast contexts compute in another dtype than the run's precision.
 
-    A pass on the CPU stands for one on a device of type `target`. Its own autocasts are read in the text.
+    Enter it around a forward pass. The pass runs on the CPU, and the findings are for a run on a device of
+    type `target`.
     """
 
     def __init__(self, experiment: Experiment, precision: Precision, target: str) -> None:

@@ -47,7 +47,10 @@ _GRAVITY = ("error", "warning", "note")
 
 
 def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
-    """Return the findings on a model and its file, on the CPU, within the limit. Raises ProblemError."""
+    """Check the experiment's model, loss and file on the CPU and return the findings.
+
+    It takes at most about `limit_seconds`. Raises ProblemError.
+    """
     began = time.perf_counter()
     work = _Work(experiment)
     # not in this thread: one that never returns cannot be left
@@ -215,11 +218,10 @@ _Named = tuple[str, torch.Tensor]
 
 
 class FormatCheck:
-    """Checks the dtypes of a model by the behavior of its passes. Create it before the passes.
+    """Finds parameters and buffers that are not in float32. Create it before the passes that it observes.
 
-    A parameter is trained if it gets a gradient and an optimizer has it, so a teacher under `torch.no_grad`
-    does not need to be frozen. A buffer is constant unless a pass changes it, as running statistics are
-    changed.
+    A parameter counts as trained if it gets a gradient and an optimizer has it, so a teacher model used under
+    `torch.no_grad` does not need to be frozen. A buffer counts as constant unless a pass changes it.
     """
 
     def __init__(self, subject: Subject) -> None:

@@ -26,7 +26,7 @@ _CHOOSES = re.compile(r"16|half|amp|dtype|precision|scaler", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class File:
-    """A file: its name, its text, and its syntax tree."""
+    """A Python file as text and as its syntax tree."""
 
     name: str
     text: str

@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Subject:
-    """The model in training mode and a batch for each pass, on the CPU. The run will use device `target`."""
+    """The model and batches that Check runs on the CPU. The run itself will use the plan's device."""
 
     plan: RunPlan
     model: nn.Module
@@ -106,9 +106,9 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """A forward pass in one precision, with a backward pass if `has_backward`.
+    """One forward pass of Check in one precision, with a backward pass if `has_backward`, and its findings.
 
-    `counts` is True if its errors would end the run.
+    `counts` is True if an error in this pass would also end the run.
     """
 
     def __init__(

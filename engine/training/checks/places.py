@@ -40,7 +40,7 @@ _CHECKS = Path(__file__).parent.as_posix()
 
 @dataclass(frozen=True)
 class CodePlace:
-    """A line of a file, the user's or a library's."""
+    """A line in a file of the user's code or of a library."""
 
     file: str
     line: int
@@ -145,7 +145,7 @@ def dtype_text(tensor: torch.Tensor) -> str:
 
 
 class ModuleTree:
-    """Records the outputs of the modules of a model, and lists the modules as rows."""
+    """Records the outputs of a model's modules during a pass, and lists the modules as the rows of a tree."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model

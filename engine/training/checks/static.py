@@ -37,7 +37,7 @@ def find_syncs_in_text(code: Code) -> list[Finding]:
 
 
 def find_half_cast(code: Code | None, dtype: str = "") -> CodePlace | None:
-    """Find the first mention of a dtype, or of any 16-bit one, such as `.half()` or "float16"."""
+    """Find the first text that names a dtype, or any 16-bit one, such as `.half()` or "float16"."""
     names = {dtype, _METHODS.get(dtype, dtype)} if dtype else _HALF
     for file in parse_files(code):
         for node in ast.walk(file.tree):

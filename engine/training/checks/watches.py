@@ -87,7 +87,7 @@ class _Watch(TorchFunctionMode):
 
 
 class SyncWatch(_Watch):
-    """Counts, by line, the calls that would synchronize with an accelerator."""
+    """Finds calls that would synchronize with an accelerator, such as `.item()`, and counts them by line."""
 
     def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
         if name == "__bool__" or name in _READS:
@@ -114,9 +114,10 @@ _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 
 
 class CastRecorder(_Watch):
-    """Records casts to 16 bits. Enter it without autocast, so that all casts are the code's own.
+    """Finds casts to 16 bits that the code makes itself. Enter it without autocast.
 
-    Casts to the dtype of weights of the model are made for those weights, which have their own finding.
+    Ignores casts to the dtype of the model's own 16-bit weights, because those weights have their own
+    finding.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -135,7 +136,7 @@ class CastRecorder(_Watch):
 
 
 class EpsilonWatch(_Watch):
-    """A watch for epsilons that FP16 rounds to 0, so they guard nothing."""
+    """Finds epsilons, such as 1e-12, that become 0 in FP16 and so do not prevent a division by 0."""
 
     def __init__(self, *, is_cuda: bool) -> None:
         super().__init__()
@@ -165,7 +166,7 @@ _GUARDS = frozenset({"add", "clamp", "clip", "clamp_min"})
 
 
 class LossWatch(_Watch):
-    """Records logarithms, exponentials and softmaxes that a loss, not the model, computes in 16 bits."""
+    """Finds logarithms, exponentials and softmaxes that the loss function computes in 16 bits."""
 
     def __init__(self, tree: ModuleTree, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
@@ -203,9 +204,9 @@ class LossWatch(_Watch):
 
 
 class RefusalWatch(_Watch):
-    """Records calls in 16 bits that CUDA's autocast does not cast and for which CUDA has no kernel.
+    """Finds calls that would fail on CUDA, which has no kernel for the 16-bit inputs that autocast leaves.
 
-    `half` is the experiment's 16-bit dtype. The pass may use another.
+    `half` is the experiment's 16-bit dtype. The watched pass may use another one.
     """
 
     def __init__(self, half: torch.dtype, *, is_cuda: bool, counts: bool) -> None:
@@ -254,7 +255,7 @@ _LOOKED_AT = _SENSITIVE | {_REFUSED_ON_CUDA}
 
 
 class NonfiniteWatch(TorchFunctionMode):
-    """Records the first call that returns NaN or Inf although its inputs have none."""
+    """Finds the first call that returns NaN or Inf although its inputs have none."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Datasets, and their batches on a device."""
+"""Datasets, and the batch sources that feed a training run on its device."""

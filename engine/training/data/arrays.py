@@ -46,7 +46,7 @@ def has_images(experiment: Experiment) -> bool:
 
 
 def image_preprocessing(experiment: Experiment) -> tuple[Normalization | None, int]:
-    """Return how to normalize images (floats are not), and their pixels per side."""
+    """Return the normalization of images in an array file (none for floats), and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.image_layout
     assert layout is not None  # has_pictures() said so
@@ -55,7 +55,10 @@ def image_preprocessing(experiment: Experiment) -> tuple[Normalization | None, i
 
 @dataclass(frozen=True)
 class ArrayFacts:
-    """The number of classes or the vocabulary size, 0 without one, and a sample's inputs and targets."""
+    """The sizes of a user's array file: its number of classes, and the shapes of an input and a target.
+
+    `num_classes` is the vocabulary size for tokens, and 0 for a regression.
+    """
 
     num_classes: int
     rows: tuple[SampleShape, SampleShape]
@@ -75,7 +78,7 @@ def array_facts(experiment: Experiment) -> ArrayFacts:
 
 
 class ArraySamples(LoaderDataset):
-    """A file's samples as tensors in the form that the model takes: images, tokens, or unchanged."""
+    """Reads a user's array file in the form that the model takes: image bytes, tokens, or plain arrays."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._samples = samples = array_samples(experiment)

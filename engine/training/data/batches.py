@@ -23,7 +23,7 @@ from engine.training.ranks.rank import current_rank, rank_indices
 
 
 def derive_seed(*place: int) -> int:
-    """Return a non-negative 63-bit seed derived from all of `place`, such as (seed, epoch, batch)."""
+    """Return a non-negative 63-bit seed derived from the numbers in `place`, such as (seed, epoch, batch)."""
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -49,9 +49,9 @@ Batch = tuple[Any, Any]  # inputs and targets: tensors, or nested in tuples, lis
 
 
 class SizedBatch(tuple[Any, Any]):
-    """A batch of a workload file with its number of samples, which may not be a dimension of any tensor.
+    """A batch of a workload file with its own number of samples, e.g. a batched graph, whose shape hides it.
 
-    `asked` is the requested number. A file that drops samples returns fewer `samples`.
+    `asked` is the number that was requested. `samples` is lower if the file dropped samples.
     """
 
     samples: int
@@ -139,9 +139,10 @@ _SHIFT = 4
 
 
 class BatchSource:
-    """The source of a run's batches. Each is (inputs, targets) on the device, ready for the model.
+    """The base class of the sources of a run's batches: (inputs, targets) on the device, ready for the model.
 
-    The compute stream already waits for the copy of a returned batch. Close the source when done.
+    A yielded batch can be used at once on the current stream, which waits for its copy. Close the source
+    after use.
     """
 
     train_samples: int
@@ -149,7 +150,7 @@ class BatchSource:
     is_waited_for = True  # False where batches are on the device already, so that no step waits for one
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """Yield the training batches of epoch `number` (from 1) after the first `skip`, by the seed alone."""
+        """Yield the batches of epoch `number` (from 1) after the first `skip`, depending only on the seed."""
         raise NotImplementedError
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
@@ -169,7 +170,7 @@ class BatchSource:
 
 @dataclass(frozen=True)
 class DataSplit:
-    """Inputs (samples, ...) and their targets (samples, ...), on one device."""
+    """The training or the validation part of a dataset: inputs (samples, ...) and targets (samples, ...)."""
 
     inputs: Tensor
     targets: Tensor
@@ -195,14 +196,17 @@ class SampleShape:
 
 
 def split_indices(samples: int) -> tuple[Tensor, Tensor]:
-    """Return the indices for training and for validation (a tenth), the same for every seed."""
+    """Return the sample indices of the training and the validation split (a tenth), equal for every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(derive_seed(0)))
     kept = samples - held_out_count(samples)
     return order[:kept].sort().values, order[kept:].sort().values
 
 
 class DeviceSource(BatchSource):
-    """A dataset kept on the device and shuffled for each epoch. `prepare` makes a model's inputs."""
+    """A batch source whose whole dataset is on the device, and is shuffled for each epoch.
+
+    `prepare` turns stored inputs into model inputs, e.g. by normalizing images.
+    """
 
     def __init__(
         self,
@@ -251,7 +255,7 @@ class DeviceSource(BatchSource):
 
 
 def generated_samples(batch_size: int) -> int:
-    """Return the number of samples to generate for batches that are reused in turn."""
+    """Return how many samples to generate for `ReusedBatches`, of which all its batches are slices."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 
@@ -267,7 +271,10 @@ def cut_batches(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
 
 
 class ReusedBatches(BatchSource):
-    """Batches reused in turn for an epoch of `samples`. Only two tensors may end with a smaller batch."""
+    """A batch source that repeats a few generated batches until an epoch has `samples` samples.
+
+    The last batch of an epoch is cut to size, which requires that each batch is two tensors.
+    """
 
     def __init__(self, batches: Sequence[Batch], samples: int) -> None:
         self._batches = batches
@@ -289,7 +296,7 @@ HostBatch = Batch  # in the host's memory
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """A batch to make: indices in one split, and its place in the run, which seeds its random numbers."""
+    """A request for one batch: its sample indices, and its place in the run, which seeds its augmentation."""
 
     is_training: bool
     epoch: int
@@ -298,7 +305,10 @@ class BatchRequest:
 
 
 class LoaderDataset:
-    """A dataset that loader processes read. It is pickled to send it there, so it is small."""
+    """The base class of datasets that loader processes read.
+
+    Each process gets a pickled copy, so keep it small and read the data in `open`.
+    """
 
     train_samples: int
     validation_samples: int
@@ -319,7 +329,7 @@ class LoaderDataset:
 
 
 class InMemoryDataset(LoaderDataset):
-    """A dataset that `open` reads completely into memory with `read`, which can be pickled."""
+    """A dataset that each loader process reads completely into memory. `read` must be picklable."""
 
     def __init__(
         self, read: Callable[[], tuple[DataSplit, DataSplit]], train_samples: int, validation_samples: int

@@ -51,7 +51,10 @@ _HELD_OUT = 10  # every tenth file is for validation
 
 
 class Corpus(BatchSource):
-    """Bytes of text on the device in sequences without overlap. Each target is the byte after its input."""
+    """A source of byte-level text batches for language models. Each target is the byte after its input.
+
+    The text is on the device and cut into sequences that do not overlap.
+    """
 
     has_validation = True
 
@@ -203,7 +206,10 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Facts of a dataset, 0 where one does not apply. `rows` are the shapes of a sample's arrays."""
+    """The sizes of a dataset: samples, classes, image size and channels. A size that does not apply is 0.
+
+    `rows` are the shapes of a sample's input and target, if they are known.
+    """
 
     train_samples: int
     validation_samples: int
@@ -345,7 +351,10 @@ _COPIED_AHEAD = 2  # of loaded pictures, as bytes: the current batch and the nex
 
 @dataclass(frozen=True)
 class Footprint:
-    """Data on the device: the batches of one optimizer step, and other tensors in `held`."""
+    """The tensors of a run's data on the device, for a memory forecast.
+
+    `batches` are those of one optimizer step. `held` are all others, such as a dataset kept on the device.
+    """
 
     batches: tuple[Batch, ...]
     held: tuple[torch.Tensor, ...]

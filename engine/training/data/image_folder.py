@@ -39,7 +39,7 @@ _MOST_CHECKED = 3_000
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """The classes, and for each split the paths and class numbers of its images."""
+    """The images in a user's folder: the class names, and each split's image paths and class numbers."""
 
     root: Path
     classes: tuple[str, ...]
@@ -48,7 +48,10 @@ class ImageFolder:
 
 
 def read_image_folder(path: str | None) -> ImageFolder:
-    """List `path/<class>/*`, or those in `train` and `val`, without opening images. Raises ProblemError."""
+    """List the images in `path/<class>/*`, or in `train` and `val` below `path`, without opening them.
+
+    Raises ProblemError.
+    """
     if path is None:
         remedy = "Choose a folder with one subfolder of images for each class."
         raise request_error("image-folder needs a folder of images.", remedy, key="path")
@@ -67,7 +70,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raise ProblemError if files (about 3,000 are tried) are not images, or settings do not fit them."""
+    """Raise ProblemError if some of about 3,000 files are not images, or if the settings do not fit them."""
     files = [file for file, _ in (*folder.train, *folder.validation)]
     checked = files[:: -(-len(files) // _MOST_CHECKED)]
     broken = [file for file in checked if not _has_head(file)]
@@ -126,11 +129,11 @@ _MOST_PIXELS = 1920 * 1080
 
 
 class FolderImages(LoaderDataset):
-    """`LoaderDataset` of a folder, resized and cropped at the center to `image_size` pixels per side, in RGB.
+    """Reads a user's image folder in RGB, resized and center-cropped to `image_size` pixels per side.
 
-    With `augment`, training images are a random part of the original, mirrored half of the time. The random
-    numbers depend on `seed` and the place of the batch. With `skip_broken`, the next image replaces an
-    unreadable one, which is named on stderr and so in the run's log, also from a loader process.
+    With `augment`, training images are random crops, mirrored half of the time. Their random numbers depend
+    only on `seed` and on the batch's place in the run. With `skip_broken`, an unreadable image is replaced by
+    the next one and named in the run's log.
     """
 
     def __init__(
@@ -225,7 +228,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class CheckProgress:
-    """The number of images opened of those that the run will use, and the broken ones."""
+    """The progress of a check for unreadable images: `count` of `of` are checked, `broken` are unreadable."""
 
     count: int
     of: int

@@ -37,7 +37,7 @@ from engine.training.data.images import FASHION_NORMALIZATION, Normalization
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """A dataset that torchvision's class `reader` reads. `archive_bytes` is the size of the download."""
+    """An image dataset that torchvision downloads and reads. `archive_bytes` is the size of the download."""
 
     title: str
     reader: Any
@@ -194,11 +194,11 @@ class Archive:
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing went wrong
-    """A stop was requested during the download."""
+    """Raised when a stop was requested during a download."""
 
 
 class DownloadError(Exception):
-    """A failed download. Its text is the reason, as the second half of a sentence."""
+    """Raised when a download failed. Its text is the reason, as a clause that ends a sentence."""
 
 
 def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_bytes: int) -> Iterator[int]:

@@ -52,14 +52,14 @@ class ShiftAndFlip:
 
 @dataclass(frozen=True)
 class Normalization:
-    """The mean and standard deviation of each channel, of pixels from 0 to 1."""
+    """The mean and standard deviation by channel to normalize images with, for pixel values from 0 to 1."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
 
 
 class PrepareImages:
-    """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device."""
+    """Turns image bytes (batch, channels, height, width) into the model's float32 input, on their device."""
 
     def __init__(
         self,
@@ -96,7 +96,10 @@ FAKE_NORMALIZATION = Normalization((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 class FakeImages(LoaderDataset):
-    """Images like those of torchvision's FakeData, which however reseeds the global generators."""
+    """Random images with random classes, one seed for each, like torchvision's FakeData.
+
+    Unlike FakeData it does not reseed the global random generators.
+    """
 
     train_samples = FAKE_TRAIN_SAMPLES
     validation_samples = FAKE_VALIDATION_SAMPLES

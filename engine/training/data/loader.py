@@ -37,11 +37,11 @@ from engine.training.data.batches import (
 
 
 class Loader:
-    """Makes requested batches in order and ahead of their use, in `data.workers` processes.
+    """Loads batches ahead of their use, in the requested order, in `data.workers` processes.
 
-    The constructor starts the processes and returns once each has read its dataset, because they take seconds
-    to import PyTorch. Without persistent workers `begin` does so. Raises ProblemError if the samples cannot
-    be read.
+    The constructor starts the processes, which take seconds to import PyTorch, and returns once each has read
+    its dataset. Without persistent workers `begin` does so. Raises ProblemError if the samples cannot be
+    read.
     """
 
     def __init__(self, samples: LoaderDataset, data: Data, device: torch.device) -> None:
@@ -70,7 +70,7 @@ class Loader:
             samples.open()
 
     def begin(self, draws: Iterable[BatchRequest]) -> Iterator[HostBatch]:
-        """Yield the batches of these draws, loaded at once. Earlier ones are dropped. Raises ProblemError."""
+        """Start loading the requested batches and yield them. Drops earlier requests. Raises ProblemError."""
         if not self._is_persistent:
             self.close()
         to_start = self._workers if self._iterator is None else 0
@@ -86,7 +86,7 @@ class Loader:
         return map(_or_raise, self._iterator)
 
     def once(self, draw: BatchRequest) -> HostBatch | None:
-        """Return one batch from running processes. None if processes would have to be started."""
+        """Return one batch from processes that already run, or None if they would have to be started."""
         return next(self.begin((draw,))) if self._is_persistent else None
 
     def close(self) -> None:
@@ -153,10 +153,10 @@ _KEPT_AT_ONCE = 64
 
 
 class LoadedSource(BatchSource):
-    """A source of images that are loaded while the model trains.
+    """A batch source that reads data in the background while the model trains.
 
-    They are copied as bytes. `augment` and `prepare` work on the device. The constructor raises ProblemError
-    if opening the dataset fails, the iterators if a later read fails.
+    Images are copied as bytes, then augmented and prepared on the device. The constructor raises ProblemError
+    if the dataset cannot be opened, the iterators if a later read fails.
     """
 
     def __init__(

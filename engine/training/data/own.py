@@ -121,7 +121,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class AttributeDict(dict[str, Any]):
-    """A dict whose values are also attributes, like those of the object that it replaces."""
+    """A dict whose values are also attributes. It replaces mappings and dataclasses in a user's batches."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
@@ -176,10 +176,10 @@ def _checked(
 
 
 class OwnDataset(LoaderDataset):
-    """The file's datasets as a loader's `LoaderDataset`: each batch is collated from samples of the draw.
+    """The datasets that a workload file defines, collated into batches for a loader.
 
-    In a loader process the file is executed again, from the same text. A map-style dataset is read in the
-    epoch's order, an iterable one in its own order, from its start in each epoch.
+    Each loader process executes the saved text of the file again. A map-style dataset is read in the epoch's
+    order, an iterable one from its start in each epoch.
     """
 
     def __init__(self, own: OwnFile, experiment: Experiment) -> None:

@@ -1,1 +1,1 @@
-"""Measurements of a run that do not disturb it."""
+"""Measures the speed, memory, energy and GPU sensors of a training run without slowing its steps."""

@@ -27,7 +27,7 @@ from engine.training.steps.plain import PlainStep
 
 @dataclass(frozen=True)
 class Breakdown:
-    """A step's memory by parts. Buffers count as parameters. Activations may not have been measured."""
+    """A step's memory in MiB by its use. Buffers count as parameters. Unmeasured activations are None."""
 
     parameters_mib: float
     gradients_mib: float
@@ -64,7 +64,7 @@ def breakdown_of(
 
 @dataclass
 class ActivationMeter:
-    """Measures the memory that a forward leaves for its backward. `mib` is the largest, None if unknown."""
+    """The most memory (MiB) that a forward pass has left for its backward pass. None if not measured."""
 
     mib: float | None = None
 
@@ -171,7 +171,10 @@ def _mib(tensors: Iterable[torch.Tensor]) -> float:
 
 
 class Instruments:
-    """All sensors of a run besides its steps' values. Make `memory` before the model."""
+    """The instruments of a run, which measure its memory, GPU sensors, energy, and other programs' load.
+
+    Create the memory meter before the model.
+    """
 
     def __init__(
         self, device: torch.device, memory: MemoryMeter, sensors: SensorGauge, energy: EnergyMeter

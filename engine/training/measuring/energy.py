@@ -31,7 +31,7 @@ _REFRESH_SECONDS = 30.0  # RAPL's counter starts again after some minutes at ful
 
 @dataclass(frozen=True)
 class Counter:
-    """A counter of joules since any moment. `read` may raise OSError or NVMLError."""
+    """An energy counter. `read` returns joules since an arbitrary start. Raises OSError or NVMLError."""
 
     source: Literal["nvml", "rapl"]
     read: Callable[[], float]
@@ -102,9 +102,9 @@ _Command = Literal["on", "off", "refresh", "close"]
 
 
 class EnergyMeter:
-    """Measures the mean power in the counted time, and so the energy of steps. Idle without a counter.
+    """Measures the mean power of a run, and from it the energy per step. Without a counter it does nothing.
 
-    Make it before the model is on the device, because it first measures the idle power.
+    Create it before the model is on the device, because it first measures the idle power.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from engine.experiment.value import BYTES_PER_MIB
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all live results in its context.
+    """Counts the bytes of all live tensors that operations in its context returned, for a memory forecast.
 
     `timeline` has the live bytes after each operation since `restart`, each storage in multiples of
     `block_bytes`. Enter it within `FakeTensorMode`. Unlike torch.distributed's MemTracker, it does not count
@@ -66,11 +66,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peaks in MiB. Those that do not apply to the device are None.
+    """The memory peaks of a run in MiB. Those that do not apply to the device are None.
 
-    Allocated, reserved and resident are over the counted training. The one of the full run is allocated
-    memory, including warm-up, validation and the libraries' search for algorithms. Spilled is the reserved
-    memory beyond the memory that was free before the run, if `driver_spills`.
+    Allocated, reserved and resident memory are peaks of the measured steps. `whole_run_mib` is allocated
+    memory including warm-up, validation and the libraries' search for algorithms. `spilled_mib` is the
+    reserved memory beyond the memory that was free before the run, on drivers that spill to system memory.
     """
 
     allocated_mib: float | None = None
@@ -86,7 +86,7 @@ def driver_spills() -> bool:
 
 
 class MemoryMeter:
-    """The meter of a device that reports no memory, and the base class of the others."""
+    """The base class of memory meters, and the meter for a device that reports no memory."""
 
     def __init__(self, period_seconds: float = 0.2) -> None:
         self._period_seconds = period_seconds
@@ -125,12 +125,11 @@ def memory_meter(device: torch.device) -> MemoryMeter:
 
 
 class AllocatorMeter(MemoryMeter):
-    """The meter of an accelerator with PyTorch's caching allocator.
+    """Measures the memory of an accelerator that has PyTorch's caching allocator.
 
-    A sample's allocated memory is the peak since the last sample, because between steps no activations are
-    left. In a captured step it is at least the capture's own peak: replays use memory that the allocator
-    keeps for the graph and counts as free. `module` does the counting. None means the device's, such as
-    `torch.cuda`.
+    A sample is the peak allocated memory since the last sample, because no activations exist between steps.
+    During CUDA graph replays it is at least the peak of the capture, since the allocator counts the graph's
+    memory as free. `module` is the device's PyTorch module, such as `torch.cuda`, or a substitute for it.
     """
 
     def __init__(self, device: torch.device, module: Any = None, period_seconds: float = 0.2) -> None:
@@ -190,10 +189,10 @@ class AllocatorMeter(MemoryMeter):
 
 
 class ResidentMeter(MemoryMeter):
-    """The meter of a CPU: resident memory over the idle level.
+    """Measures a CPU run's memory: this process's resident memory in addition to that of the idle worker.
 
-    A sample is the peak since the last sample, or since counting started or ended, if Linux reports it,
-    because between steps no activations are left. A query takes a third of a millisecond.
+    Where Linux reports it, a sample is the peak since the last sample, because no activations exist between
+    steps. Elsewhere it is the current value. A query takes a third of a millisecond.
     """
 
     def __init__(self, period_seconds: float = 0.2) -> None:

@@ -25,7 +25,10 @@ from engine.training.measuring.sensors import other_programs_mib
 
 
 class TrialMemory:
-    """A trial's memory in MiB. Make it before the trial's model, and before its cap is set."""
+    """The base class that measures a batch-size trial's memory in MiB, against its budget.
+
+    Create it before the trial's model and before the memory cap is set.
+    """
 
     budget_mib: float
     baseline_mib: float
@@ -56,10 +59,10 @@ class TrialMemory:
 
 
 class DataSegment(TrialMemory):
-    """The growth of this process's data segment since this was made, just before the cap is set.
+    """Measures a CPU trial's memory, as the growth of the process's data segment since just before the cap.
 
-    Linux keeps a peak only of the full address space. The rest of it (code, reserved space) is the same at
-    the peak as now, so the excess of the peak is the segment's. Other systems do not report it.
+    Linux reports a peak only of the full address space. The rest of it (code, reserved space) is the same at
+    the peak as now, so the difference to the peak belongs to the data segment. Other systems report no peak.
     """
 
     def __init__(self, budget_mib: float) -> None:
@@ -128,8 +131,10 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 
 
 class AllocatorTrial(TrialMemory):
-    """The cap of a caching allocator. The budget is the free memory before the trial. After its release, it
-    is the memory left for the next one."""
+    """Measures a trial's memory on an accelerator with a caching allocator, against a cap or the free memory.
+
+    The free memory is that before the trial. After its release, it is the memory left for the next trial.
+    """
 
     def __init__(self, device: torch.device, cap_mib: float | None) -> None:
         self._device = device

@@ -27,7 +27,7 @@ from engine.protocol.summary import Slowdown
 
 @dataclass(frozen=True)
 class Reading:
-    """The GPU at one moment: `Samples` columns, and the reasons for throttled clocks, if known."""
+    """One reading of a GPU's sensors as `Samples` columns, and why its clocks were throttled, if known."""
 
     values: Mapping[str, float]
     slowdown: Slowdown | None = None
@@ -163,7 +163,7 @@ USED = "device_used_mib"
 
 
 class SensorGauge:
-    """The gauge of a device without sensors, and the base of gauges with sensors."""
+    """The base class of the gauges of GPU sensors, and the gauge for a device without sensors."""
 
     def sample(self) -> dict[str, float]:
         """Return the GPU's columns of a `Samples` event, as last read. Unsupported ones are absent."""
@@ -203,7 +203,7 @@ def _memory_in_use(device: torch.device) -> Reading:
 
 
 class ThreadedGauge(SensorGauge):
-    """Calls `read` in its own thread every `period_seconds`, until it is closed."""
+    """Reads sensors by calling `read` every `period_seconds` in its own thread, until it is closed."""
 
     def __init__(
         self,
@@ -271,7 +271,10 @@ _LEAST_SECONDS = 0.1
 
 
 class ActivityReader:
-    """Activity as means since the last reading, of a GPU or MIG slice. Raises NVMLError without GPM."""
+    """Reads a GPU's or MIG instance's activity (SMs, Tensor Cores, memory), averaged since the last reading.
+
+    The constructor raises NVMLError if the GPU does not support GPM, NVML's performance monitoring.
+    """
 
     def __init__(self, handle: Any) -> None:
         self._device, self._instance = handle, None

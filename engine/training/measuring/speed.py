@@ -33,7 +33,7 @@ _RESUMED = (
 
 
 class Blocks:
-    """Samples and seconds of full blocks of `steps` each, in the order of the steps."""
+    """Groups consecutive steps into blocks of `steps` steps. Keeps the samples and seconds of full blocks."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -74,7 +74,10 @@ class _Totals:
 
 
 class Tally:
-    """Totals of completed steps and validations. `warm_up` and `measured` count since the (re)start."""
+    """Adds up a run's completed steps and validations into its metrics.
+
+    `warm_up` and `measured` count steps since the run was started or resumed.
+    """
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -193,10 +196,10 @@ def skipped_steps(rows: Rows, *columns: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Speed:
-    """Medians over blocks. Each is None if `note` says why.
+    """The speed of a run: medians over its blocks of steps, or None with the reason in `note`.
 
     `interval` is the 95% interval of the median over the blocks of this run. It shows how steady this run
-    was, not what another run would show.
+    was, not how much another run would differ.
     """
 
     samples_per_second: float | None = None
@@ -219,10 +222,9 @@ HitsFunction = Callable[[Any, Any, int], Hits | None]
 
 @dataclass(frozen=True)
 class Validation:
-    """The mean loss, and the top-1 accuracy as a fraction (0 to 1).
+    """The result of a validation: the mean loss, and the top-1 accuracy as a fraction (0 to 1).
 
-    An image is one prediction, a text sequence one per token. The accuracy is None if nothing is right or
-    wrong.
+    Each image is one prediction, and each token of a text. The accuracy is None for a task without one.
     """
 
     loss: float

@@ -20,7 +20,7 @@ Mark = float | torch.Event
 
 
 class HostClock:
-    """Clock for a CPU, whose work is done when the call returns."""
+    """Times steps on a CPU, where the work of a call is done when the call returns."""
 
     def mark(self) -> Mark:
         """Mark the point after all work given to the device so far. Never waits."""
@@ -40,7 +40,7 @@ class HostClock:
 
 
 class DeviceClock(HostClock):
-    """Clock for an accelerator, which runs behind the host: events on its own timeline."""
+    """Times steps on an accelerator with events on its stream, because the host runs ahead of it."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -71,11 +71,11 @@ _ROWS = 1_024
 
 @dataclass(frozen=True)
 class Rows:
-    """Completed steps, as columns of equal length.
+    """The values and times of completed steps, as columns of equal length.
 
     `step` counts from 1. `seconds` runs from the start of the first step to the end of each step, without
-    pauses. `step_seconds` is the step's own time. In `wait_seconds` of it, the device had no data to work on.
-    `figures` has the step's columns.
+    pauses. `step_seconds` is the duration of the step, and `wait_seconds` the part of it in which the device
+    had no data to work on. `figures` has the other values by name, such as "loss".
     """
 
     step: NDArray[np.int64]
@@ -98,7 +98,7 @@ class Rows:
 
 
 class Telemetry:
-    """Records each step's values and returns them as `Rows`, in order, once the device has computed them.
+    """Records each step's values and times without waiting for the device, and returns them later as `Rows`.
 
     `columns` are the names of a step's values. A resumed run continues after `first_step` steps that took
     `first_seconds`.

@@ -12,9 +12,9 @@ _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a per
 
 
 class UnchangedWeights:
-    """Compares weights before and after up to eight steps of a run, evenly spread, including the last.
+    """Measures the share of weights that a step leaves unchanged, in up to eight steps spread over a run.
 
-    Of a large tensor, only weights at even distances are compared. It never waits for the device.
+    Of a large tensor, only evenly spaced weights are compared. It never synchronizes with the device.
     """
 
     def __init__(self, model: nn.Module, total_steps: int) -> None:

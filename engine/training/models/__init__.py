@@ -1,1 +1,1 @@
-"""The networks, their losses, and changes to their modules."""
+"""Builds models and their losses, and changes their modules, e.g. to FP8 or activation checkpointing."""

@@ -71,7 +71,7 @@ _MAXVIT_MULTIPLE = 224  # each of its four halvings must leave a multiple of its
 
 
 class SmallCnn(nn.Module):
-    """Classifies images (batch, channels, height, width) of 8 or more pixels per side."""
+    """A small CNN to classify images (batch, channels, height, width) of 8 or more pixels per side."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()

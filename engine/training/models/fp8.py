@@ -102,9 +102,9 @@ _OTHERS = {
 
 
 class InFP8(ForwardMixin):
-    """Computes in FP8 under autocast. Without autocast it is the original nn.Linear.
+    """A mixin that makes nn.Linear compute in FP8 under autocast. Without autocast the layer is unchanged.
 
-    `fp8_watch` is called with the inputs to scale and cast, and with the output.
+    `fp8_watch`, if set, is called with the inputs before their FP8 cast, and with the output.
     """
 
     fp8_device_type: str

@@ -22,7 +22,7 @@ USUAL_VOCABULARY = 32_000
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model. Queries have `heads`, keys and values share `key_value_heads`."""
+    """The sizes of a Llama model. Queries have `heads` attention heads, keys and values `key_value_heads`."""
 
     hidden: int
     layers: int
@@ -51,7 +51,7 @@ SHAPES = {
 
 
 class Decoder(nn.Module):
-    """Llama's embedding and layers, from int64 tokens (batch, sequence) to (batch, sequence, hidden)."""
+    """The embedding and layers of a Llama model, from int64 tokens to (batch, sequence, hidden)."""
 
     def __init__(self, llama: Any) -> None:
         super().__init__()
@@ -71,7 +71,10 @@ class Decoder(nn.Module):
 
 
 class CausalLanguageModel(nn.Module):
-    """From tokens to logits (batch, sequence, vocabulary). Its parts have the names of `LlamaForCausalLM`."""
+    """A Llama model with random weights, from tokens to logits (batch, sequence, vocabulary).
+
+    Its submodules have the names of `LlamaForCausalLM`.
+    """
 
     def __init__(self, llama: Any) -> None:
         super().__init__()

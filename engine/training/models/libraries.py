@@ -123,7 +123,7 @@ def library_reason(error: Exception) -> str:
 
 
 def override_problem(override: str, message: str, remedy: str) -> Problem:
-    """Return a problem with one of the model's settings. `message` continues "Model settings has 'a=1', "."""
+    """Return the problem of a model's setting. `message` continues "Model settings has 'a=1', "."""
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
 
 
@@ -134,7 +134,7 @@ def unsafe_value_problem(override: str) -> Problem:
 
 
 def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
-    """Return the problem of a model that cannot be trained, with the reason of its library."""
+    """Return the problem of a model that cannot be trained here, with the reason that its library gives."""
     if overrides:
         message = f"with which {name} cannot be trained here: {reason}."
         return override_problem(", ".join(overrides), message, "Change or remove them.")

@@ -41,10 +41,11 @@ _executed: dict[str, Code] = {}  # the code of each file executed in this proces
 
 
 class OwnFile:
-    """A workload file and its functions.
+    """A user's workload file, executed in this process, and the functions that it defines.
 
-    The saved text is executed, whatever the file on disk now is. The process moves to the file's folder, if
-    it exists, so relative paths are the file's. Raises the errors of the file.
+    Executes the text saved with the experiment, even if the file on disk has changed since. Changes the
+    process's working directory to the file's folder, if it exists, so relative paths work. Raises the errors
+    of the file.
     """
 
     def __init__(self, code: Code, class_name: str | None, seed: int) -> None:

@@ -24,7 +24,7 @@ from engine.experiment.problem import ProblemError
 
 
 class ForwardMixin(nn.Module):
-    """A base class to put before a module's own, whose `forward` calls `super().forward` in some context."""
+    """The base class of mixins that `add_forward_mixin` adds to a module, to wrap its `forward`."""
 
 
 _Around = TypeVar("_Around", bound=ForwardMixin)

@@ -22,7 +22,10 @@ _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matmuls that is not a multiple of 8. `is_given`: it comes from the data."""
+    """A size of the matmuls of `layers` that is not a multiple of 8: less efficient on Tensor Cores.
+
+    `is_given` is True if the data determines the size, such as the number of classes.
+    """
 
     side: Literal["inputs", "outputs"]
     size: int

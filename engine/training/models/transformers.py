@@ -37,7 +37,10 @@ _ALSO_TAKEN = ("attn_implementation",)
 
 @dataclass(frozen=True)
 class Architecture:
-    """A configuration, its head, and its number of classes, which for text is the vocabulary."""
+    """A model of transformers to build: its configuration, its head, and its number of classes.
+
+    For text, the number of classes is the vocabulary size.
+    """
 
     head: str
     config: Any
@@ -198,7 +201,7 @@ _BYTES = 256  # the vocabulary of a type without one, which reads characters
 
 
 class Logits(ForwardMixin):
-    """Calls a model with the inputs alone, by their name, and returns only the logits."""
+    """A mixin that lets a model of transformers take one input tensor and return its logits as a tensor."""
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         outputs = super().forward(**{str(self.main_input_name): inputs})

@@ -20,7 +20,10 @@ from engine.training.models.cuda_autocast import IN_FLOAT32, IN_HALF, KEPT, PROM
 
 
 class AsOnCuda(TorchFunctionMode):
-    """Gives the CPU's autocast, dropout and attention the dtypes and tensor sizes of CUDA's."""
+    """A context that makes CPU operations use the dtypes and tensor sizes of CUDA, for a memory forecast.
+
+    It covers autocast, dropout and attention.
+    """
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -102,7 +105,10 @@ def _grouped_attention(query: torch.Tensor, *args: Any, **settings: Any) -> torc
 
 
 class Weightless(TorchFunctionMode):
-    """Builds a model with weights on the meta device. Its own small tensors stay real."""
+    """A context in which a model is built without memory for its weights, which are on the meta device.
+
+    Small tensors that the model creates itself, such as tables of positions, are real.
+    """
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

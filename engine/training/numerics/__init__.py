@@ -1,1 +1,1 @@
-"""An experiment's numerics, in the worker: each part watches steps of short runs."""
+"""Examines a model's numerics over a few steps: dtypes, value ranges, NaN and Inf, divergence from FP32."""

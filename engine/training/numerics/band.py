@@ -48,7 +48,7 @@ _MOST_REPETITIONS = 64
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step of a short run: its loss, how often the loss scaler skipped it, and the last loss scale."""
+    """One step of a short run: its loss, how often the loss scaler skipped it, and the last loss scale."""
 
     loss: float
     skipped: int = 0
@@ -113,7 +113,10 @@ def _add(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) 
 
 @dataclass
 class Trials:
-    """Counts the runs of a part to report its progress. `runs` are expected, exactly if `is_known`."""
+    """Makes the short runs of a numerics part and reports its progress as `done` of `runs` runs.
+
+    If not `is_known`, `runs` is an estimate.
+    """
 
     bench: Bench
     steps: int
@@ -147,7 +150,7 @@ class Trials:
     def repeats(
         self, precision: Precision, losses: Sequence[Sequence[float]] = ()
     ) -> Generator[Event, None, list[tuple[float, ...]]]:
-        """Return `losses`, followed by those of FP32's repeats at that precision's rounding."""
+        """Return `losses`, followed by those of FP32 runs with that precision's rounding error."""
         found = [tuple(run) for run in losses]
         experiment = in_precision(self.bench.experiment, Precision.FP32)
         for repeat in range(1, REPEATS + 1):
@@ -190,7 +193,10 @@ _MOST_KEPT = 2**16
 
 @dataclass(frozen=True)
 class Output:
-    """A sample of a module's output in float64 on the CPU, and whether all of the output is finite."""
+    """A module's output, sampled and in float64 on the CPU, to compare it between precisions.
+
+    `is_finite` describes all of the output, not only the sampled values.
+    """
 
     values: Tensor
     is_finite: bool

@@ -23,7 +23,7 @@ from engine.training.steps.plain import learning_rate_at
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """The metrics of a step. Without a loss scaler, `grad_scale` is None and `skipped` is False."""
+    """The loss, loss scale and gradient norm of a step. Without a loss scaler, `grad_scale` is None."""
 
     loss: float
     grad_scale: float | None = None
@@ -32,9 +32,9 @@ class StepMetrics:
 
 
 class Trainee:
-    """A model in training with some settings, always without optimizations, since compilation hides modules.
+    """A model that a numerics study trains, without optimizations, because compilation hides modules.
 
-    It has the initial weights and the random numbers of a run. `steps` counts the completed optimizer steps.
+    It starts with the same weights and random numbers as a run. `steps` counts the completed optimizer steps.
     """
 
     def __init__(self, plan: RunPlan, experiment: Experiment, weights: dict[str, Any]) -> None:
@@ -94,11 +94,11 @@ class Trainee:
 
 
 class StoppedError(Exception):
-    """A part was stopped before it was known."""
+    """Raised when a stop was requested before a part of a numerics study had a result."""
 
 
 class Bench:
-    """Creates trainees of an experiment, all with equal weights, and the batches of its first steps.
+    """Creates the models that a numerics study trains, all with equal weights, and their first batches.
 
     Close it after use. The constructor raises ProblemError if the model's modules cannot be watched.
     """

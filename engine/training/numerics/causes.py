@@ -79,11 +79,11 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class FoundCause:
-    """The cause of an operation's NaN or Inf, with further findings from its values.
+    """The cause of an operation's NaN or Inf, with the values that point to it.
 
-    `largest` is the largest magnitude of the result in a wider format. It is Inf if that overflows too, and
-    None if it is unknown. `node` is autograd's name of the forward operation whose backward pass it was.
-    `weight` is the weight's name.
+    `largest` is the largest magnitude of the same result in a wider format: Inf if it overflows there too,
+    None if unknown. For a backward operation, `node` is autograd's name of the forward operation. `weight` is
+    the name of a weight that was NaN or Inf from the start.
     """
 
     cause: Cause
@@ -94,10 +94,10 @@ class FoundCause:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a value that is not finite.
+    """The operation that produced a NaN or Inf from finite inputs, with its module, step, dtypes and values.
 
-    With `on_purpose`, an operation or a mask received Inf or NaN as a number. `kinds` are the values in its
-    output: "-inf", "inf" or "nan".
+    `on_purpose` is True if the code itself passed Inf or NaN, as in an attention mask. `kinds` are the values
+    in the output: "-inf", "inf" or "nan".
     """
 
     number: int
@@ -198,11 +198,11 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Facts about the step of an origin.
+    """The facts about a step with NaN or Inf from which its explanation and remedy are chosen.
 
     `calm_scale` is a loss scale at which the gradients do not overflow. `growth` is the factor by which the
-    module's largest weight has grown since the start. `helping` are modules that, kept in FP32, kept the
-    steps finite. With `bf16_helps`, the steps stayed finite in BF16.
+    module's largest weight has grown since the start. Keeping the modules `helping` in FP32 kept the steps
+    finite. So did BF16 if `bf16_helps`.
     """
 
     experiment: Experiment

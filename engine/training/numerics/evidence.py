@@ -26,10 +26,11 @@ _PASSES, _MOST_SECONDS = 5, 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a precision: the median time of a forward and backward pass, and a step's memory.
+    """The measured time and memory of training in one precision, over `steps` steps.
 
-    The host launches a pass in `issue_seconds`, which is None on a CPU. `infinite_norms` counts the steps, of
-    `steps`, that were not skipped though their gradient norm was not finite.
+    `pass_seconds` is the median of a forward and backward pass, and `issue_seconds` the part in which the
+    host launches it (None on a CPU). `infinite_norms` counts the steps whose gradient norm was not finite
+    although they were not skipped.
     """
 
     pass_seconds: float
@@ -41,10 +42,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The measurements behind advice. `cost` and `fp32_cost` are None if they were not measured.
+    """All measurements from which the advice on numerics is derived. Unmeasured costs are None.
 
-    `half_parameters` are the trained parameters in FP16. With `is_float32`, all parameters are in float32,
-    including frozen ones. `epsilon` is the optimizer's smallest, if it has any.
+    `half_parameters` are the names of trained parameters in FP16. `is_float32` is True if all parameters,
+    including frozen ones, are in float32. `epsilon` is the optimizers' smallest epsilon, None without one.
     """
 
     experiment: Experiment

@@ -35,10 +35,11 @@ Kept = frozenset[str]
 
 @dataclass
 class ModuleTree:
-    """The modules of a model that can be kept in FP32, parents before their children.
+    """The modules of a model that can be kept in FP32, parents before their children, in `names`.
 
-    A module that is kept keeps all modules within it: `covers` has the names of both. Sequences and lists
-    compute nothing themselves and are not in `names`. `within` also has the modules inside of them.
+    Keeping a module in FP32 keeps all modules inside it: `covers` maps its name to theirs and its own.
+    Containers such as nn.Sequential compute nothing themselves and are not in `names`, but in `within`, which
+    maps every module to those inside it.
     """
 
     names: list[str] = field(default_factory=list)

@@ -169,9 +169,9 @@ _HALF = {"float16", "bfloat16"}
 
 @dataclass(frozen=True)
 class Difference:
-    """Operators that autocast computes in one dtype on a CPU and in another on CUDA.
+    """A group of operators that autocast computes in different dtypes on a CPU and on CUDA.
 
-    `operators` maps their names to those that PyTorch lists them under.
+    `operators` maps their ATen names to the names in PyTorch's autocast documentation.
     """
 
     cpu: Policy

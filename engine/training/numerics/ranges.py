@@ -93,7 +93,7 @@ def _pass(trainee: Trainee, group: Sequence[Batch]) -> RangeRecorder:
 
 
 class ExponentCount:
-    """The exponents of all numbers added so far."""
+    """Counts the exponents of tensors' values on their device, for a histogram."""
 
     def __init__(self) -> None:
         self.counts: Tensor | None = None
@@ -162,7 +162,10 @@ def fp32_experiment(experiment: Experiment) -> Experiment:
 
 @dataclass
 class RangeRecorder:
-    """The tensors of a pass by `modules`' names. `gradients` still have the loss scale."""
+    """Records a pass's weights, activations and gradients by module name, to measure their ranges.
+
+    The gradients are still multiplied by the loss scale.
+    """
 
     modules: tuple[str, ...]
     weights: dict[str, ExponentCount] = field(default_factory=dict)
@@ -384,7 +387,7 @@ def _saturation(dtype: torch.dtype) -> float:
 
 
 class CastRecorder:
-    """Measures the FP8 casts of a model's layers until it is closed."""
+    """Measures the values and scales of the FP8 casts of a model's layers, until it is closed."""
 
     def __init__(self, model: nn.Module) -> None:
         self._casts: dict[str, list[_Cast]] = {}

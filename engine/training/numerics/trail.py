@@ -31,10 +31,10 @@ _UNSCALES = "aten._amp_foreach_non_finite_check_and_unscale_"
 
 
 class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
-    """Records for every tensor that is not finite which operation produced it.
+    """Finds the operations in which NaN and Inf originate, and follows the values through a step.
 
-    An operation is an origin if its inputs are finite and its output is not, or if an intended mask of -Inf
-    became NaN in it. Uninitialized memory and integers are ignored.
+    An operation is an origin if its inputs are finite and its output is not, or if it turned an intended mask
+    of -Inf into NaN. Uninitialized memory and integers are ignored.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:

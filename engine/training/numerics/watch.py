@@ -21,10 +21,10 @@ from engine.training.models.recompute import is_recomputed
 
 @dataclass
 class Call:
-    """A call of an operator, before it is made.
+    """A call of a PyTorch operator that is about to be made, with the module that it belongs to.
 
-    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE. The tensors are
-    the model's own, so a reference to one keeps its memory.
+    `module` is a qualified name, "" for the model itself, or one of LOSS, OPTIMIZER and ELSEWHERE. Do not
+    keep references to the tensors, because they are the model's own and would stay in memory.
     """
 
     operator: Any
@@ -77,15 +77,15 @@ def operator_name(operator: Any) -> str:
 
 
 class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches all operations of this thread in this context, including backward passes.
+    """The base class for watching every operation of a forward and backward pass, with its module.
 
-    A subclass overrides `watch`. In forward, an operation belongs to the innermost running module. In
-    backward, it belongs to the module that created the running autograd node, or, for a gradient's
-    accumulation, to its parameter's module. Operations that an activation checkpoint recomputes count as
-    forward again. No result changes, and all hooks are removed at the end.
+    A subclass overrides `watch`. It sees the operations of this thread. A forward operation belongs to the
+    innermost running module. A backward operation belongs to the module that created its autograd node, or,
+    if it accumulates a gradient, to the parameter's module. Activations that are recomputed count as forward
+    again. Results do not change, and all hooks are removed at the end.
 
-    `torch.utils.module_tracker` does not suffice: its backward misses modules whose inputs need no gradient,
-    and in-place operations on outputs.
+    `torch.utils.module_tracker` is not sufficient: it misses the backward pass of modules whose inputs need
+    no gradient, and in-place operations on outputs.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:

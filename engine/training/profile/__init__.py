@@ -1,1 +1,1 @@
-"""Profiles: steps recorded by torch.profiler, the parts of their time, and advice."""
+"""Profiles training steps with torch.profiler: where the time of a step goes, and advice on it."""

@@ -41,13 +41,13 @@ _FIRST = (
 
 @dataclass(frozen=True)
 class StepBar:
-    """The bar of a step, which adds up to the step's time without the profiler, and how it was computed.
+    """The parts of a step's time, scaled so that they add up to its duration without the profiler.
 
-    `recorded_ms` is the time of a recorded step. `raw_ms` is the sum of its records: on a device with the
-    recorded gaps, on a CPU without the profiler's cost. `scale` fits the recorded work to the step's time
-    without the profiler. The farther it is from 1, the less reliable it is. `call_us` is the time that the
-    profiler adds to each operation on a CPU. `validation` is the bar of one validation batch. Only its
-    recorded time is known, and the profiler's cost is removed as in the step.
+    `recorded_ms` is the duration of a step with the profiler, and `raw_ms` the sum of its records: on an
+    accelerator with the gaps between them, on a CPU without the profiler's cost. The records were multiplied
+    by `scale`. They are the less reliable the farther it is from 1. `call_us` is the profiler's cost for each
+    operation on a CPU. `validation` has the parts of one validation batch, of which only the time with the
+    profiler is known.
     """
 
     bar: Bar
@@ -260,10 +260,9 @@ def _cpu_parts(
 
 
 class OwnWork(NamedTuple):
-    """An operation's own work on a CPU.
+    """The work that an operation does itself on a CPU, without the operations that it calls.
 
-    `us` is its time without the operations that it calls, and without the profiler's cost for each of them.
-    With `only_calls`, it calls others of its kind, which do most of the work.
+    `us` excludes the profiler's cost. With `only_calls`, the operation mainly calls others of its kind.
     """
 
     operation: HostOperation

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import flop_registry
 
 @dataclass(frozen=True)
 class Flops:
-    """The FLOPs of one operation. A multiply-add counts as two.
+    """The floating-point operations (FLOPs) of one call. A multiply-add counts as two.
 
     `needed` are the model's, by the convention of MFU: masked attention counts in full, recomputed attention
     scores do not count. `computed` are the kernel's, which skips masked positions of causal attention and

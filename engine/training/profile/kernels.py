@@ -26,7 +26,10 @@ _UNITS, _PLAIN, _MEMORY = StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMOR
 
 @dataclass(frozen=True)
 class KernelClass:
-    """The part of a step that a kernel belongs to. `format` is None without matmuls, or if unnamed."""
+    """The part of a step that a kernel belongs to, and the number format of its matmuls.
+
+    `format` is None for a kernel without matmuls, or if its name does not show the format.
+    """
 
     part: StepPart
     format: str | None = None
@@ -195,7 +198,7 @@ def matrix_units() -> dict[str, str]:
 
 
 def best_units(capabilities: Mapping[str, Any]) -> dict[str, str]:
-    """Return the best units by format of a CPU with these capabilities."""
+    """Return the fastest matrix units of a CPU with these capabilities, by number format."""
     units: dict[str, str] = {}
     for name, capability, unit in _CPU_UNITS:
         if capabilities.get(capability):
@@ -205,7 +208,10 @@ def best_units(capabilities: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Primitive:
-    """A call of oneDNN: kind ("matmul"), implementation ("brg_matmul:avx512_core_amx"), class and time."""
+    """A call of oneDNN, the CPU library for matmuls and convolutions: its class, and its time in ms.
+
+    `kind` is a name such as "matmul", `implementation` one such as "brg_matmul:avx512_core_amx".
+    """
 
     kind: str
     implementation: str

@@ -200,10 +200,11 @@ _LEAST_BLOCK, _MOST_BLOCKS = 8, 10
 
 
 class Steps:
-    """The optimizer steps of a run, over the ends of its epochs and beyond its own end.
+    """Makes a profile's optimizer steps with the batches of a run, if necessary beyond the run's last step.
 
-    Beyond that end, and with `only_whole`, a smaller group at the end of an epoch is skipped. `wait_seconds`
-    are the host's waits for the batches of each step. `group` are the last step's batches.
+    Beyond it, and with `only_whole`, the smaller group of batches at the end of an epoch is skipped.
+    `wait_seconds` has how long the host waited for the batches of each step. `group` has the last step's
+    batches.
     """
 
     def __init__(self, run: Run) -> None:
@@ -281,9 +282,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class StepTiming:
-    """The mean times of steps without the profiler. For `wait_ms` of a step, the host waits for its batches.
+    """The mean duration of a step without the profiler, and of the host's wait for its batches.
 
-    `energy` is that of all timed steps, or None if not counted. `disturbance` names what disturbed them.
+    `energy` is that of all timed steps, or None if not measured. `disturbance` names what disturbed them.
     """
 
     step_ms: float

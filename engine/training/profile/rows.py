@@ -32,7 +32,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows of the three tables, the longest first. All values are means per step."""
+    """The rows of a profile's three tables, the longest time first. All values are means per step."""
 
     kernels: tuple[TimeRow, ...] = ()
     operations: tuple[TimeRow, ...] = ()

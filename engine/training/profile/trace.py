@@ -22,10 +22,10 @@ WorkKind = Literal["kernel", "copy", "set"]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The inputs of an operation as recorded, in the order of its parameters.
+    """The recorded inputs of an operation, in the order of its parameters.
 
     `shapes` and `strides` are nested for a list of tensors. `types` are the profiler's names ("float",
-    "c10::Half", "TensorList", "Scalar", ""). `values` are the written values of other inputs, "" for tensors.
+    "c10::Half", "TensorList", "Scalar", ""). `values` are other inputs as text, and "" for tensors.
     """
 
     shapes: tuple[Any, ...] = ()
@@ -36,7 +36,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """A span of time. It is equal only to itself."""
+    """A span of time in a recording, from `begin_us` to `end_us`. Spans are compared by identity."""
 
     begin_us: float
     end_us: float
@@ -48,15 +48,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSpan(Span):
-    """A marked span of the training thread's time."""
+    """A span that Ammeter marked on the training thread: a step, a data load or a validation batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlace:
-    """The place in training that launched something.
+    """The place in training from which an operation was called or a kernel launched.
 
     `step` counts from 0, and is None outside of the recorded steps, as in validation. `module` is a dotted
-    name, "" for the model itself, and is None outside of the model, as for the loss.
+    name, "" for the model itself, and None outside of the model, as for the loss.
     """
 
     step: int | None = None
@@ -70,7 +70,7 @@ class LaunchPlace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostOperation(Span):
-    """An operation as the host ran it. `self_us` is its time without the operations that it called."""
+    """An operation that the CPU ran. `self_us` is its time without the operations that it called."""
 
     name: str
     self_us: float
@@ -89,10 +89,10 @@ class HostOperation(Span):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceWork(Span):
-    """A kernel, a copy or a fill on the device.
+    """A kernel, copy or fill on the device, and the innermost operation that launched it.
 
-    `operation` is the innermost one that launched it. It is None for kernels of a CUDA graph, which have only
-    names. `copy_kind` is "HtoD", "DtoH" or "DtoD".
+    `operation` is None for kernels of a CUDA graph, of which only the names are recorded. `copy_kind` is
+    "HtoD", "DtoH" or "DtoD".
     """
 
     name: str
@@ -107,7 +107,7 @@ class DeviceWork(Span):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait(Span):
-    """A wait of the host for the device, "cudaStreamSynchronize", with the operation that called it."""
+    """A host-device synchronization, such as "cudaStreamSynchronize", and the operation that called it."""
 
     name: str
     operation: HostOperation | None
@@ -116,9 +116,9 @@ class Wait(Span):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collective(Span):
-    """A collective of a run's devices, "all_reduce", including its wait for the last of them.
+    """A collective operation, such as "all_reduce", with the time it waits for the last rank.
 
-    `bytes` are those of this device. They are None if they are not recorded.
+    `bytes` is the size of this rank's message, or None if not recorded.
     """
 
     name: str
@@ -128,7 +128,10 @@ class Collective(Span):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recording, ordered by time. Operations are ordered by thread, with callers before callees."""
+    """A recording of steps: device work, operations, waits and marked spans, ordered by time.
+
+    Operations are ordered by thread, and callers come before the operations that they call.
+    """
 
     work: tuple[DeviceWork, ...] = ()
     operations: tuple[HostOperation, ...] = ()
@@ -201,7 +204,10 @@ _GATHERING = frozenset(("aten::embedding", "aten::gather", "aten::index_select")
 
 @dataclass(frozen=True)
 class Counts:
-    """FLOPs of a matmul, a convolution or attention (otherwise None), and bytes of inputs and outputs."""
+    """The FLOPs of an operation, and its memory traffic: the bytes of its inputs and outputs.
+
+    `flops` is None unless it is a matmul, a convolution or attention.
+    """
 
     flops: float | None
     moved_bytes: float

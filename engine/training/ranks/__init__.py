@@ -1,1 +1,1 @@
-"""A run on multiple devices, as one of its processes sees it."""
+"""Multi-device training with one process (rank) for each device: DistributedDataParallel and FSDP2."""

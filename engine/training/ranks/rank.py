@@ -21,7 +21,7 @@ _PATIENCE = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Rank:
-    """The number of this process (0-based) among the `count` processes of a run."""
+    """This process's place in a multi-device run: its number (0-based) among the `count` processes."""
 
     number: int = 0
     count: int = 1

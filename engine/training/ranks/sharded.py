@@ -87,7 +87,7 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return the full tensor of a sharded one, in a call by all ranks, and a plain one as it is."""
+    """Return the full tensor of a sharded one, in a call by all ranks. Return a plain one as it is."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 

@@ -24,9 +24,9 @@ _UNSENT = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 
 class DistributedModel(DistributedDataParallel):
-    """A model whose backward passes synchronize gradients: each leaves the mean over all ranks.
+    """A model in DistributedDataParallel, whose backward passes average the gradients over all ranks.
 
-    Other attributes are those of the wrapped model, for a workload file that reads them.
+    Other attributes are those of the wrapped model, so a workload file can read them.
     """
 
     def __init__(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
@@ -210,9 +210,9 @@ def broadcast_buffers(model: nn.Module) -> None:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Leave the mean gradients of all processes, for any step. No-op for a single process.
+    """Replace each rank's gradients by their mean over all ranks. No-op for a single process.
 
-    A parameter without a gradient here counts as zero. Without a gradient anywhere, it stays without.
+    A parameter without a gradient on this rank counts as zero. Without a gradient on any rank, it keeps none.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     count = current_rank().count

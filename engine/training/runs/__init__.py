@@ -1,1 +1,1 @@
-"""A run from its experiment to its last event: preparation, training, trials and saving."""
+"""A training run from preparation to its last event, its checkpoints, and trials of a batch size."""

@@ -44,9 +44,9 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.
 
 
 class Checkpoints:
-    """The checkpoints of one run, at most one of each kind, in their own folder.
+    """Saves and loads the checkpoints of one run, at most one of each kind, in their own folder.
 
-    The first rank saves the full state. Every other rank adds its random state and progress.
+    The first rank saves the full state. The others save only their random state and progress.
     """
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
@@ -297,11 +297,11 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class StateSnapshot:
-    """Keeps a copy of the state of a run every `every` steps, until the run goes wrong.
+    """Keeps a recent state of a run in memory, from which the steps that went wrong can be repeated.
 
-    That is when a loss is not finite, or `most_skips` steps in a row are skipped. The copy is always from
-    before. No state is kept with weights that are not finite, or while steps are skipped. It is then kept
-    later. While a copy is made, the previous one still exists, so they use twice the memory.
+    It is replaced every `every` steps. A run goes wrong when a loss is not finite, or when `most_skips` steps
+    in a row are skipped. No state is kept after that, or while steps are skipped, or with weights that are
+    not finite. During a copy the previous one still exists, so two of them are in memory.
     """
 
     def __init__(self, every: int, scaler: Scaler, device: torch.device) -> None:

@@ -52,10 +52,10 @@ UNCOMPILED_FP8 = "FP8 may not be faster without compilation, because scaling and
 
 
 class RunPlan:
-    """A resolved experiment, the catalog's entries of its parts, and its length.
+    """The plan of a run before it starts: its experiment with all settings resolved, its workload and length.
 
-    In a run on multiple devices each rank has its own plan for its own device, and `samples_per_epoch`
-    counts the samples of that device. Raises ProblemError if the experiment cannot run here.
+    Each rank of a multi-device run has a plan for its own device, and `samples_per_epoch` counts that
+    device's samples. Raises ProblemError if the experiment cannot run here.
     """
 
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
@@ -82,10 +82,11 @@ class RunPlan:
 
     @cached_property
     def tokens(self) -> Mapping[str, int]:
-        """The rows of a batch that each linear layer multiplies, by name, from tensors without content.
+        """The number of input rows of each linear layer for a batch, by the layer's name.
 
-        A layer that is called more than once has the rows of an odd call. Empty for a model that reads its
-        own numbers, or has its own step. Reseeds the random numbers.
+        The model is called on tensors without content. If a layer is called several times, a number that is
+        not a multiple of 16 counts first, then the largest. Empty for a model that reads its own numbers, or
+        has its own step. Reseeds the random numbers.
         """
         workload = self.workload
         if workload.body is not None:

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The parts of a run and its progress. `resumed` is the state of the checkpoint that it resumes from."""
+    """A run in progress: its data, step, instruments and metrics, and its current epoch.
+
+    `resumed` is the state of the checkpoint from which it resumes, None for a new run.
+    """
 
     def __init__(
         self,

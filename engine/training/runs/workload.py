@@ -54,11 +54,11 @@ def _copy_of_built(*named: Any, **settings: Any) -> nn.Module:
 
 
 class Workload:
-    """The model, data and loss of a resolved experiment. The user's file may define any of them.
+    """The model, data, loss and accuracy of an experiment, from the catalog or from the user's own file.
 
-    With `copies_model`, a model of the catalog is built once in this process and copied with its random
-    weights, because generating them takes several times as long. Executes the user's file. Raises
-    ProblemError if its data cannot be used, and the errors of the file.
+    Executes the user's file. With `copies_model`, a model of the catalog is initialized once in this process
+    and then copied, because generating random weights takes several times as long. Raises ProblemError if the
+    data cannot be used, and the errors of the file.
     """
 
     def __init__(self, experiment: Experiment, entry: ModelEntry) -> None:

@@ -1,1 +1,1 @@
-"""The optimizer step, from the plain loop to one CUDA graph."""
+"""The optimizer step: plain PyTorch, compiled, captured as a CUDA graph, or the user's own."""

@@ -39,7 +39,7 @@ Shapes = tuple[Any, ...]
 
 
 class Action(Enum):
-    """How to train on a group of batches."""
+    """How a group of batches is trained by a step with a CUDA graph: captured, replayed or uncaptured."""
 
     WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
     CAPTURE = auto()
@@ -49,10 +49,10 @@ class Action(Enum):
 
 
 class CapturePlan:
-    """Decides, from the shapes of batches alone, when to capture and when to replay.
+    """Decides, from the shapes of batches alone, when to capture a CUDA graph and when to replay it.
 
-    The largest group so far is captured, after `UNCAPTURED_STEPS` like it. A larger one restarts this. If
-    most groups have other shapes, capture is abandoned.
+    The largest group of batches so far is captured, after `UNCAPTURED_STEPS` steps with that size. A larger
+    one starts this again. If most groups have other shapes, the graph is given up.
     """
 
     def __init__(self) -> None:
@@ -100,10 +100,10 @@ def shapes_of(batches: Sequence[Batch]) -> Shapes:
 
 
 class Capture:
-    """Captures a step for batches of these shapes, without training on them.
+    """A CUDA graph of a full training step, for batches of the given shapes. Capturing does not train.
 
-    The optimizer must have its state from earlier steps on `stream`. Raises the error of a failed capture.
-    Model, optimizer, scaler and random state are then as before. Synchronizes with the device.
+    The optimizer must have its state from earlier steps on `stream`. Raises the error of a failed capture,
+    and leaves model, optimizer, scaler and random state as before. Synchronizes with the device.
     """
 
     def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
@@ -218,10 +218,11 @@ class _ForwardState:
 
 
 class CompiledStep(PlainStep):
-    """A plain step whose model `torch.compile` compiles for batches of one shape, if requested.
+    """A plain step whose model is compiled by `torch.compile` for batches of one shape, if requested.
 
-    The first call compiles. If that fails, the same step runs uncompiled, as if it had never been tried. A
-    smaller batch at the end of an epoch uses the uncompiled model. A larger one than before compiles again.
+    The first call compiles. If that fails, the same step runs uncompiled, as if compiling had not been tried.
+    A smaller batch, as at the end of an epoch, uses the uncompiled model. A larger one than before compiles
+    again.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -312,12 +313,12 @@ def _synchronize(device: torch.device) -> None:
 
 
 class CapturedStep(CompiledStep):
-    """Captures the step for groups of one shape, and replays it.
+    """A step that is captured as a CUDA graph for batches of one shape, and then replayed.
 
-    The first calls warm up: they train uncaptured, on the stream that will capture. The next call captures,
-    which computes nothing, and replays. A group of another shape (an epoch's last) trains uncaptured with the
-    same optimizer and scaler. A larger group than before is captured again. The optimizer is capturable, and
-    fused if there is a scaler.
+    The first calls train uncaptured as a warm-up, on the stream that will capture. The next call captures,
+    which computes nothing, and replays. Batches of another shape, as at the end of an epoch, train uncaptured
+    with the same optimizer and scaler. A larger shape than before is captured again. The optimizer is
+    capturable, and fused if there is a scaler.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:

@@ -34,7 +34,7 @@ ADDED_UP = (
 
 
 class CombinedOptimizer:
-    """Several optimizers as one, so they are saved, restored and cleared together."""
+    """Several optimizers of a workload file as one, so that they are saved, restored and cleared together."""
 
     def __init__(self, members: Iterable[torch.optim.Optimizer]) -> None:
         self.members = tuple(members)
@@ -81,11 +81,11 @@ class CombinedOptimizer:
 
 
 class Train:
-    """The argument of `step(train, batch)`: the model, its optimizers, and the parts of a step under AMP.
+    """The argument `train` of a workload file's `step(train, batch)`: model, optimizers and AMP functions.
 
-    `optimizer` is the only one or the first. `optimizers` is the return value of the file's
-    `optimizer(model)`. Gradients are cleared before the body runs. Those that an optimizer has used are
-    cleared before the next backward pass.
+    `optimizers` is the return value of the file's `optimizer(model)`, and `optimizer` its only or first one.
+    Gradients are cleared before the step function runs. Those that an optimizer has used are cleared before
+    the next backward pass.
     """
 
     def __init__(self, step: OwnStep, optimizers: Any) -> None:
@@ -117,9 +117,9 @@ class Train:
 
 
 class OwnStep(PlainStep):
-    """Runs the body of a workload file for each batch, and records its actions.
+    """The step that a workload file defines as a function, `body`, which is called with each batch.
 
-    The loss is the return value of the body, or else the sum of the losses that went backward.
+    The loss is the function's return value, or else the sum of the losses of its backward passes.
     """
 
     def __init__(self, *args: Any, body: Body, optimizers: Any, **settings: Any) -> None:

@@ -143,7 +143,10 @@ def error_reason(error: Exception) -> str:
 
 
 class RecipeRecord:
-    """The requested optimizations. `left_out` has the inactive ones, each with the reason as a clause."""
+    """The optimizations (such as "fused") that a step uses, and those requested but left out.
+
+    `left_out` maps an optimization to the reason, as a clause.
+    """
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
@@ -195,7 +198,7 @@ def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
 
 
 class PlainStep:
-    """The step as in PyTorch's own guides to mixed precision and gradient accumulation.
+    """The optimizer step as PyTorch's guides to mixed precision and gradient accumulation describe it.
 
     Only `GradScaler.step` synchronizes with the device: it reads found_inf once per step if the optimizer is
     not fused. That is part of the plain step and measured with it. The model is on `device`, in training

@@ -16,7 +16,7 @@ from engine.training.steps.plain import has_gradients
 
 
 class Rule(NamedTuple):
-    """A broken rule, as a clause that follows "In FP16, ", and its remedy."""
+    """A rule of using a loss scaler that a step broke: a clause that follows "In FP16, ", and the remedy."""
 
     message: str
     remedy: str
@@ -47,13 +47,14 @@ _WATCHED_CALLS = 10
 
 
 class BrokenRuleError(ProblemError):
-    """A step that would train wrongly with its loss scaler."""
+    """Raised when a workload file's step uses the loss scaler wrongly, so it would train wrongly."""
 
 
 class ScalerRules:
-    """Checks that a step keeps the rules. Without a loss scaler, broken ones are only kept in `broken`.
+    """Checks that a workload file's step uses the loss scaler correctly. Raises BrokenRuleError.
 
-    Only in the first calls it is checked which backward pass made a gradient, because that takes time.
+    In a run without a loss scaler, broken rules are only recorded in `broken`. Only the first calls check
+    which backward pass made each gradient, because that takes time.
     """
 
     def __init__(
