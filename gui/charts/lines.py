@@ -64,7 +64,7 @@ def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
 
 
 class Scale(StrEnum):
-    """The scale of a y axis."""
+    """The scale of a y axis: linear, or logarithmic with base 10 or 2."""
 
     LINEAR = "linear"
     LOG10 = "log10"
@@ -113,18 +113,19 @@ _SMOOTHING_POINTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The curve at one resolution: `x` by step, time and samples. `y` is NaN without a value."""
+    """A curve reduced to one resolution: `y`, and its `x` in steps, time and samples. Gaps in `y` are NaN."""
 
     x: Mapping[By, Values]
     y: Values
 
 
 class Trace:
-    """A recorded quantity: `x` are the places of `values`, rising. `smooths` says that they are noisy.
+    """A recorded quantity of a saved run, which can be drawn at several resolutions.
 
-    `steps_per_row` is how many steps a value stands for. A long curve is taken in blocks of rows by their
-    means. They begin at row 0 and are of a power of two, so that a curve does not change while it is moved,
-    and every resolution is computed once.
+    `x` has the position of each value in steps, time and samples, rising. `smooths` is True for noisy values,
+    which are smoothed. `steps_per_row` is the number of steps per value. To draw a long curve, the means of
+    blocks of values are used. Blocks start at row 0 and their size is a power of two, so a curve keeps its
+    shape while it is moved. Each resolution is computed once.
     """
 
     def __init__(
@@ -196,10 +197,10 @@ Quantity = Literal["loss", "accuracy"]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One run. A further repeat of a side (`is_repeat`) is drawn dim, without markers or legend.
+    """The curves of one saved run in the plots of a comparison.
 
-    `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
-    in their `fill`.
+    A further repeat (`is_repeat`) is drawn dim, without markers or legend. If several sides have the same
+    precision, `note` names the side at the line's end, and `fill` is the style of its markers.
     """
 
     key: str
