@@ -39,10 +39,10 @@ _GROUP_OF = {"optimizer": 1, "schedule": 1, "step": 2, "scaler": 2, "measure": 2
 
 
 class TagsDialog(QDialog):
-    """The dialog for the tags of runs, and for the note of a single one.
+    """A dialog to edit the tags of several runs, or the tags and the note of a single one.
 
-    For several runs it shows their common tags. A tag that is added or removed is added to or removed from
-    all of them, and their other tags stay.
+    For several runs it shows the tags that all have in common. Adding or removing a tag does so for each of
+    them, and their other tags stay.
     """
 
     def __init__(self, runs: Sequence[RunRecord], saved: SavedRuns, parent: QWidget | None = None) -> None:
@@ -114,7 +114,7 @@ def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """An entry of the menu: its text, its action, and why it is disabled, if it is."""
+    """An entry of a menu: its text and its action. If disabled, `against` is the reason."""
 
     words: str
     do: Callable[[], object]
