@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 
 @dataclass(frozen=True)
 class Shortcut:
-    """A keyboard shortcut. `keys` are in Qt's notation, `about` is shown in the help."""
+    """A keyboard shortcut. `keys` are in Qt's notation, such as "Ctrl+M". `about` is its text in the help."""
 
     name: str
     keys: str

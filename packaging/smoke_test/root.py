@@ -71,7 +71,7 @@ def loopback_up() -> None:
 
 @dataclass(frozen=True)
 class Root:
-    """A root to run programs in. `folder` is where it is mounted."""
+    """A minimal Linux file system, mounted at `folder`, in which programs are run isolated (chroot)."""
 
     folder: Path
 
