@@ -73,7 +73,7 @@ class Frame:
 
 
 def dashed(color: str, pattern: tuple[float, ...]) -> QPen:
-    """Return a one-pixel opaque pen with a dash in pixels."""
+    """Return a pen one pixel wide with dash lengths in pixels."""
     pen = QPen(QColor(color), 1)
     pen.setDashPattern(list(pattern))
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
@@ -261,7 +261,7 @@ class FramePainter:
 def x_texts(
     ticks: Sequence[Tick], place: Callable[[float], float], right: float, metrics: QFontMetricsF
 ) -> list[tuple[str, float]]:
-    """Return the texts below an x axis that ends at `right`, each with its left edge in pixels.
+    """Return the tick labels below an x axis, each with its left edge in pixels. The axis ends at `right`.
 
     The last tick, with the unit, is always included. Ticks that it would cover are omitted.
     """

@@ -83,7 +83,7 @@ def memory_width(scale: Scale) -> int:
 
 
 def stage_sizes(size: QSize, scale: Scale) -> Sizes:
-    """Return the sizes of a card that fills a widget of this size."""
+    """Return the lengths and text sizes of the replay for a widget of this size."""
     lengths = ("margin", "top", "bottom", "gap", "lane", "number")
     texts = ("title", "sentence", "name", "detail", "caption", "small")
     scaled: dict[str, Any] = {name: scale.px(getattr(_STAGE, name)) for name in lengths}

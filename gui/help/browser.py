@@ -153,7 +153,7 @@ _SOURCES = "Sources:"
 
 
 def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Format a document made from Markdown, in the theme's colors."""
+    """Format a page of the guide, parsed from Markdown, in the theme's colors."""
     document.setDocumentMargin(0)
     document.setIndentWidth(24)
     for block in _blocks(document):

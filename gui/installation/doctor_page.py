@@ -72,8 +72,8 @@ def _worker(is_measuring: Callable[[], bool], is_unwanted: Callable[[], bool]) -
 class DoctorDialog(QDialog):
     """A dialog that checks the machine and lists the results.
 
-    `looks` are the steps: for each, a message to show meanwhile and a function that returns checks. Closing
-    the dialog cancels them. It is deleted with its window, and never delays that for long.
+    `looks` are the steps: each has a message to show during the step, and a function that returns checks.
+    Closing the dialog cancels them. It is deleted with its window, and never delays that for long.
     """
 
     def __init__(self, looks: Sequence[tuple[str, Look]], parent: QWidget | None = None) -> None:

@@ -244,10 +244,10 @@ _STAMP = "whole"
 
 
 def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
-    """Remove replaced installations, and return the problem of the current one, or None.
+    """Remove replaced installations of PyTorch, and return the problem of the current one, or None.
 
-    Its files are checked once after each boot, because a crash can lose them, and while it `is_doubtful`.
-    That takes seconds, so a file next to them records that they were complete.
+    The files of the installation are checked once after each boot, because a crash can lose them, and while
+    it `is_doubtful`. That takes seconds, so a file next to them records that they were complete.
     """
     if engine.state is not State.READY or engine.packages is None:
         return engine.problem

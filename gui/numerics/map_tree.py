@@ -65,7 +65,7 @@ class MapRow:
 
 
 def map_rows(whole: PrecisionMap) -> tuple[MapRow, ...]:
-    """Return the modules in the model's order, then the operations outside of them."""
+    """Return one row per module, in the model's order, then rows for operations outside the model."""
     modules = [(module.name, module.class_name, module.depth, module.parameters) for module in whole.modules]
     names = {name for name, *_ in modules}
     inside: dict[str, list[Operation]] = defaultdict(list)
@@ -111,7 +111,7 @@ def _shares(spent: Mapping[str, float]) -> tuple[Share, ...]:
 
 
 def kept_by(name: str, patterns: Sequence[str]) -> str | None:
-    """Return the pattern or the module around it that keeps a module in FP32. None if there is none."""
+    """Return the pattern that keeps this module, or a module around it, in FP32. None if no pattern does."""
     for around in _around(name):
         if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
             return name if name in patterns else matching[0]

@@ -126,7 +126,10 @@ class StudyTab(QWidget):
 def add_tabs(
     panel: ComparePanel, head: ItemHead, maker: StudyMaker, studies: Callable[[], Sequence[StudyRow]]
 ) -> Callable[[], None]:
-    """Add the tabs, and return a function that fills the one in front if it is one of them."""
+    """Add a tab for each kind of study to the comparison's page.
+
+    Return a function that fills the front tab.
+    """
     offers = _offers(maker.experiments, studies)
     tabs = {kind: StudyTab(kind, offer, maker) for kind, offer in offers.items()}
     for kind, tab in tabs.items():

@@ -106,7 +106,10 @@ def _shared_tags(runs: Sequence[RunRecord]) -> tuple[str, ...]:
 
 
 def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
-    """Return the tags of each run with `tag` added, or removed if all of the runs have it."""
+    """Return the new tags of each run, by id, after toggling `tag`.
+
+    The tag is removed if all runs have it, and else added to those without it.
+    """
     if tag in _shared_tags(runs):
         return {run.id: tuple(own for own in run.tags if own != tag) for run in runs}
     return {run.id: (*run.tags, tag) for run in runs if tag not in run.tags}

@@ -41,7 +41,7 @@ Part = QWidget | QLayout | Placed | Stretch | int
 
 
 def wide(part: QWidget | QLayout) -> Placed:
-    """Return the part with all the free room."""
+    """Return an item for `in_row` or `in_column` that takes all the free space."""
     return Placed(part, 1)
 
 

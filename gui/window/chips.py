@@ -244,7 +244,7 @@ _MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
 class DeviceChip(Surface):
     """The box in the top bar with the device's name, facts about it, and a bar of its memory in use.
 
-    `clicked` is emitted on a click or Enter, to choose another machine.
+    `clicked` is emitted on a click, Space or Enter, to choose another machine.
     """
 
     clicked = Signal()
