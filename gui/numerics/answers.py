@@ -182,7 +182,7 @@ _COLUMNS: tuple[Column[Fp32Trial], ...] = (
 
 
 class Fp32ModulesView(AnswerPage):
-    """Shows the modules that need FP32, the time this costs, and the trials that verify them.
+    """Shows the modules that need FP32, their cost in speed and memory, and the trials that verify them.
 
     A button keeps these modules in FP32 in the form.
     """

@@ -263,7 +263,7 @@ class SharesDelegate(QStyledItemDelegate):
 
 
 class DtypeLegend(QWidget):
-    """The colors of dtypes with their names."""
+    """A legend with the color and the name of each dtype in the precision map."""
 
     def __init__(self) -> None:
         super().__init__()
