@@ -1,0 +1,1 @@
+"""The desktop program (PySide6): its windows, pages and widgets."""

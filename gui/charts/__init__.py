@@ -1,1 +1,1 @@
-"""Live plots: curves of the precisions in one frame, with the legend as the readout."""
+"""Plots of training curves, live or saved, with a legend that shows the values at the crosshair."""

@@ -16,11 +16,11 @@ LEFT_AXIS, RIGHT_MARGIN, BOTTOM_AXIS, TOP_MARGIN = 62, 11, 24, 4
 
 
 class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
-    """Curves in a frame, with a crosshair.
+    """The drawing area of a plot: curves in a frame of axes, with a crosshair.
 
     `hovered` carries the pointer's x in view coordinates, or None when it leaves. `x_range_chosen` carries
-    the range (low, high) that the user dragged or scrolled to. `whole_asked` follows a double click, which
-    asks for the full run.
+    the range (low, high) that the user dragged or scrolled to. `whole_asked` is emitted on a double click, to
+    show the full run.
     """
 
     hovered = Signal(object)

@@ -32,14 +32,15 @@ _STAGGER = {
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One run's data for one plot: `x` and `y` of one length, `x` rising.
+    """The data of one run in one plot. `x` and `y` have the same length, and `x` rises.
 
-    `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
-    legend; `skips` are places on the x axis, rising. One that `is_background` is drawn faintly under the
-    others, for comparison, and does not decide how far x reaches. A rate, `is_rate`, is
-    smoothed over the time that each step took: the mean of rates exceeds what was done in all that time.
-    Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is what is
-    smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
+    `shadow` is a second, dim curve for context (such as reserved beside allocated memory), named
+    `shadow_name` in the legend. `skips` are the x of skipped optimizer steps, in rising order. A curve that
+    `is_background` is drawn faintly below the others and does not extend the x axis.
+
+    If `is_rate`, `y` is a rate such as samples per second. Its reciprocal is averaged, because a mean of
+    rates would be too high. In a long run, steps are merged: `y` has their lowest and highest values, and
+    `means` is smoothed instead. `changes` counts the merges. Between two merges, rows are only appended.
     """
 
     key: str
@@ -97,7 +98,7 @@ def _live_line() -> pg.PlotDataItem:
 
 
 class PlotItems:
-    """pyqtgraph's items of one curve in one plot, from back to front, the first at z value `lowest`."""
+    """The pyqtgraph items that draw one curve in a plot, back to front, from the z value `lowest` upwards."""
 
     def __init__(self, plot: pg.PlotItem, items: tuple[pg.GraphicsObject, ...], lowest: int) -> None:
         self._plot, self._items = plot, items
@@ -112,7 +113,7 @@ class PlotItems:
 
 
 class CurveItems(PlotItems):
-    """The items of a live curve: dim trace, line, sparse markers, last point."""
+    """The pyqtgraph items of a live curve: dim unsmoothed line, smoothed line, sparse markers, last point."""
 
     def __init__(self, plot: pg.PlotItem, curve: Curve) -> None:
         self._precision, self._is_background = curve.precision, curve.is_background
@@ -169,7 +170,11 @@ _ENOUGH_FOR_PERCENTILES = 100
 
 @dataclass(frozen=True, eq=False)
 class DrawnCurve:
-    """A curve as drawn: the values of the readout, `line` and `dim`, with NaN where nothing can be drawn."""
+    """A curve prepared for drawing: smoothed, on the scale of the y axis.
+
+    The legend reads `values`. `line` (smoothed) and `dim` (single steps, or the curve's `shadow`) are in view
+    coordinates, with NaN for gaps.
+    """
 
     curve: Curve
     scale: Scale

@@ -23,7 +23,10 @@ _BETWEEN_TEXTS = 6.0
 
 @dataclass(frozen=True)
 class Capacity:
-    """A limit line at `position` in view coordinates. None pins it to the top edge."""
+    """A horizontal line for a limit, such as a GPU's memory, at `position` in view coordinates.
+
+    For None it is drawn at the top edge.
+    """
 
     text: str
     position: float | None = None
@@ -31,7 +34,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Note:
-    """Words next to a point, `x` and `y` in the view's coordinates, omitted where there is no room."""
+    """A text next to the point (`x`, `y`), in view coordinates. It is omitted if there is no room."""
 
     x: float
     y: float
@@ -41,7 +44,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on the x axis: a line from top to bottom with words next to it."""
+    """A labeled vertical line at one x of a plot."""
 
     x: float
     text: str
@@ -50,10 +53,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Frame:
-    """Ranges and ticks in the view's coordinates, and the marks that are not curves.
+    """Everything in a plot except the curves: axes, ticks, limits, marks and notes, in view coordinates.
 
-    `shade_until` is the end of the warm-up. `skips` are pairs of x and color. `hint` is shown in the middle
-    of an empty plot.
+    The warm-up is shaded up to `shade_until`. `skips` are the x and the color of each skipped step. `hint` is
+    shown in the middle of an empty plot.
     """
 
     x_range: tuple[float, float] = (0.0, 1.0)
@@ -70,7 +73,7 @@ class Frame:
 
 
 def dashed(color: str, pattern: tuple[float, ...]) -> QPen:
-    """Return a one-pixel opaque pen with a dash in pixels."""
+    """Return a pen one pixel wide with dash lengths in pixels."""
     pen = QPen(QColor(color), 1)
     pen.setDashPattern(list(pattern))
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
@@ -82,7 +85,10 @@ Trace = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class FramePainter:
-    """Paint a `Frame` around the pixel rectangle `area`. Texts do not cover `traces`."""
+    """Paints a `Frame` around the rectangle `area` (in pixels) that holds the curves.
+
+    Its texts do not cover the lines in `traces`.
+    """
 
     def __init__(
         self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette, traces: Sequence[Trace] = ()
@@ -255,7 +261,7 @@ class FramePainter:
 def x_texts(
     ticks: Sequence[Tick], place: Callable[[float], float], right: float, metrics: QFontMetricsF
 ) -> list[tuple[str, float]]:
-    """Return the texts below an x axis that ends at `right`, each with its left edge in pixels.
+    """Return the tick labels below an x axis, each with its left edge in pixels. The axis ends at `right`.
 
     The last tick, with the unit, is always included. Ticks that it would cover are omitted.
     """

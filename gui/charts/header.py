@@ -32,7 +32,7 @@ _ICON = 14
 
 
 class SmoothButton(Button):
-    """The button for the smoothing, which all plots share."""
+    """A button to choose how strongly curves are smoothed, in all plots at once."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "toggle", _TIP, parent=parent)
@@ -98,7 +98,10 @@ _LEAST_MENU = 120
 
 
 class OverlayHeader(QWidget):
-    """The header of an overlay. `changed` when another quantity or another axis was chosen."""
+    """The header of a plot of saved runs: choosers of the quantity and of the x axis.
+
+    `changed` is emitted when the user chooses another one.
+    """
 
     changed = Signal()
 
@@ -173,9 +176,10 @@ _FOLLOW = (
 
 
 class PlotHeader(QWidget):
-    """The header of a live plot. `changed` follows a switch of Log, `follow_switched` one of Follow.
+    """The header of a live plot: title, unit and toggles. `changed` is emitted when Log is switched.
 
-    Where its title is a menu of plots, `other_chosen` carries the place of another one.
+    `follow_switched` is emitted when Follow is switched. If the title is a menu of plots, `other_chosen`
+    carries the index of the plot that the user chose.
     """
 
     changed = Signal()

@@ -26,9 +26,9 @@ _WHOLE = 10_000.0
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve in the legend: `value` at the crosshair, then `extra` in small gray text.
+    """One curve in the legend: its `value` at the crosshair, then `extra` in small gray text.
 
-    One that `is_background` is of a finished run beneath the others.
+    `is_background` marks the curve of a finished run that is drawn below the others.
     """
 
     precision: Precision
@@ -57,7 +57,10 @@ _READABLE = _FITS[5]
 
 
 class LegendRow(QWidget):
-    """One row, 20 px high, painted: twenty times a second is too often for labels and layouts."""
+    """One row of a legend, 20 px high.
+
+    It paints its text itself, because labels in layouts would be too slow for 20 updates a second.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -149,7 +152,7 @@ _MOST_ROWS = 5
 
 
 class LegendRows(QWidget):
-    """Rows of `LegendRow`. The first also shows the place of the values."""
+    """A legend of several rows. The first row also shows the x of the values, such as "step 96"."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -22,7 +22,7 @@ _UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
 
 
 def x_ticks(x_range: Range, most: int, by: By) -> tuple[Tick, ...]:
-    """Return ticks, the last with the unit."""
+    """Return the ticks of an x axis in steps, seconds or samples. The last tick's text has the unit."""
     ticks = linear_ticks(*x_range, most, whole=by != "seconds")
     if not ticks:
         return ()
@@ -32,14 +32,18 @@ def x_ticks(x_range: Range, most: int, by: By) -> tuple[Tick, ...]:
 
 
 def place_text(place: float, by: By) -> str:
-    """Return a place on the x axis as text for the legend."""
+    """Format a position on the x axis for the legend: "step 96", "12.5 s"."""
     if by == "seconds":
         return f"{place:,.1f} s"
     return f"step {max(1, round(place)):,}" if by == "step" else f"{place:,.0f} samples"
 
 
 def nearest_row(x: Values, place: float | None) -> int | None:
-    """Return the row of rising `x` nearest to `place`, or the last for None. None beyond the curve."""
+    """Return the index of the value in rising `x` that is nearest to `place`.
+
+    For None, return the last index. Return None if `x` is empty, or if `place` is beyond the end of the
+    curve.
+    """
     last = len(x) - 1
     if place is None or last < 0:
         return last if last >= 0 else None
@@ -51,7 +55,7 @@ def nearest_row(x: Values, place: float | None) -> int | None:
 
 
 def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
-    """Ticks for a view whose coordinates are powers of two, labelled with the true numbers."""
+    """Return the ticks of a log2 axis from exponent `low` to `high`, labeled with the powers of two."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     stride = max(1, -(-(last - first) // max(1, most)))
 
@@ -64,7 +68,7 @@ def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
 
 
 class Scale(StrEnum):
-    """The scale of a y axis."""
+    """The scale of a y axis: linear, or logarithmic with base 10 or 2."""
 
     LINEAR = "linear"
     LOG10 = "log10"
@@ -97,7 +101,7 @@ class Scale(StrEnum):
 
 
 def extent(pieces: Iterable[Values]) -> Range | None:
-    """Return the least and the largest finite value of all pieces, or None where there is none."""
+    """Return the smallest and the largest finite value in all arrays, or None if they have none."""
     bounds: list[float] = []
     for piece in pieces:
         finite = piece[np.isfinite(piece)]
@@ -113,18 +117,19 @@ _SMOOTHING_POINTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The curve at one resolution: `x` by step, time and samples. `y` is NaN without a value."""
+    """A curve reduced to one resolution: `y`, and its `x` in steps, time and samples. Gaps in `y` are NaN."""
 
     x: Mapping[By, Values]
     y: Values
 
 
 class Trace:
-    """A recorded quantity: `x` are the places of `values`, rising. `smooths` says that they are noisy.
+    """A recorded quantity of a saved run, which can be drawn at several resolutions.
 
-    `steps_per_row` is how many steps a value stands for. A long curve is taken in blocks of rows by their
-    means. They begin at row 0 and are of a power of two, so that a curve does not change while it is moved,
-    and every resolution is computed once.
+    `x` has the position of each value in steps, time and samples, rising. `smooths` is True for noisy values,
+    which are smoothed. `steps_per_row` is the number of steps per value. To draw a long curve, the means of
+    blocks of values are used. Blocks start at row 0 and their size is a power of two, so a curve keeps its
+    shape while it is moved. Each resolution is computed once.
     """
 
     def __init__(
@@ -180,12 +185,18 @@ class Trace:
 
 
 def rows_a_point(most_rows: int) -> int:
-    """Return the rows per point if the longest curve has that many rows in view."""
+    """Return how many values to merge into one drawn point, a power of two.
+
+    `most_rows` is the number of values in view of the longest curve.
+    """
     return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
 
 
 def smoothing_words(steps: int, smooth: int) -> str:
-    """Return the averaging of a noisy curve drawn in blocks of `steps` in words, or "" if it is raw."""
+    """Describe the smoothing of a noisy curve: "smoothed over 50 steps", "means of 4 steps", or "" for none.
+
+    `steps` is the number of steps per drawn point.
+    """
     if smooth:
         return f"smoothed over {max(smooth, _SMOOTHING_POINTS * steps):,} steps"
     return f"means of {steps:,} steps" if steps > 1 else ""
@@ -196,10 +207,10 @@ Quantity = Literal["loss", "accuracy"]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One run. A further repeat of a side (`is_repeat`) is drawn dim, without markers or legend.
+    """The curves of one saved run in the plots of a comparison.
 
-    `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
-    in their `fill`.
+    A further repeat (`is_repeat`) is drawn dim, without markers or legend. If several sides have the same
+    precision, `note` names the side at the line's end, and `fill` is the style of its markers.
     """
 
     key: str

@@ -33,10 +33,10 @@ _COMPACT_BELOW = 170
 
 @dataclass(frozen=True)
 class PlotSpec:
-    """The content and look of a plot.
+    """The title, unit and look of a live plot.
 
-    A noisy quantity `smooths`: it follows the chosen smoothing. `powers_of_two` makes the axis log2 and the
-    curve a staircase. `shows_warmup` shades the warm-up.
+    If `smooths`, the quantity is noisy and smoothed as the user chose. `powers_of_two` makes the y axis log2
+    and draws a staircase. `shows_warmup` shades the warm-up.
     """
 
     title: str
@@ -49,7 +49,7 @@ class PlotSpec:
 
 
 class LivePlot(Surface):
-    """One plot panel. Setters only fill buffers. A timer calls `refresh()`, which draws the changes.
+    """A plot of runs while they train. Its setters only store data. A timer calls `refresh()` to draw it.
 
     `hovered` carries the pointer's x or None. `x_range_chosen` carries the range (low, high) that the user
     dragged or scrolled to, or None when Follow is switched on again.

@@ -41,7 +41,7 @@ _MARKERS = 5
 
 
 class LineItems(PlotItems):
-    """The line and its sparse markers."""
+    """The pyqtgraph items of one saved run in a plot: a line with sparse markers."""
 
     def __init__(self, plot: pg.PlotItem, line: Line) -> None:
         self._line = line
@@ -91,7 +91,10 @@ _X_TICK, _Y_TICK = 90, 36
 
 
 class OverlayPlot(Surface):
-    """A plot of saved runs. Drag or scroll to zoom, double-click to show all. The legend is the readout."""
+    """A plot of several saved runs in one frame. The legend shows the values at the crosshair.
+
+    Drag or scroll to zoom, and double-click to show everything.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)

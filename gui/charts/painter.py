@@ -116,7 +116,7 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
 
 
 class DrawingView(QWidget):
-    """A drawing that a subclass makes for the widget's size."""
+    """A widget that paints a drawing made for its size. Subclasses override `drawing`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -134,7 +134,7 @@ class DrawingView(QWidget):
 
 
 class BarChart(DrawingView):
-    """The engine's chart of bars, as high as the widget. Where no bar has a length it says so."""
+    """A chart of horizontal bars that fills the widget's height. If no bar has a length, it shows a hint."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -168,7 +168,7 @@ class BarChart(DrawingView):
 
 
 class Spot(Protocol):
-    """A part of a drawing."""
+    """A part of a drawing that the user can point at or click, such as a bar."""
 
     def holds(self, x: float, y: float) -> bool: ...
 

@@ -11,7 +11,7 @@ _USUAL = 15
 
 
 class Smoothing(QObject):
-    """The number of steps for smoothing noisy curves. `changed` when another window was chosen."""
+    """The number of steps over which all plots smooth noisy curves. `changed` is emitted when it changes."""
 
     changed = Signal()
 

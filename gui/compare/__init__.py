@@ -1,1 +1,1 @@
-"""The page of a comparison."""
+"""The result of a comparison of runs: headline, bars, metrics and curves."""

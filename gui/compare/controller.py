@@ -30,9 +30,10 @@ _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class CompareController(QObject):
-    """The connection of the runs table, the head and the comparison.
+    """Reads, shows and exports the comparison of the runs that are selected in the results table.
 
-    `page_wanted` requests the page. `problem` (Problem) reports what could not be read or queued.
+    It also queues runs that are missing or must be measured again. `page_wanted` asks the window to show the
+    comparison. `problem` carries a Problem if runs cannot be read or queued.
     """
 
     page_wanted = Signal()
@@ -185,7 +186,10 @@ class CompareController(QObject):
 
 @dataclass(frozen=True)
 class Awaited:
-    """Runs to be added together to the comparison that it `joins`, replacing the runs `instead`."""
+    """Queued runs that are to be added to a comparison once all of them have finished.
+
+    `joins` are the ids of the runs in the comparison, and `instead` those that the new runs replace.
+    """
 
     run_ids: tuple[str, ...]
     joins: frozenset[str]
@@ -193,7 +197,7 @@ class Awaited:
 
 
 class AwaitedRuns(QObject):
-    """Queued runs that a comparison waits for.
+    """The queued runs that open comparisons still wait for.
 
     `arrived` carries an `Awaited` once all of its runs have finished. `changed` is emitted when `experiments`
     may have changed.

@@ -41,8 +41,11 @@ _HEIGHT, _SIGN, _AFTER_TITLE = 40, 16, 3
 
 
 class ExportButton(Button):
-    """A button with a menu of export formats. `wanted` carries the name of a format. `drag_wanted` is emitted
-    when the button is dragged, `title_wanted` to give the report a title."""
+    """A button with a menu of export formats. `wanted` carries the name of the chosen format.
+
+    `drag_wanted` is emitted when the button is dragged, and `title_wanted` when the user wants to give the
+    report a title.
+    """
 
     wanted = Signal(str)
     drag_wanted = Signal()
@@ -80,9 +83,10 @@ class ExportButton(Button):
 
 
 class ItemHead(QWidget):
-    """The title of the opened result. For a comparison it also has the choice of its sides.
+    """The bar above the opened result: its title and buttons, and for a comparison the choice of two sides.
 
-    `baseline_chosen` and `headline_chosen` are emitted when the user chooses another side.
+    `baseline_chosen` and `headline_chosen` are emitted when the user chooses another baseline, or another
+    side for the headline.
     """
 
     baseline_chosen = Signal()

@@ -31,10 +31,10 @@ _NO_ANSWER: tuple[VerdictKind, ...] = ("alone", "baseline", "no-speed")
 
 
 class Headline(QWidget):
-    """The verdict in one or two large lines, the gain's origin, the training, and doubts.
+    """The result of a comparison in large text, such as "1.4× as fast as FP32", above details and doubts.
 
-    `missing_wanted` carries the experiments, as a tuple, that would show this origin. `again_wanted` carries
-    the sides to measure again, as a tuple.
+    `missing_wanted` carries a tuple of experiments that would show where the gain comes from. `again_wanted`
+    carries a tuple of the sides to measure again.
     """
 
     missing_wanted = Signal(object)

@@ -94,7 +94,7 @@ _MOST_FIRST = 5
 
 
 class SettingsCard(Surface):
-    """The settings of the baseline and of the side in the headline, read-only."""
+    """A read-only list of the settings of the baseline and of the side in the headline."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Settings", parent)
@@ -173,7 +173,7 @@ def _cell(text: str, role: str) -> QLabel:
 
 
 class BarPanel(Surface):
-    """The bar chart with its title and the meaning of its whiskers."""
+    """The bar chart of a comparison, with a title and an explanation of its whiskers."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -226,7 +226,7 @@ def _whiskers(row: MetricRow) -> str:
 
 
 class DevicesCard(Surface):
-    """The metrics of each device, hidden if no run was trained on multiple devices."""
+    """The metrics of each device of multi-device runs. Hidden if there is no such run."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -243,10 +243,10 @@ class DevicesCard(Surface):
 
 
 class ComparePanel(Surface):
-    """The view of a comparison. Runs are selected in the table, and sides in the head above.
+    """The page of a comparison. The runs table selects its runs, and the `ItemHead` above selects its sides.
 
-    `runs_dropped` carries run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is
-    compared.
+    `runs_dropped` carries the ids of runs dragged here. While nothing is compared, buttons emit
+    `newest_wanted` (compare the newest runs) and `experiment_wanted` (show the form).
     """
 
     runs_dropped = Signal(object)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ReadRun:
-    """A run's evidence and curves. `loss_unit` is "" if unknown."""
+    """A run as read for a comparison: its measured evidence and its curves. `loss_unit` is "" if unknown."""
 
     evidence: Evidence
     traces: Mapping[Quantity, Trace]
@@ -39,7 +39,7 @@ class ReadRun:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRuns:
-    """A comparison, and the content of its runs by id."""
+    """A comparison with the evidence and curves of its runs, by run id."""
 
     comparison: Comparison
     runs: Mapping[str, ReadRun]
@@ -117,9 +117,9 @@ def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]
 
 
 class CompareReader(QObject):
-    """The reader of the compared runs, in a thread while the page is visible. Head and panel show them.
+    """Reads the runs of a comparison in a thread while its page is visible, and shows them in head and panel.
 
-    `shown` is emitted when the comparison is shown, `problem` (Problem) if it could not be read.
+    `shown` is emitted when the comparison is shown, and `problem` carries a Problem if it cannot be read.
     """
 
     shown = Signal()

@@ -180,7 +180,7 @@ _MOST = 100.0
 
 
 class TargetRow(QWidget):
-    """A field for a target accuracy. `changed` is emitted when its value changes."""
+    """A field to enter a target accuracy. `changed` is emitted when its value changes."""
 
     changed = Signal()
 
@@ -229,7 +229,7 @@ class TargetRow(QWidget):
 
 
 class MetricTable(Surface):
-    """The table of a `Comparison`, with the column of the headline's side shaded."""
+    """The table of all metrics of a comparison, one column per side. The side in the headline is shaded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Metrics of the compared runs", parent)

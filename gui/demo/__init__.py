@@ -1,1 +1,1 @@
-"""The place Demo: two runs replayed side by side, measured on demand."""
+"""The page Demo, which replays two runs side by side and measures them first if needed."""

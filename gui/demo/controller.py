@@ -26,10 +26,10 @@ _LATER = ("The demo is running.", "Replay this comparison when it is done, or st
 
 
 class DemoController(QObject):
-    """Connect the panel to the runs, to Results and to the window.
+    """Connects the page Demo to the saved runs, the queue, the page Results and the window.
 
-    `page_wanted` carries the name of a page. `experiment_wanted` asks for the form, `engine_wanted` for
-    the page that installs PyTorch.
+    `page_wanted` carries the name of a page to show. `experiment_wanted` asks for the form, and
+    `engine_wanted` for the page that installs PyTorch.
     """
 
     page_wanted = Signal(str)
@@ -209,10 +209,10 @@ _SHOWS_POINTER = (
 
 
 class FullScreen(QObject):
-    """Put `window` in full screen and hide `parts` of it. Escape leaves, as does the desktop's own way.
+    """Switches `window` to full screen, with the widgets in `parts` hidden. Escape leaves it.
 
-    `changed` carries whether it is on. A part that is shown during full screen (a notice) stays hidden
-    until the end.
+    `changed` carries whether full screen is on, also when the user leaves it through the desktop. A notice
+    that appears during full screen stays hidden until the end.
     """
 
     changed = Signal(bool)
@@ -281,7 +281,7 @@ class FullScreen(QObject):
 
 
 class Pointer(QObject):
-    """Hide the mouse pointer while it is still over a window that is in front."""
+    """Hides the mouse pointer while it does not move over the active window."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 
 class GuidedRuns:
-    """The two runs of the demo, full precision first. `running` is the id of the run in progress."""
+    """The two runs that Demo queues and then replays, the full-precision run first.
+
+    `running` is the id of the run in progress.
+    """
 
     def __init__(self, experiments: Experiments) -> None:
         self._experiments, self._runs = experiments, experiments.runs
@@ -120,11 +123,12 @@ _Ending = Literal["", "again", "given up"]
 
 
 class GuidedMeasurement(QObject):
-    """Measure through the ordinary queue, so its runs are like any others.
+    """Measures the two runs that Demo replays, as ordinary runs in the queue.
 
     `at_work` carries whether the measurement is in progress, `measured` the ids of both runs, full precision
-    first. `stopped` follows a stop. `refused` carries the Problem if a run failed, or if the machine cannot
-    be examined or is too slow. `busy` carries a sentence on the running job: the user decides what to do.
+    first. `stopped` is emitted after a stop. `refused` carries a Problem if a run failed, or if the machine
+    cannot be examined or is too slow. `busy` carries a sentence about another job that is running: the user
+    decides whether to stop it.
     """
 
     at_work = Signal(bool)

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Measuring:
-    """A pair of runs being measured, as a scene at an instant. `subject` names the model and the batch.
+    """The content of the page that shows two runs while they are measured: `scene` at the time `instant`.
 
-    A changed `scene_key` needs a new layout. A changed `state` is announced to screen readers.
+    `subject` names the model and the batch size. If `scene_key` changes, the page needs a new layout. If
+    `state` changes, screen readers announce it.
     """
 
     scene: Scene
@@ -47,7 +48,7 @@ _RUN_DEMO, _TRY_AGAIN = " Run demo", " Try again"
 
 
 class RefusedPage(QWidget):
-    """The page that gives the reason for a missing replay, with buttons to get one."""
+    """The page that explains why there is no replay, with buttons to get one."""
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__()
@@ -107,9 +108,9 @@ _PHASES = {
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """The progress of the demo: `full` and `mixed` are the runs that have started.
+    """The progress of Demo's measurement. `full` and `mixed` are its runs, None until they have started.
 
-    `phase` replaces the phase of the current run, unless it is "".
+    `phase` is shown instead of the phase of the current run, unless it is "".
     """
 
     showcase: Showcase | None
@@ -229,7 +230,10 @@ def _phase(live: LiveRun | None) -> str:
 
 
 class MeasuringPage(QWidget):
-    """The measurement in progress. Only changed parts are repainted: the run has the machine to itself."""
+    """The page that shows the two runs while they are measured.
+
+    It repaints only the parts that changed, so it does not slow down the run.
+    """
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__()

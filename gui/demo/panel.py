@@ -31,10 +31,11 @@ S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
 
 
 class DemoPanel(Surface):
-    """The pages of Demo: the welcome, two runs being measured, their replay, or why there is none.
+    """The page Demo: a welcome, two runs being measured, their replay, or the reason why there is none.
 
-    Each page is made when it is first shown, to keep the window's start fast. `save_wanted` carries
-    "animation" or "card". `present_toggled` asks to enter or leave full screen, reported by `set_presenting`.
+    To keep the start of the window fast, each of these pages is made when first shown. `save_wanted` carries
+    "animation" or "card". `present_toggled` asks to enter or leave full screen. The controller then calls
+    `set_presenting`.
     """
 
     demo_wanted = Signal()

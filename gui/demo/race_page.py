@@ -32,7 +32,10 @@ _MARGIN = 8
 
 
 class CertaintyPopover(QFrame):
-    """A popover on the certainty of the ratio. Escape, Space, Return and a click elsewhere close it."""
+    """A popover that explains how certain the measured ratio is.
+
+    Escape, Space, Return or a click elsewhere closes it.
+    """
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
@@ -107,7 +110,10 @@ _GAP = 6
 
 
 class RacePage(QWidget):
-    """The card and the controls of a replay. `panel` receives requests for other pages."""
+    """The page that replays two runs side by side, with playback controls.
+
+    It asks `panel` to open other pages.
+    """
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__()

@@ -54,9 +54,9 @@ METRICS = Metrics(lru_cache(maxsize=4096)(words_width), _edges)
 
 
 class RaceView(QWidget):
-    """A scene at an instant. Only changed parts are painted.
+    """Paints a replay at one point in time. Only parts that changed are repainted.
 
-    Its page connects the buttons: `number` and `certainty` open the certainty of the ratio, `more` all
+    The page connects the buttons: `number` and `certainty` explain how certain the ratio is, `more` shows all
     doubts, and `again` repeats a disturbed measurement.
     """
 
@@ -242,9 +242,10 @@ def _around(part: Part) -> QRect:
 
 
 class PaintedLane:
-    """A lane's blocks in whole device pixels, painted once unlit and once lit, on the ink `ground`.
+    """Paints the row of blocks that shows one run's progress: finished blocks are lit, the others unlit.
 
-    Any number of lit blocks is then a copy of parts of the two.
+    All blocks are painted once unlit and once lit, on the color `ground`. Drawing any number of lit blocks
+    then only copies parts of these two images.
     """
 
     def __init__(self, blocks: Blocks, ground: str, palette: Palette, ratio: float = 1.0) -> None:

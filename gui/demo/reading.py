@@ -32,8 +32,11 @@ _MOST_TRIED = 5
 
 @dataclass(frozen=True)
 class RaceChoice:
-    """The runs of a race: `baseline` is the id of any run of the full lane's side (None: as in Results),
-    `side` that of the mixed lane's (None: the first under autocast)."""
+    """The runs to replay against each other, as ids.
+
+    `baseline` is a run of the full-precision side, None for the baseline chosen in Results. `side` is a run
+    of the mixed-precision side, None for the first side that uses autocast.
+    """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
@@ -42,7 +45,10 @@ class RaceChoice:
 
 @dataclass(frozen=True, eq=False)
 class RaceToShow:
-    """A race, and gray images of the dataset, of shape (count, side, side), or None."""
+    """A race of two runs to replay. Its blocks show images from the dataset.
+
+    `tiles` are these images in gray, of shape (count, side, side), or None.
+    """
 
     choice: RaceChoice
     race: Race
@@ -85,7 +91,10 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
 
 
 class RaceReader(QObject):
-    """Choose and read races. `shown` when one is shown. `refused` (Problem) if none could be read."""
+    """Chooses two runs that can be raced and reads them in a thread. `shown` is emitted when a race is shown.
+
+    `refused` carries a Problem if none of the runs can be raced.
+    """
 
     shown = Signal()
     refused = Signal(object)

@@ -30,7 +30,10 @@ _LEAST, _MOST = 0.5, 6.0
 
 @dataclass(frozen=True)
 class Scale:
-    """`factor` is 1.0 for a panel of size `DESIGN`."""
+    """Converts the lengths and text sizes of Demo's design to pixels for the size of its panel.
+
+    `factor` is 1.0 for a panel of the size `DESIGN`.
+    """
 
     factor: float = 1.0
 
@@ -80,7 +83,7 @@ def memory_width(scale: Scale) -> int:
 
 
 def stage_sizes(size: QSize, scale: Scale) -> Sizes:
-    """Return the sizes of a card that fills a widget of this size."""
+    """Return the lengths and text sizes of the replay for a widget of this size."""
     lengths = ("margin", "top", "bottom", "gap", "lane", "number")
     texts = ("title", "sentence", "name", "detail", "caption", "small")
     scaled: dict[str, Any] = {name: scale.px(getattr(_STAGE, name)) for name in lengths}
@@ -141,7 +144,10 @@ _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 
 
 class DemoButton(Button):
-    """A button of the replay, whose `kind` begins with "show". Arrow keys move the replay, not the focus."""
+    """A button on the page Demo. Arrow keys move the replay instead of the focus.
+
+    Its `kind` begins with "show".
+    """
 
     def set_scale(self, scale: Scale) -> None:
         self.set_icon_side(max(ICON, scale.px(ICON)))

@@ -23,9 +23,10 @@ MS = 1_000
 
 
 class Scrubber(QSlider):
-    """The slider of the replay. `sought` carries the seconds chosen, `held` whether it is being dragged.
+    """The slider for the position in a replay. `sought` carries the chosen position in seconds.
 
-    A click moves it at once. The panel handles the keys, independent of the focus.
+    `held` carries whether the slider is being dragged. A click moves it there at once. Keys are handled by
+    the panel, whatever has the focus.
     """
 
     sought = Signal(float)
@@ -94,7 +95,10 @@ _MOST_SUBJECT = 1.5
 
 
 class DemoTransport(Surface):
-    """The controls of the replay. Its page connects playback, `panel` all other requests."""
+    """The playback controls of a replay, with a menu to save, compare or repeat it.
+
+    `RacePage` connects the playback controls. The menu's requests are emitted by `panel`.
+    """
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__("foot")
@@ -204,10 +208,10 @@ JUMPS = 5
 
 
 class RaceClock(QObject):
-    """Time from 0 to the race's end, in the race's own seconds, while its owner is on screen.
+    """The playback clock of a replay, from 0 to the end of the race, in seconds of the race.
 
-    `ticked` carries the seconds whenever they changed, by time or by hand. `state_changed` is emitted when it
-    plays or pauses, `ended` when playing has reached the end. While the owner is hidden the race is paused.
+    `ticked` carries the position whenever it changes. `state_changed` is emitted when playback starts or
+    pauses, `ended` when it reaches the end. It pauses while its `owner` is hidden.
     """
 
     ticked = Signal(float)

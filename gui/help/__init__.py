@@ -1,1 +1,1 @@
-"""The guide and the About dialog."""
+"""The guide (the built-in documentation) and the About dialog."""

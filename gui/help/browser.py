@@ -80,7 +80,10 @@ FIRST_PAGE = "README"
 
 @dataclass(frozen=True)
 class GuidePage:
-    """A page. Links refer to its `name`. `text` is Markdown with the title in its first line."""
+    """One page of the guide. `text` is Markdown, with the title in the first line.
+
+    Links use the page's `name`.
+    """
 
     name: str
     section: str
@@ -150,7 +153,7 @@ _SOURCES = "Sources:"
 
 
 def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Format a document made from Markdown, in the theme's colors."""
+    """Format a page of the guide, parsed from Markdown, in the theme's colors."""
     document.setDocumentMargin(0)
     document.setIndentWidth(24)
     for block in _blocks(document):
@@ -280,7 +283,10 @@ _LEAST_MARGIN = 24
 
 
 class GuideBrowser(QTextBrowser):
-    """A view of a page. A link emits `page_wanted` with the page's name, or `web_wanted` with the address."""
+    """Shows one page of the guide.
+
+    A clicked link emits `page_wanted` (page name) or `web_wanted` (address).
+    """
 
     page_wanted = Signal(str)
     web_wanted = Signal(str)

@@ -116,7 +116,7 @@ _LIST_WIDTH = 232
 
 
 class GuideDialog(QDialog):
-    """The guide. It is not modal, and deleted when it or its window is closed."""
+    """The window of the guide, not modal. It is deleted when it, or the window that opened it, is closed."""
 
     def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -191,7 +191,10 @@ _ROW, _HEAD = 26, 31
 
 
 class GuideList(QWidget):
-    """The list of pages with a search field. `chosen` carries a page's name, `searched` the typed words."""
+    """The list of the guide's pages with a search field. `chosen` carries the name of the chosen page.
+
+    `searched` carries the words typed into the search field.
+    """
 
     chosen = Signal(str)
     searched = Signal(str)

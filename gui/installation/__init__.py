@@ -1,1 +1,1 @@
-"""The pages *Install PyTorch*, *Help > PyTorch* and the doctor."""
+"""The pages that install, check and remove PyTorch, and the doctor, which checks the machine."""

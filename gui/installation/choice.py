@@ -34,7 +34,10 @@ _BUILD_TIP = "Which PyTorch build to install: NVIDIA, AMD, Intel, or CPU only"
 
 
 class ChoiceView(Surface):
-    """The installation form. `changed`: the request has to be resolved again."""
+    """The form to choose which PyTorch to install. `changed` is emitted when the user edits it.
+
+    The packages to install then have to be resolved again.
+    """
 
     changed = Signal()
 
@@ -210,7 +213,10 @@ _SETTLES_MS = 600
 
 
 class Options(QWidget):
-    """The source and extra packages. `changed` follows a change, once typing has paused."""
+    """The package source and the extra packages to install. `changed` is emitted after an edit.
+
+    While the user types, it is delayed until typing pauses.
+    """
 
     changed = Signal()
 

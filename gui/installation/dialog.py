@@ -53,7 +53,11 @@ def show_engine_dialog(
 
 
 class EngineDialog(QDialog):
-    """A dialog that is not modal, and deleted when closed. `page_wanted` carries the page's Purpose."""
+    """The dialog *Help > PyTorch*: the installed PyTorch, and buttons to check, update, change or remove it.
+
+    It is not modal, and deleted when closed. `page_wanted` carries the Purpose with which to open the
+    installation page.
+    """
 
     page_wanted = Signal(object)
 

@@ -70,9 +70,10 @@ def _worker(is_measuring: Callable[[], bool], is_unwanted: Callable[[], bool]) -
 
 
 class DoctorDialog(QDialog):
-    """A dialog that runs `looks`, pairs of a message to show and a function, and shows their checks.
+    """A dialog that checks the machine and lists the results.
 
-    Closing it cancels the checks. It is deleted with its window, and never delays that for long.
+    `looks` are the steps: each has a message to show during the step, and a function that returns checks.
+    Closing the dialog cancels them. It is deleted with its window, and never delays that for long.
     """
 
     def __init__(self, looks: Sequence[tuple[str, Look]], parent: QWidget | None = None) -> None:

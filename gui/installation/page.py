@@ -38,7 +38,8 @@ _MEANWHILE = "You can use Results, Demo and the guide in the meantime."
 class SetupPage(Surface):
     """The page *Install PyTorch*. `progress_changed` carries a Progress, or None at the end.
 
-    `train_wanted`: the user wants to train with the new installation. `left`: the user leaves the page.
+    `train_wanted` is emitted when the user wants to train with the new installation, `left` when the user
+    leaves the page.
     """
 
     progress_changed = Signal(object)

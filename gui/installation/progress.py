@@ -33,9 +33,10 @@ _STAGE_TITLES = {
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of an installation. `done_bytes` and `total_bytes` are of the stage, or None.
+    """The progress of an installation of PyTorch in its current `stage`.
 
-    `retry` says why a connection is retried. `is_waiting`: the installation starts when nothing is measured.
+    `done_bytes` and `total_bytes` count the bytes of this stage, None if unknown. `retry` is the reason why a
+    connection is retried. `is_waiting` is True while the installation waits for a measurement to end.
     """
 
     stage: Stage = Stage.RESOLVING
@@ -123,7 +124,10 @@ _KEPT = "Downloaded files are kept if you stop or close Ammeter."
 
 
 class ProgressView(Surface):
-    """Shows the progress. `pause_toggled` requests a pause or its end, `stop_wanted` a stop."""
+    """Shows the progress of an installation.
+
+    `stop_wanted` asks to stop it, `pause_toggled` to pause or resume.
+    """
 
     pause_toggled = Signal()
     stop_wanted = Signal()
@@ -211,7 +215,7 @@ _ROOM_FOR_LINE = 1_300
 
 
 class SetupChip(Button):
-    """The progress of the installation in the window's top bar. Hidden without one."""
+    """A button in the window's top bar with the progress of the installation. Hidden if none is running."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "strip", "Show the progress of the installation", "download", parent=parent)

@@ -24,7 +24,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class InstallerBackend:
-    """The functions that examine the machine, plan and install. Tests replace them."""
+    """The functions that examine a machine, plan an installation of PyTorch and carry it out.
+
+    There is one backend for this machine and one for each remote machine. Tests pass their own.
+    """
 
     look: Callable[[], Description]
     plan: Callable[[InstallRequest, Callable[[], bool]], Plan]
@@ -56,14 +59,18 @@ def remote_backend(name: str) -> InstallerBackend:
 
 
 class EngineSetup(QObject):
-    """Examines the machine, plans the installation of PyTorch and performs it, in threads.
+    """Examines a machine, then plans, carries out, checks or removes an installation of PyTorch, in threads.
 
     `found` carries the Description of the machine. `planned` (InstallRequest, Plan) and `plan_failed`
-    (InstallRequest, Problem) answer the last request. `began` (InstallRequest) starts an installation, which
-    waits while `may_begin` is false, as checked then and in `begin_if_waiting`. `progressed` carries each
-    InstallEvent. At the end comes `problem` or `ended`, with the Installation or, if it was stopped, None.
-    `paused_changed` carries whether it is paused. `checked` carries the Problem of an incomplete
-    installation, or None, `removed` the freed bytes, and `refused` the Problem of either.
+    (InstallRequest, Problem) answer the last request for a plan.
+
+    `began` carries the InstallRequest of an installation that was started. It waits while `may_begin` returns
+    False, until `begin_if_waiting` is called and it returns True. `progressed` carries each InstallEvent,
+    `paused_changed` whether it is paused. At the end, `problem` carries the Problem of a failure, or `ended`
+    the Installation, None if it was stopped.
+
+    `checked` carries the Problem of an incomplete installation, or None. `removed` carries the freed bytes.
+    If checking or removing fails, `refused` carries the Problem.
     """
 
     found = Signal(object)
@@ -237,10 +244,10 @@ _STAMP = "whole"
 
 
 def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
-    """Remove replaced installations, and return the problem of the current one, or None.
+    """Remove replaced installations of PyTorch, and return the problem of the current one, or None.
 
-    Its files are checked once after each boot, because a crash can lose them, and while it `is_doubtful`.
-    That takes seconds, so a file next to them records that they were complete.
+    The files of the installation are checked once after each boot, because a crash can lose them, and while
+    it `is_doubtful`. That takes seconds, so a file next to them records that they were complete.
     """
     if engine.state is not State.READY or engine.packages is None:
         return engine.problem

@@ -90,7 +90,10 @@ def without_password(address: str) -> str:
 
 
 class Purpose(StrEnum):
-    """The purpose of the page. `RESUME`: an installation was started and not finished."""
+    """Why the installation page is shown, for example to install PyTorch for the first time or to repair it.
+
+    `RESUME` is for an installation that was started and did not finish.
+    """
 
     FIRST = "first"
     RESUME = "resume"
@@ -101,7 +104,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """The page's heading, the sentence below it, and the start button."""
+    """The texts of the installation page: heading, the sentence below it, and the start button."""
 
     title: str
     sentence: str

@@ -1,1 +1,1 @@
-"""The page Largest batch: search, result and trials."""
+"""The page Largest batch: the search for the largest batch size that fits in memory, and its trials."""

@@ -22,7 +22,7 @@ from gui.setup.panel import SetupPanel
 
 
 class LimitController(StudyController[StudyView[Limit]]):
-    """Queue searches for the largest batch, show them, and forecast the form's experiment."""
+    """Queues and shows searches for the largest batch, and forecasts the memory of the form's experiment."""
 
     kind = LIMIT
 

@@ -38,13 +38,12 @@ _LOW = 620
 
 
 class LimitPanel(Surface):
-    """Show a search for the largest batch.
+    """The page that shows a search for the largest batch size that fits in memory.
 
-    `options` are its choices, shown in the form: the memory limit and the granularity. `cpu_limit_gib` is the
-    limit chosen for CPUs, None for the default.
-
-    `memory_chosen` carries a size in GiB as text, `use_requested` a batch size for the form,
-    `copied` a sentence.
+    `options` are the choices of a search, shown in the form: the memory limit, and a number that the batch
+    size must be a multiple of. `cpu_limit_gib` is the memory limit chosen for CPUs, None for the default.
+    `memory_chosen` carries a size in GiB as text, `use_requested` a batch size for the form, and `copied` a
+    sentence that confirms a copy.
     """
 
     memory_chosen = Signal(str)
@@ -224,7 +223,7 @@ class LimitPanel(Surface):
 
 
 class MemoryChart(DrawingView):
-    """The chart of peak memory, as large as the widget."""
+    """A chart of the peak memory at each tried batch size. It fills the widget."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -269,7 +268,10 @@ _WIDTH = 340
 
 
 class OtherSize(QDialog):
-    """A dialog for a size. `agreed` carries GiB. Invalid text stays in the field, with the problem below."""
+    """A dialog to enter a memory size that is not in the list of sizes. `agreed` carries the size in GiB.
+
+    After invalid text the dialog stays open and shows the error below the field.
+    """
 
     agreed = Signal(float)
 
@@ -329,7 +331,7 @@ _CPU_TIP = "Limit the memory of the batch. A CPU has no GPU memory as a limit."
 
 
 class MemoryChooser(Field):
-    """The memory cap. `chosen` carries GiB as text for the form's field, or "" for all memory."""
+    """A field to limit the memory of the search. `chosen` carries GiB as text, or "" for all memory."""
 
     chosen = Signal(str)
 

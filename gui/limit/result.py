@@ -22,7 +22,7 @@ _NOTHING_YET = "The largest batch in each precision will appear here, with the t
 
 
 class AnswerBar(QWidget):
-    """A bar of a precision's batch relative to the largest."""
+    """A bar for a precision's largest batch, as a `fraction` of the largest of all precisions."""
 
     def __init__(self, precision: Precision, fraction: float) -> None:
         super().__init__()
@@ -43,7 +43,10 @@ class AnswerBar(QWidget):
 
 
 class ResultPanel(Surface):
-    """The largest batches and their verification. `use_requested` carries a batch size for the form."""
+    """The largest batch of each precision and whether it was verified by training.
+
+    `use_requested` carries a batch size to put into the form.
+    """
 
     use_requested = Signal(int)
 

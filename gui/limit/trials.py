@@ -24,7 +24,7 @@ _NONE = "Trials appear here as they finish."
 
 
 class TrialRow(NamedTuple):
-    """A trial, and the side that it belongs to."""
+    """A row of the table of trials: a tried batch size, and the side (a precision) that it belongs to."""
 
     side: LimitSide
     trial: Trial
@@ -94,7 +94,10 @@ _COLUMNS: tuple[Column[TrialRow], ...] = (
 
 
 class TrialTable(Surface):
-    """The table of trials. The owner of the panel opens the menu of the button `export`."""
+    """The table of all batch sizes that a search has tried.
+
+    It does not fill the menu of its button `export`: the panel that owns it does.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)

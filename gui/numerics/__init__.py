@@ -1,1 +1,1 @@
-"""The page Numerics: which module computes in which precision, and where precision is lost."""
+"""The page Numerics: the dtype in which each module computes, and where a precision loses accuracy."""

@@ -38,7 +38,10 @@ _NOT_AGAIN = (
 
 
 class NonfiniteView(AnswerPage):
-    """The first NaN or Inf. `module_chosen` carries the name of a module to show in the precision map."""
+    """Shows the operation that produced the first NaN or Inf.
+
+    `module_chosen` carries the name of a module to show in the precision map.
+    """
 
     module_chosen = Signal(str)
 
@@ -121,7 +124,7 @@ _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
 
 
 class MagnitudeLine(DrawingView):
-    """A logarithmic line: an operation's result, or its inputs, vs. the largest number of a dtype."""
+    """A logarithmic scale of an operation's result or inputs relative to the largest number of a dtype."""
 
     def __init__(self, inputs: float, result: float | None, form: NumberFormat) -> None:
         super().__init__()
@@ -179,7 +182,10 @@ _COLUMNS: tuple[Column[Fp32Trial], ...] = (
 
 
 class Fp32ModulesView(AnswerPage):
-    """The modules that need FP32 with a button, their cost, and the trials that verify them."""
+    """Shows the modules that need FP32, their cost in speed and memory, and the trials that verify them.
+
+    A button keeps these modules in FP32 in the form.
+    """
 
     def __init__(self) -> None:
         super().__init__(

@@ -22,7 +22,7 @@ _NO_PARTS = "Select at least one part."
 
 
 class NumericsController(StudyController[StudyView[Numerics]]):
-    """Queue numerics studies, show and export them."""
+    """Queues numerics studies of the form's experiment, shows them and exports them."""
 
     kind = NUMERICS
 

@@ -66,7 +66,7 @@ _COLUMNS: tuple[Column[PrecisionRun], ...] = (
 
 
 class DivergenceView(OfferedView):
-    """The divergence of each precision from FP32. `wanted` requests the test."""
+    """Shows where the loss of each precision diverges from that of FP32. `wanted` asks to run this test."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -193,9 +193,9 @@ class _Error(NamedTuple):
 
 
 class ErrorTable(ResultTable[_Error]):
-    """The errors of a precision's modules in the order of the forward pass, as dots on a logarithmic scale.
+    """The error of each module in one precision relative to FP32, drawn as dots on a logarithmic scale.
 
-    The table is scrolled to the first module that diverges from FP32.
+    Modules are in the order of the forward pass. The table scrolls to the first one that diverges.
     """
 
     def __init__(self) -> None:

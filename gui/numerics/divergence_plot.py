@@ -52,7 +52,10 @@ class _Band(PlotItems):
 
 
 class DivergencePlot(LivePlot):
-    """Loss curves to compare. Drag or scroll to zoom, double-click to reset. The legend shows the values."""
+    """A plot of the losses of several precisions over the same steps. The legend shows the values.
+
+    Drag or scroll to zoom, and double-click to show everything.
+    """
 
     legend_class = LegendRows
 

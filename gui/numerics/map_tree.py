@@ -37,10 +37,10 @@ _OUTSIDE = {
 
 @dataclass(frozen=True)
 class MapRow:
-    """A module with the operations in it and in the modules inside it, or the operations outside the model.
+    """A row of the precision map: a module with all operations inside it, or operations outside the model.
 
-    `shares` are the dtypes by column, the largest first. `casts` counts the casts by autocast, which moved
-    `cast_bytes`.
+    `shares` has the shares of the dtypes by column, the largest first. `casts` is the number of casts by
+    autocast, and `cast_bytes` the memory that they read and wrote.
     """
 
     name: str
@@ -65,7 +65,7 @@ class MapRow:
 
 
 def map_rows(whole: PrecisionMap) -> tuple[MapRow, ...]:
-    """Return the modules in the model's order, then the operations outside of them."""
+    """Return one row per module, in the model's order, then rows for operations outside the model."""
     modules = [(module.name, module.class_name, module.depth, module.parameters) for module in whole.modules]
     names = {name for name, *_ in modules}
     inside: dict[str, list[Operation]] = defaultdict(list)
@@ -111,7 +111,7 @@ def _shares(spent: Mapping[str, float]) -> tuple[Share, ...]:
 
 
 def kept_by(name: str, patterns: Sequence[str]) -> str | None:
-    """Return the pattern or the module around it that keeps a module in FP32. None if there is none."""
+    """Return the pattern that keeps this module, or a module around it, in FP32. None if no pattern does."""
     for around in _around(name):
         if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
             return name if name in patterns else matching[0]
@@ -149,9 +149,9 @@ def _shares_text(shares: Sequence[Share]) -> str:
 
 
 class MapTree(TreeModel[MapRow]):
-    """The rows of a map with a check box at each module, which keeps it in FP32.
+    """The Qt model of a precision map: modules, each with a check box that keeps it in FP32.
 
-    `toggled` carries (module, whether to keep it in FP32). The form decides and calls `set_patterns`.
+    `toggled` carries (module, whether to keep it in FP32). The form decides and then calls `set_patterns`.
     """
 
     toggled = Signal(str, bool)
@@ -241,7 +241,7 @@ def _dtype_color(dtype: str) -> QColor:
 
 
 class SharesDelegate(QStyledItemDelegate):
-    """Paint a bar of shares with the name of the largest."""
+    """Paints a cell as a bar of dtype shares, with the name of the largest."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         palette = theme().palette
@@ -263,7 +263,7 @@ class SharesDelegate(QStyledItemDelegate):
 
 
 class DtypeLegend(QWidget):
-    """The colors of dtypes with their names."""
+    """A legend with the color and the name of each dtype in the precision map."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -42,7 +42,10 @@ _MOST_UNFOLDED, _LEAST_NAME, _NARROW = 300, 130, 780
 
 
 class MapTreeView(TreeView):
-    """The tree. `kept` carries (module, whether to keep it in FP32), `shown` the current module's row."""
+    """The tree of modules of a precision map. `kept` carries (module, whether to keep it in FP32).
+
+    `shown` carries the `MapRow` of the current module, or None.
+    """
 
     kept = Signal(str, bool)
     shown = Signal(object)  # MapRow | None
@@ -144,7 +147,10 @@ class MapTreeView(TreeView):
 
 
 class MapView(OfferedView):
-    """Show a precision map. `changes_wanted` carries Changes for the form, `wanted` requests a map."""
+    """Shows the precision map: in which dtypes each module computes, and the casts between them.
+
+    `changes_wanted` carries Changes for the form, and `wanted` asks to record a map.
+    """
 
     changes_wanted = Signal(object)
 

@@ -67,9 +67,9 @@ class _PartView(NamedTuple):
 
 
 class NumericsPanel(StudyPage[StudyView[Numerics]]):
-    """Show the numerics of an experiment.
+    """The page of a numerics study of one experiment.
 
-    `study_wanted` requests those of the form's experiment. `changes_wanted` carries Changes for the form.
+    `study_wanted` asks to study the form's experiment. `changes_wanted` carries Changes for the form.
     """
 
     study_wanted = Signal()
@@ -230,7 +230,7 @@ def finding(numerics: Numerics) -> tuple[str, str]:
 
 
 class NumericsAdvice(AdviceView):
-    """Show the advice of a numerics study."""
+    """Shows advice on the form's settings, derived from a numerics study."""
 
     def __init__(self) -> None:
         super().__init__(

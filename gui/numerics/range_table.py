@@ -90,9 +90,10 @@ def content_sentence(exponents: Exponents) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RangeRow:
-    """A module's histogram with its losses in the experiment's precision, or the scaled one of an FP8 cast.
+    """A row of the table of value ranges: the exponents of one module's values, or of a tensor cast to FP8.
 
-    The row with `is_all` combines all modules and stays on top.
+    `own_loss` is a text on underflow and overflow in the experiment's precision. `cast` is the FP8 cast,
+    whose exponents are scaled, or None. The row with `is_all` combines all modules and stays on top.
     """
 
     name: str
@@ -110,7 +111,10 @@ class RangeRow:
 
 
 class RangeTable(ResultTable[RangeRow]):
-    """Modules with their histograms, one selected. `hovered` carries a row and an exponent, or None."""
+    """A table of modules with histograms of their values' exponents, of which one row is selected.
+
+    `hovered` carries the row and the exponent below the pointer, or None.
+    """
 
     hovered = Signal(object)
 
@@ -304,7 +308,10 @@ class _Slider(QSlider):
 
 
 class LossScale(QWidget):
-    """A slider that shows what each loss scale loses. `changes_wanted` carries the best scale's setting."""
+    """A slider to try loss scales: for each, it shows how many gradients would underflow and overflow.
+
+    `changes_wanted` carries the setting of the best loss scale.
+    """
 
     changes_wanted = Signal(object)
 

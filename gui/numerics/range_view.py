@@ -40,7 +40,10 @@ _LOW = 420
 
 
 class RangeView(OfferedView):
-    """The ranges of a step. `wanted` requests them, `changes_wanted` carries settings for the form."""
+    """Shows the magnitudes of activations, gradients and weights in one step, relative to each dtype's range.
+
+    `wanted` asks to measure them, and `changes_wanted` carries settings for the form.
+    """
 
     changes_wanted = Signal(object)
 
@@ -196,7 +199,7 @@ def _own_loss(rows: list[ModuleRange] | tuple[ModuleRange, ...]) -> str:
 
 
 class RangeDetail(QScrollArea):
-    """One module's histogram, enlarged, with the values that each dtype loses."""
+    """One module's histogram, enlarged, with the share of its values that each dtype loses."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -231,7 +234,7 @@ class RangeDetail(QScrollArea):
 
 
 class Histogram(DrawingView):
-    """A histogram as large as the widget. `hovered` carries an exponent, or None."""
+    """A histogram of exponents that fills the widget. `hovered` carries an exponent, or None."""
 
     hovered = Signal(object)
 

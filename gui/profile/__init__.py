@@ -1,1 +1,1 @@
-"""The page Profile: where a step's time goes, side by side."""
+"""The page Profile: where the time of a training step goes, for each precision side by side."""

@@ -23,7 +23,7 @@ _LARGEST = 3
 
 
 class Bars(InteractiveDrawing[PartPlace]):
-    """The chart of profiles, with the parts of a step as its spots."""
+    """A chart with one bar per profile, divided into the parts of a step. Each part can be clicked."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__("Where a step's time goes")
@@ -55,7 +55,10 @@ class Bars(InteractiveDrawing[PartPlace]):
 
 
 class BarsView(OfferedView):
-    """The bars. `part_chosen` carries the clicked `StepPart`, `wanted` requests a profile."""
+    """Shows where a step's time goes, as bars. `part_chosen` carries the `StepPart` that was clicked.
+
+    `wanted` asks for a profile.
+    """
 
     part_chosen = Signal(object)
 
@@ -98,7 +101,7 @@ _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
 
 
 class Roofline(InteractiveDrawing[RooflinePoint]):
-    """The roofline chart of profiles, with the kernels as its spots."""
+    """The roofline chart of profiles: the throughput of kernels over their arithmetic intensity."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__("Roofline")
@@ -133,7 +136,7 @@ class Roofline(InteractiveDrawing[RooflinePoint]):
 
 
 class RooflineView(AnswerPage):
-    """The roofline with its explanation."""
+    """The roofline chart with a text that explains it."""
 
     def __init__(self) -> None:
         super().__init__(

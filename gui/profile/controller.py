@@ -17,7 +17,7 @@ from gui.setup.panel import SetupPanel
 
 
 class ProfileController(StudyController[StudyView[Profiles]]):
-    """Queue profiles, show and export them."""
+    """Queues profiles of the form's experiments, shows them and exports them."""
 
     kind = PROFILE
 

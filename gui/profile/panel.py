@@ -56,7 +56,7 @@ TRACE_WRITTEN = "Open it at ui.perfetto.dev, or at chrome://tracing."
 
 
 class ProfileAdvice(AdviceView):
-    """Show the advice for each side of a profile."""
+    """Shows advice on how to speed up each profiled side (precision)."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -75,7 +75,7 @@ class ProfileAdvice(AdviceView):
 
 
 class DevicesView(AnswerPage):
-    """Show how a run's devices communicate, device by device and by message size."""
+    """Shows the communication between the devices of a run, by device and by message size."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -111,9 +111,9 @@ _View = BarsView | RowsView | RooflineView | DevicesView | ProfileAdvice
 
 
 class ProfilePanel(StudyPage[StudyView[Profiles]]):
-    """Show profiles side by side.
+    """The page that shows the profiles of several precisions side by side.
 
-    `profile_wanted` requests profiles of the form's experiments. `again` profiles the shown experiments
+    `profile_wanted` asks to profile the form's experiments. The button `again` profiles the shown experiments
     again. `changes_wanted` carries Changes for the form.
     """
 
@@ -251,9 +251,10 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
 
 
 class ProfileAnswer(QWidget):
-    """The speedup, the bottleneck and a fix for each side.
+    """A summary of the profiles: the speedup, and for each side its bottleneck and a fix.
 
-    The page itself places `large`, the largest speedup. `changes_wanted` carries Changes for the form.
+    `large` is the label of the largest speedup, which the page places itself. `changes_wanted` carries
+    Changes for the form.
     """
 
     changes_wanted = Signal(object)

@@ -23,7 +23,7 @@ _STRONG = ("ms", "Ratio")
 
 
 class RowsView(OfferedView):
-    """Show one of three tables: kernels, operations or modules. `wanted` requests a profile."""
+    """A table of the kernels, operations or modules of the profiles. `wanted` asks for a profile."""
 
     def __init__(self) -> None:
         super().__init__(

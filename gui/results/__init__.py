@@ -1,1 +1,1 @@
-"""Show the page Results: all saved results at the left, the opened result at the right."""
+"""The page Results: the table of saved results on the left, the opened result on the right."""

@@ -47,10 +47,11 @@ _WIDTHS: dict[StudyKind, int] = {
 
 
 class ResultsController(QObject):
-    """Open clicked and selected items, and keep the studies of the table up to date.
+    """Opens the results that are clicked or selected in the table, and keeps its studies up to date.
 
-    `wanted` asks for the place Results; `problem` carries a Problem, `form_wanted` asks for the form after
-    settings were put into it; `guide_wanted` carries a page of the guide, `runs_wanted` run ids to follow.
+    `wanted` asks the window to show the page Results, and `form_wanted` to show the form with settings that
+    were just put into it. `problem` carries a Problem, `guide_wanted` a page of the guide, and `runs_wanted`
+    the ids of runs to show live.
     """
 
     wanted = Signal()
@@ -305,7 +306,7 @@ def _read_again(experiment: Experiment) -> Experiment:
 
 
 class ItemPage(Surface):
-    """Show a comparison, a study, or why a run failed, one at a time, below their head."""
+    """The right side of Results: title and buttons above a comparison, a study, or a run's failure."""
 
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
         super().__init__("page", parent=parent)

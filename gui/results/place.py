@@ -19,7 +19,10 @@ STUDY, _FIGURES = 700, 560
 
 
 class ResultsPlace(QSplitter):
-    """The page Results. `runs` is the table; the right side is created when first needed, to start sooner."""
+    """The page Results. `runs` is the table on the left.
+
+    To start sooner, the right side is made and set when it is first needed.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)

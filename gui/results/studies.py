@@ -54,7 +54,10 @@ StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
 
 
 class StudyMaker(QObject):
-    """Make a page for a study of a kind. `made` carries its panel and its controller."""
+    """Makes the page and the controller for a kind of study, such as a profile or a sweep.
+
+    `made` carries both. `reported` carries a message for the user.
+    """
 
     made = Signal(object, object)
     reported = Signal(str)
@@ -99,7 +102,7 @@ class StudyMaker(QObject):
 
 
 class StudyPages(QStackedWidget):
-    """The pages of studies, each made when a study of its kind is first opened."""
+    """A stack with one page for each kind of study, made when a study of that kind is first opened."""
 
     def __init__(self, maker: StudyMaker, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -28,7 +28,10 @@ _ABOVE = 8
 
 @dataclass(frozen=True)
 class Pair:
-    """The sides that a tab compares: a run of each, the baseline first, and the side of the headline."""
+    """The sides of a comparison that a tab shows, the baseline first, with one run of each.
+
+    `headline` is the experiment of the side in the headline.
+    """
 
     run_ids: tuple[str, ...]
     experiments: tuple[Experiment, ...]
@@ -67,7 +70,10 @@ class _Offer:
 
 
 class StudyTab(QWidget):
-    """The newest study of a kind of the compared runs, or an offer to make one."""
+    """A tab of a comparison with the newest study of its runs, such as their profile.
+
+    Without one, it offers to make it.
+    """
 
     def __init__(self, kind: StudyKind, offer: _Offer, maker: StudyMaker) -> None:
         super().__init__()
@@ -120,7 +126,10 @@ class StudyTab(QWidget):
 def add_tabs(
     panel: ComparePanel, head: ItemHead, maker: StudyMaker, studies: Callable[[], Sequence[StudyRow]]
 ) -> Callable[[], None]:
-    """Add the tabs, and return a function that fills the one in front if it is one of them."""
+    """Add a tab for each kind of study to the comparison's page.
+
+    Return a function that fills the front tab.
+    """
     offers = _offers(maker.experiments, studies)
     tabs = {kind: StudyTab(kind, offer, maker) for kind, offer in offers.items()}
     for kind, tab in tabs.items():

@@ -1,1 +1,1 @@
-"""Show the table of saved results and the queue, and export and import runs."""
+"""The table of saved results, the queue, and the export and import of runs."""

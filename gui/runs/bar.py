@@ -33,7 +33,7 @@ _LEAST, _NARROWEST = 280, 400
 
 
 class NoRuns(QStackedWidget):
-    """The page shown instead of an empty table. `welcome` is shown if nothing was trained yet."""
+    """The page shown instead of an empty table. It shows `welcome` if nothing was ever trained."""
 
     def __init__(self, show_everything: Callable[[], object], undo: Callable[[], object]) -> None:
         super().__init__()
@@ -59,7 +59,10 @@ class NoRuns(QStackedWidget):
 
 
 class FilterBar(QWidget):
-    """The bar above the table. `kind_chosen` carries the kind to show, or None for all kinds."""
+    """The bar above the table of results.
+
+    `kind_chosen` carries the kind of results to show, or None for all.
+    """
 
     kind_chosen = Signal(object)
 
@@ -104,7 +107,7 @@ class FilterBar(QWidget):
 
 
 class TableFoot(QWidget):
-    """The bar below the table: the counts, and the actions on the selected runs."""
+    """The bar below the table of results: their number, and actions for the selected runs."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,10 @@ from gui.widgets.notice import Do, Message, Notice, open_path
 
 @dataclass(frozen=True)
 class Retry:
-    """A button's text, and the labelled experiments that it trains, each `repeats` times."""
+    """A button that trains failed experiments again: its text, and the labeled experiments.
+
+    Each one is trained `repeats` times.
+    """
 
     words: str
     sides: tuple[tuple[str, Experiment], ...]
@@ -92,10 +95,10 @@ _MOST_NAMED = 3
 
 
 class RunsController(QObject):
-    """Carry out the actions of the runs table, and make offers in the window's notice.
+    """Carries out the actions of the results table, such as delete, and offers follow-ups such as Undo.
 
-    A deletion needs no confirmation: it can be undone until the window closes. `wanted` carries the Request
-    of an accepted offer.
+    Offers are shown in the window's notice. A deletion needs no confirmation, because it can be undone until
+    the window closes. `wanted` carries the Request of an offer to train that the user has accepted.
     """
 
     wanted = Signal(object)

@@ -31,10 +31,10 @@ _FOLDER_FORM, _TABLES = "tensorboard", {"markdown": "Markdown", "latex": "LaTeX"
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """The runs to export. `baseline` is the id of a run of the baseline.
+    """The runs to export, as ids. `baseline` is any run of the baseline.
 
-    `side` is the id of a run of the side that leads the report and races the baseline, or None for the
-    default. `title` is the title of the report, "" for the default.
+    `side` is a run of the side that leads the report and is raced against the baseline, None for the default.
+    `title` is the title of the report, "" for the default.
     """
 
     run_ids: tuple[str, ...]
@@ -49,9 +49,10 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """The path of an export. `is_taken` if another file is there and must not be replaced.
+    """The file of an export.
 
-    `beside` are the companion files.
+    `is_taken` is True if a different file is already there and must not be replaced. `beside` are further
+    files written next to it.
     """
 
     path: Path
@@ -127,7 +128,7 @@ def file_name(runs: Sequence[RunRecord]) -> str:
 
 
 class Exporting(QObject):
-    """Write exports one after another in a thread, and show the result in the window's notice."""
+    """Writes exports one after another in a thread, and shows each result in the window's notice."""
 
     def __init__(
         self, store_path: Path, runs: SavedRuns, background: Background, notice: Notice, window: QWidget

@@ -28,9 +28,9 @@ _ARCHIVE = f"Runs exported by Ammeter (*{ARCHIVE_SUFFIX})"
 
 @dataclass(frozen=True)
 class FileChoice:
-    """The chosen path of a file. `may_replace` allows replacing an existing file.
+    """The file path chosen in a save dialog. `may_replace` allows replacing an existing file.
 
-    `form` is the name of the chosen format. None means that the path's suffix decides.
+    `form` is the name of the chosen format. For None, the path's suffix decides.
     """
 
     path: Path
@@ -90,9 +90,9 @@ def ask_mlflow(window: QWidget, last: str) -> str | None:
 
 
 class Importing(QObject):
-    """Import archives in a thread, and show the result in the notice.
+    """Imports archives of runs in a thread, and shows the result in the window's notice.
 
-    `imported` is emitted when runs were added. `compare_wanted` carries the ids of runs of one archive.
+    `imported` is emitted when runs were added. `compare_wanted` carries the ids of the runs of one archive.
     """
 
     imported = Signal()

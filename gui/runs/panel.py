@@ -39,10 +39,10 @@ _GROUP_OF = {"optimizer": 1, "schedule": 1, "step": 2, "scaler": 2, "measure": 2
 
 
 class TagsDialog(QDialog):
-    """The dialog for the tags of runs, and for the note of a single one.
+    """A dialog to edit the tags of several runs, or the tags and the note of a single one.
 
-    For several runs it shows their common tags. A tag that is added or removed is added to or removed from
-    all of them, and their other tags stay.
+    For several runs it shows the tags that all have in common. Adding or removing a tag does so for each of
+    them, and their other tags stay.
     """
 
     def __init__(self, runs: Sequence[RunRecord], saved: SavedRuns, parent: QWidget | None = None) -> None:
@@ -106,7 +106,10 @@ def _shared_tags(runs: Sequence[RunRecord]) -> tuple[str, ...]:
 
 
 def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
-    """Return the tags of each run with `tag` added, or removed if all of the runs have it."""
+    """Return the new tags of each run, by id, after toggling `tag`.
+
+    The tag is removed if all runs have it, and else added to those without it.
+    """
     if tag in _shared_tags(runs):
         return {run.id: tuple(own for own in run.tags if own != tag) for run in runs}
     return {run.id: (*run.tags, tag) for run in runs if tag not in run.tags}
@@ -114,7 +117,7 @@ def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """An entry of the menu: its text, its action, and why it is disabled, if it is."""
+    """An entry of a menu: its text and its action. If disabled, `against` is the reason."""
 
     words: str
     do: Callable[[], object]

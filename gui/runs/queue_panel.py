@@ -39,7 +39,7 @@ _REFRESH_MS = 1_000
 
 
 class QueuePanel(QWidget):
-    """Show the queue's schedule. Its `controller` carries out the actions."""
+    """The list of queued jobs with their expected times. Its `controller` carries out the actions."""
 
     controller: QueueController
 
@@ -122,9 +122,9 @@ class QueuePanel(QWidget):
 
 
 class QueueController(QObject):
-    """Shows the queue, every second while something runs. `scheduled` carries the QueueSchedule.
+    """Shows the queue in its panel, updated every second during a run. `scheduled` carries the QueueSchedule.
 
-    `show_wanted` carries the running QueueItem, to show its page.
+    `show_wanted` carries the running QueueItem when the user wants to see its page.
     """
 
     scheduled = Signal(object)

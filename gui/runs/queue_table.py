@@ -44,7 +44,7 @@ _TIP = (
 
 @dataclass(frozen=True)
 class ScheduledItem:
-    """An item with its expected start and end, None if unknown."""
+    """A queued job with its expected start and end, None if unknown."""
 
     item: QueueItem
     begins: datetime | None
@@ -53,10 +53,10 @@ class ScheduledItem:
 
 @dataclass(frozen=True)
 class QueueSchedule:
-    """The slots in the queue's order, and the remaining `seconds` of all jobs that are not paused.
+    """All queued jobs in order with their expected times, and the remaining `seconds` of those not paused.
 
-    `seconds` is a lower bound (`at_least`) if a duration is unknown. While the queue `is_paused`, or no
-    PyTorch is installed, waiting jobs have no times.
+    If a duration is unknown, `at_least` is True and `seconds` is a lower bound. While the queue `is_paused`,
+    or PyTorch is not installed, waiting jobs have no times.
     """
 
     slots: tuple[ScheduledItem, ...]
@@ -124,7 +124,7 @@ def summary_text(schedule: QueueSchedule) -> str:
 
 
 class QueueAction(NamedTuple):
-    """An action on an item: its icon, its words, and the keys that do it in the table."""
+    """An action on a queued job: its icon, its text, and the keys that trigger it in the table."""
 
     icon: str
     words: str
@@ -186,7 +186,7 @@ class _QueueModel(RowModel[ScheduledItem]):
 
 
 class QueueTable(ResultTable[ScheduledItem]):
-    """The table of the queue. Its panel carries out clicks, keys and drags."""
+    """The table of queued jobs. The panel that owns it carries out clicks, keys and drags."""
 
     model_class = _QueueModel
 

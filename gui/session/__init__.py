@@ -1,1 +1,1 @@
-"""The session of a window: the engine thread, the queue, runs, studies and sweeps."""
+"""The state behind the window: engine thread, job queue, saved runs, studies and sweeps."""

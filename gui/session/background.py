@@ -42,7 +42,10 @@ def attempt(change: Callable[[], object], problem: SignalInstance) -> bool:
 
 
 class Background(QObject):
-    """A thread that reads and writes files. A task opens its own store, and touches no widget."""
+    """Runs tasks that read and write files, one after another, in a thread.
+
+    A task must open its own store and must not touch widgets. Its result is reported in the caller's thread.
+    """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -28,10 +28,11 @@ _CONTINUES = "The queue continues."
 
 
 class EngineThread(QThread):
-    """The thread that reads the catalog and works through the queue. Worker processes train.
+    """The thread that reads the catalog (devices, models, precisions) and runs queued jobs one after another.
 
-    Only signals leave this thread. Checks, then forecasts, are made while no job in the queue can start. An
-    idle thread prepares a spare worker, so the next run starts at once.
+    Training runs in worker processes. The thread is the source of signals only and touches no widget. While
+    no queued job can start, it makes requested checks, then forecasts. When idle, it prepares a spare worker,
+    so the next run starts at once.
     """
 
     catalog_read = Signal(object)  # Catalog

@@ -50,7 +50,11 @@ _BUSY = {
 
 
 class Experiments(QObject):
-    """The window's experiments and other jobs. `runs` follow the store and the worker's events."""
+    """Submits, pauses and stops the window's runs and other jobs, and reports their progress by signals.
+
+    It is the interface of the window to the engine thread and the queue. `runs` are the saved runs, updated
+    from the store and from the worker's events.
+    """
 
     catalog_known = Signal(object)  # Catalog
     began = Signal(str)  # run id

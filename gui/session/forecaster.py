@@ -18,13 +18,13 @@ _TYPING_MS = 600
 
 @dataclass(frozen=True)
 class Need:
-    """The largest memory need of the experiments, in MiB. None while it is being estimated."""
+    """The memory that the form's experiments need at most, in MiB. None while it is being forecast."""
 
     needed_mib: float | None
 
 
 class Forecaster(QObject):
-    """The requests for forecasts, sent only while the engine is idle."""
+    """Requests memory forecasts of the form's experiments from the engine, only while it is idle."""
 
     need_changed = Signal(object)  # `Need`, or None if there is no forecast
     made = Signal()  # there is another forecast

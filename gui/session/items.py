@@ -32,10 +32,10 @@ NOUNS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class QueueItem:
-    """A running or waiting job in the queue. `progress` (0 to 1) and `seconds_left` are None if unknown.
+    """A running or waiting job, as the queue shows it. `progress` (0 to 1) and `seconds_left` may be None.
 
-    `machine` is where it trains, "" for this one. A run has a `precision` and a
-    `brief` title without the model.
+    `machine` is the name of the machine that it runs on, "" for this one. A run also has its `precision`, and
+    `brief`, its title without the model.
     """
 
     key: str
@@ -65,7 +65,10 @@ def describe_work(kinds: Iterable[str]) -> str:
 
 
 class ItemFactory:
-    """A factory of queue items, with durations from earlier runs once the `catalog` is known."""
+    """Makes the items of the queue. Their durations are estimated from earlier runs.
+
+    Durations are unknown until the `catalog` is set.
+    """
 
     def __init__(self, runs: SavedRuns, jobs: Mapping[str, Jobs[Any]]) -> None:
         self._runs, self._jobs = runs, jobs

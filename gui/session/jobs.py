@@ -42,7 +42,7 @@ _DETAILS = {
 
 @runtime_checkable
 class Pausable(Protocol):
-    """Work that any thread can pause after the current step, and resume."""
+    """A job in progress that any thread can pause after its current step, and resume."""
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
@@ -52,8 +52,8 @@ class Pausable(Protocol):
 class QueuedJob:
     """A study or sweep in the queue. Its unique `key` is also its id in the store.
 
-    `study` is None for a sweep, which is in the store. `title` names the job, and `machine` is where it runs,
-    "" for this one.
+    `study` is None for a sweep, whose settings are in the store. `title` names the job. `machine` is the name
+    of the machine that it runs on, "" for this one.
     """
 
     key: str
@@ -157,7 +157,7 @@ def work_key(work: Work) -> str:
 
 @dataclass
 class Entry:
-    """An entry of the queue, with work for a `machine`. Held work is skipped."""
+    """An entry of the queue: a run or job for a `machine`. An entry that `is_held` is skipped."""
 
     work: Work
     is_held: bool = False
@@ -169,11 +169,12 @@ class Entry:
 
 
 class WaitingList:
-    """The entries of the queue, next first, for all threads. `changed` is its lock, notified of every change.
+    """The thread-safe list of queued runs and jobs, next one first.
 
-    A job that can resume keeps its place while it is `current`, and yields to work that is moved before it.
-    Other work leaves when it starts. While the list `is_paused`, nothing starts. `can_train` returns whether
-    a machine can start work.
+    `changed` is its lock, a condition variable that is notified of every change. A job that can resume stays
+    in the list while it runs (`current`), and is paused if another job is moved ahead of it. Any other job
+    leaves the list when it starts. While `is_paused`, nothing starts. `can_train(machine)` returns whether
+    that machine is free to start a job.
     """
 
     def __init__(self) -> None:

@@ -38,11 +38,12 @@ _MOST_EPOCHS = 8_192
 
 @dataclass
 class LiveRun:
-    """The settings, samples and state of a run. `add` appends an event, live or replayed from the store.
+    """The settings, recorded samples and state of a run, for display while it trains and later.
 
-    `status` is queued, running, finished, stopped, failed or interrupted. `revision` grows with every change.
-    `unit` is the unit of the throughput. `batch_size` counts the samples of one optimizer step. `detail` is
-    the whole message of a failure.
+    `add` appends an event, which is new or replayed from the store. `status` is queued, running, finished,
+    stopped, failed or interrupted. `unit` is the unit of the throughput, and `batch_size` the number of
+    samples per optimizer step. `detail` is the full message of a failure. `revision` increases with every
+    change.
     """
 
     run_id: str

@@ -26,7 +26,7 @@ Undo = Callable[[], None]
 
 
 class Queue(QObject):
-    """The queue of this window, which is saved as it changes."""
+    """The window's queue of runs and jobs. It is saved at every change, so a later window can continue it."""
 
     changed = Signal()  # other work waits or is in progress
     finished = Signal(str)  # a sentence on what was done, when nothing is left that can begin

@@ -15,11 +15,11 @@ from engine.experiment.sweep import Grid
 
 @dataclass(frozen=True)
 class Request:
-    """A request to train labeled experiments, each `repeats` times, alternating.
+    """What the user wants to train: labeled experiments, each `repeats` times, in alternating order.
 
-    `name` is the user's name for the runs, or None to number them. `title` is the title of the comparison, or
-    the name of a single run, empty for a numbered one. With a `grid` and a `plan` it requests a sweep, and
-    `experiments` have the first value of every setting but the precision.
+    `name` is the user's name for the runs, or None to number them. `title` is the title of the comparison or
+    the name of a single run, "" for a numbered one. With a `grid` and a `plan` it is a sweep, and
+    `experiments` have the first value of every setting except the precision.
     """
 
     title: str
@@ -31,7 +31,10 @@ class Request:
 
 
 class CodeTrust:
-    """The trust in model code. The window sets `ask`, which shows code and returns whether it may run."""
+    """Ensures that the user has agreed to run the code of a model file before it is trained.
+
+    The window sets `ask`, which shows the code and returns whether it may run.
+    """
 
     def __init__(self, code: TrustedCode) -> None:
         self.code = code

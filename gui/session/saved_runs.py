@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
-    """The records of the store, and the curves of runs that are shown or were opened last."""
+    """The saved runs of the store. Curves are kept in memory only for runs shown or opened last."""
 
     list_changed = Signal()  # runs were added or removed
     run_changed = Signal(str)  # run id: its figures or status

@@ -29,7 +29,10 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView(JobView, Generic[A]):
-    """The view of a study. Until the worker reports a phase, it shows the progress of the study."""
+    """The state of a study for display: its progress, and later its answer.
+
+    Until the worker reports a phase, the study's own progress is shown.
+    """
 
     study: Study[A]
 
@@ -65,7 +68,7 @@ class StudyView(JobView, Generic[A]):
 
 
 class Studies(Jobs[StudyView[A]], Generic[A]):
-    """The studies of one kind by their ids."""
+    """All studies of one kind (such as profiles) by id: queued, running, ended and saved."""
 
     def __init__(
         self, kind: StudyKind, store: Store, thread: EngineThread, parent: QObject | None = None

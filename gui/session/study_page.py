@@ -24,7 +24,7 @@ from gui.widgets.messages import may_delete
 
 
 class Head(Protocol):
-    """The controls of a page."""
+    """The interface of the controls on a page of studies: a stop button, a menu and an export menu."""
 
     stop: Button
     menu: StudyMenu
@@ -34,10 +34,11 @@ class Head(Protocol):
 
 
 class StudyController(QObject, Generic[View]):
-    """The controller of a page of studies or sweeps. Work that starts is shown if the page is empty.
+    """Connects a page of studies or sweeps to its jobs: it starts, stops, opens, exports and deletes them.
 
-    `show_view` shows a view, or the empty state for None. `head` are the page's controls. `page_wanted`
-    requests the page, `reported` carries a message, and `written` the path of a file.
+    If the page is empty, it shows a job as soon as one starts. `show_view` shows a view, or the empty state
+    for None. `head` are the page's controls. `page_wanted` asks the window to show the page, `reported`
+    carries a message, and `written` the path of a file.
     """
 
     page_wanted = Signal()
@@ -155,7 +156,10 @@ class StudyController(QObject, Generic[View]):
 
 
 class StudyHead(QWidget):
-    """The head of a study page: title, buttons and progress bar. The page places `problem`."""
+    """The bar at the top of a study's page: title, buttons and progress bar.
+
+    It does not contain the label `problem`, which the page places itself.
+    """
 
     def __init__(
         self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
@@ -208,7 +212,10 @@ class StudyHead(QWidget):
 
 
 class StudyPage(Surface, Generic[View]):
-    """A head above a stack of pages. `guide_wanted` carries a page of the guide."""
+    """A page for one kind of study: a `StudyHead` above a stack of pages.
+
+    `guide_wanted` carries a page of the guide.
+    """
 
     guide_wanted = Signal(str)
 

@@ -33,9 +33,10 @@ def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepView(JobView):
-    """The view of a sweep. `turn` is the current pilot or run, `estimate` the remaining time, if known.
+    """The state of a sweep for display. `turn` is the current pilot (a short trial run) or run.
 
-    `is_elsewhere` while another program runs it.
+    `estimate` is the remaining time, None if unknown. `is_elsewhere` is True while another program runs the
+    sweep.
     """
 
     title: str
@@ -82,7 +83,10 @@ class SweepView(JobView):
 
 
 class Sweeps(Jobs[SweepView]):
-    """The sweeps by their ids. `turn_ended` (id) reports a saved turn or another change."""
+    """All sweeps by id.
+
+    `turn_ended` carries a sweep's id when a run of it was saved, or its plan has changed.
+    """
 
     turn_ended = Signal(str)
 

@@ -20,9 +20,9 @@ from gui.session.jobs import QueuedJob
 
 @dataclass(frozen=True, kw_only=True)
 class JobView:
-    """The view of a job: `is_waiting` in the queue, then `is_live`.
+    """The state of a job for display. It `is_waiting` while queued, and `is_live` while it runs.
 
-    `doing` is the worker's phase, and `fraction` its progress, None if unknown.
+    `doing` is the current phase of the worker, and `fraction` its progress (0 to 1), None if unknown.
     """
 
     key: str
@@ -60,7 +60,7 @@ MOST_SAVED = 30
 
 
 class Jobs(QObject, Generic[View]):
-    """The jobs of one `kind` by key: queued, running, over and saved."""
+    """All jobs of one `kind` by key: queued, running, ended and saved. Signals carry the key of a job."""
 
     changed = Signal(str)  # key
     began = Signal(str)

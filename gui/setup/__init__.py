@@ -1,1 +1,1 @@
-"""The setup form: its fields, draft, checks and panel."""
+"""The setup form, in which the user chooses a question and the settings of an experiment."""

@@ -57,10 +57,10 @@ _READING = "Reading the data…"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The draft's experiments, how often each is trained, and each setting's first problem, by key.
+    """The result of checking the form: the labeled experiments it describes, and its problems by setting.
 
-    `epochs` are the optimizer steps per epoch of each experiment, None if unknown. `is_reading`: the data is
-    still being read.
+    Each experiment is trained `repeats` times. `epochs` has the optimizer steps per epoch of each experiment,
+    None if unknown. `is_reading` is True while the data is still being read.
     """
 
     experiments: tuple[tuple[str, Experiment], ...]

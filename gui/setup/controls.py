@@ -28,7 +28,10 @@ from gui.widgets.labels import describe
 
 
 class InnerNote(QWidget):
-    """A note that paints its own text, because a label would inherit the combo box's font and color."""
+    """A note inside another control, such as "×". It paints its own text.
+
+    A label would inherit the combo box's font and color.
+    """
 
     def __init__(self, text: str = "") -> None:
         super().__init__()
@@ -68,7 +71,10 @@ Choices = Sequence[tuple[str, str]]
 
 
 class NumberEdit(QLineEdit):
-    """A number as text, with its unit at the right. It accepts any text, which the form validates."""
+    """A text field for a number, with its unit at the right.
+
+    It accepts any text, which the form validates.
+    """
 
     def __init__(self, name: str, tip: str, *, unit: str = "", hint: str = "") -> None:
         super().__init__()
@@ -276,7 +282,7 @@ RECIPES: Choices = (
 
 
 class RecipeEdit(QWidget):
-    """The editor of the optimizations. `edited` emits them as text. The form shows its check boxes below."""
+    """The control to choose the optimizations of the training step. `edited` carries them as text."""
 
     edited = Signal(str)
 

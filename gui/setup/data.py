@@ -27,9 +27,10 @@ _MOST_PLACES = 64
 
 
 class DataReader(QObject):
-    """A background thread that looks up the data of a draft. `changed` when a result changes.
+    """Looks up facts about the data of the form's experiment in a thread, such as the number of samples.
 
-    Each call of `find` also starts a new lookup.
+    Each call of `find` returns the last result and starts a new lookup. `changed` is emitted when a result
+    changes.
     """
 
     changed = Signal()
@@ -96,7 +97,7 @@ _ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"
 
 
 class PathEdit(NumberEdit):
-    """A path as text, with a button inside that opens a folder or file dialog."""
+    """A text field for a path, with a button that opens a folder or file dialog."""
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip, hint="select a folder or file")
@@ -139,7 +140,10 @@ def folder_words(count: FolderCount | None, is_counting: bool) -> str:
 
 
 class FolderCounter(QObject):
-    """A counter of the data in a folder. It starts once typing has stopped, and pauses during runs."""
+    """Counts the images or text in the folder that the form names, in a thread.
+
+    It starts once typing has stopped, and pauses during runs, so that it does not disturb measurements.
+    """
 
     changed = Signal()  # `count` or `is_counting`
 

@@ -50,12 +50,12 @@ _DATASET_OWN = {"image_size": None, "num_classes": None}
 
 @dataclass(frozen=True)
 class Draft:
-    """A preset and changes to it: the text of settings by dotted key, and the selected precisions.
+    """The content of the form: a preset and the user's changes to it. It is immutable.
 
-    The text of a setting may contain several values. If `precisions` is None, the preset's are used.
-    `repeats`, `within_percent` and `most_hours` are text, and not settings of the experiment. `has_gpu`
-    selects one of the preset's two sizes. `keeps_code`: the code comes from a run, and the model file is not
-    read.
+    `changes` has the text of settings by dotted key, which may contain several values. `precisions` are the
+    selected ones, None for the preset's. `repeats`, `within_percent` and `most_hours` are texts and not
+    settings of the experiment. `has_gpu` selects one of the preset's two sizes. If `keeps_code`, the model's
+    code comes from a saved run, and the model file is not read.
     """
 
     preset: Preset

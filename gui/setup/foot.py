@@ -25,12 +25,13 @@ _WAIT, _WAIT_TIP = "Start when the machine is idle", "Start as soon as other pro
 
 @dataclass(frozen=True)
 class FootState:
-    """The texts of the foot.
+    """The texts at the bottom of the form.
 
-    `plan`: what the button does. `against`: why it is disabled. `begins`: when the queue starts it. `busy`:
-    the job in progress, during which only the queue is offered. `load`: other programs that keep the machine
-    busy, for which a run `is_waiting`. `engine`: the button that installs PyTorch. `page_offers`: the page
-    has the primary button.
+    `plan` describes the effect of the button, and `against` is the reason why it is disabled. `begins` is
+    when a queued job would start. `busy` names the job in progress, during which jobs can only be queued.
+    `load` names other programs that keep the machine busy, and `is_waiting` is True while a run waits for
+    them to end. `engine` is the text of the button that installs PyTorch. `page_offers` is True if the page
+    already has a primary button.
     """
 
     plan: str = ""
@@ -45,7 +46,7 @@ class FootState:
 
 
 class SetupFoot(Surface):
-    """The plan, the warnings, and two buttons that follow the panel's actions."""
+    """The bottom of the form: the plan, warnings, and the buttons of the actions `run` and `queue`."""
 
     def __init__(self, run: QAction, queue: QAction) -> None:
         super().__init__("foot")
@@ -132,7 +133,7 @@ _ICON = 12
 
 
 class NeedLine(QWidget):
-    """The memory that is needed or may be used. Hidden while unknown."""
+    """A line with the memory that the experiment needs, or may use at most. Hidden while unknown."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ _ON_ONE_PRECISION = frozenset({"numerics"})
 
 
 class FormArea(QScrollArea):
-    """The scroll area of the form. Fields keep their width when the scroll bar appears."""
+    """The scroll area around the form. Fields keep their width when the scroll bar appears."""
 
     def __init__(self, panel: SetupPanel) -> None:
         super().__init__(panel)
@@ -85,7 +85,7 @@ class FormArea(QScrollArea):
 
 
 class SetupForm(QWidget):
-    """The form of a draft. Each change by the user goes to the panel at once."""
+    """The fields of the setup form. It shows a `Draft` and passes each edit to the panel at once."""
 
     def __init__(self, panel: SetupPanel, parent: QWidget) -> None:
         super().__init__(parent)
@@ -355,7 +355,10 @@ def _fp8_notes(draft: Draft, catalog: Catalog | None) -> Iterator[str]:
 
 
 class KeptCodeLine(QWidget):
-    """A line that names the source of the code, and offers the file on disk. Hidden if they are equal."""
+    """A line that says that the model file has changed, and that the code of a saved run or preset is used.
+
+    A button uses the file on disk instead. The line is hidden while both are equal.
+    """
 
     def __init__(self, use_file: Callable[[], object]) -> None:
         super().__init__()

@@ -24,7 +24,10 @@ _PITCHES = (14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 class GridBlock(QWidget):
-    """The grid of a sweep, else hidden. A click on its `map` opens the full grid."""
+    """A preview of a sweep's grid below the form, hidden without a sweep.
+
+    A click on its `map` opens a dialog with the full grid.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,9 +57,10 @@ class GridBlock(QWidget):
 
 
 class CellsMap(QAbstractButton):
-    """A square for each cell, in rows of the last axis if there is room. Skipped cells are struck out.
+    """A miniature of a sweep's grid: one square per cell, with skipped cells struck out.
 
-    A click opens the full grid. The tooltip names the cell.
+    If there is room, each row has the values of the last axis. A click opens the full grid. The tooltip names
+    the cell.
     """
 
     def __init__(self) -> None:
@@ -140,7 +144,7 @@ _SIZE = (720, 520)
 
 
 class GridDialog(QDialog):
-    """A table of all cells of a sweep. Skipped cells are struck out."""
+    """A dialog with a table of all cells of a sweep. Skipped cells are struck out."""
 
     def __init__(self, survey: Survey, parent: QWidget) -> None:
         super().__init__(parent)

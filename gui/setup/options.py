@@ -37,7 +37,7 @@ _EACH = 8
 
 
 class Expander(QAbstractButton):
-    """A row with a chevron and a title, clickable anywhere. Checked means open."""
+    """A clickable row with an arrow and a title that shows or hides what is below. Checked means shown."""
 
     def __init__(self, text: str, tooltip: str) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def _value_text(draft: Draft, key: str, names: Mapping[str, str] = MappingProxyT
 
 
 class OptionsForm(QWidget):
-    """Fields in groups of two columns, without settings that do not apply."""
+    """The fields for further settings, in groups of two columns. Settings that do not apply are hidden."""
 
     def __init__(self, panel: SetupPanel, parent: QWidget) -> None:
         super().__init__(parent)
@@ -242,7 +242,7 @@ class OptionsForm(QWidget):
 
 
 class MoreOptions(QWidget):
-    """A heading that unfolds the options. Folded, it shows a summary of three lines."""
+    """A section of the form with further settings. Folded, it shows a summary of at most three lines."""
 
     def __init__(self, panel: SetupPanel) -> None:
         super().__init__()

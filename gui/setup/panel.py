@@ -54,7 +54,10 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class FormActions:
-    """The window's actions. `notify_change(message, undo)` shows a change by the panel, with Undo."""
+    """Functions that the form calls in the window, such as to run or queue experiments.
+
+    `notify_change(message, undo)` shows a message about a change that the form made by itself, with Undo.
+    """
 
     run: Callable[[Request], object] = _nothing
     queue: Callable[[Request], object] = _nothing
@@ -66,7 +69,10 @@ class FormActions:
 
 
 class SetupPanel(Surface):
-    """The panel that owns the question and the `Draft`. The form only shows the draft."""
+    """The side panel with the setup form. It owns the chosen question and the `Draft`, which the form shows.
+
+    `draft_changed` is emitted after every change. `preset_chosen` carries a Preset.
+    """
 
     draft_changed = Signal()
     preset_chosen = Signal(object)  # Preset

@@ -39,7 +39,10 @@ Question = Literal["compare", "limit", "numerics", "profile", "sweep", "tune"]
 
 
 class Entry(NamedTuple):
-    """The title and description of a question. It does not use the form fields `absent`."""
+    """A question that the user can choose, such as "Compare precisions": title, description and icon.
+
+    `absent` are the form fields that it does not use.
+    """
 
     title: str
     about: str
@@ -184,7 +187,7 @@ def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
 
 
 class QuestionBox(QAbstractButton):
-    """The box with the current question. A click, Space, Enter or an arrow key opens the list."""
+    """The box that shows the current question. A click, Space, Enter or an arrow key opens the list."""
 
     def __init__(self, ask: Callable[[Question], object], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -237,7 +240,7 @@ class QuestionBox(QAbstractButton):
 
 
 class QuestionList(Popover):
-    """The popup list of the six questions."""
+    """The popup with the list of questions to choose from."""
 
     def __init__(self, box: QuestionBox) -> None:
         super().__init__(box)

@@ -58,7 +58,7 @@ def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
 
 
 class OwnPresets:
-    """The actions that save, rename and delete the user's presets."""
+    """The actions to save the form as a preset, and to rename and delete the user's presets."""
 
     def __init__(self, panel: SetupPanel) -> None:
         self._panel = panel
@@ -130,7 +130,11 @@ class OwnPresets:
 
 
 class TitleDialog(QDialog):
-    """A dialog that asks for a title. `saved` is the result of `save`, or `problem` its error."""
+    """A dialog that asks for a title and calls `save` with it. `saved` is the result of this call.
+
+    A problem with the title is shown below the field. After any other problem the dialog closes, and
+    `problem` is set.
+    """
 
     def __init__(
         self,

@@ -23,10 +23,10 @@ def values_tooltip(key: str, tip: str) -> str:
 
 
 class FieldValues:
-    """Show a setting's values in its field, and call `edit` with new text.
+    """Shows the values of a setting in its field, and lets the user choose several for a sweep.
 
-    A click on the mark of several values keeps only the first. `choices` returns the values of a field that
-    is selected and not typed. A click on its mark at one value opens the list to select several.
+    `edit` receives new text. `choices` returns the possible values of a field that is not typed. At one
+    value, a click on the field's mark opens their list. At several values, it keeps only the first.
     """
 
     def __init__(
@@ -94,7 +94,10 @@ def _offered(value: str) -> str:
 
 
 class SeveralPopup(QFrame):
-    """A list with check boxes. `choose` receives the selected values, previously selected ones first."""
+    """A popup to select several values of a setting with check boxes.
+
+    `choose` receives the selected values. Those that were selected before come first.
+    """
 
     def __init__(
         self,

@@ -35,7 +35,10 @@ _LONGEST_HOURS = 10_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence about this machine: memory forecasts and saved runs, newest first."""
+    """The data from which a sweep's memory and time are estimated: memory forecasts and saved runs.
+
+    Runs are ordered newest first.
+    """
 
     forecasts: Forecasts | None = None
     runs: Sequence[RunRecord] = ()
@@ -43,7 +46,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Question:
-    """A draft to survey, with the problems of experiments that the worker has refused."""
+    """The input of a survey: a draft of a sweep, and experiments that the worker refused with the reason."""
 
     draft: Draft
     catalog: Catalog
@@ -52,9 +55,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Survey:
-    """The survey of a grid: skipped cells with reasons, memory and time.
+    """The estimate for a sweep before it starts: its grid, skipped cells with reasons, memory and time.
 
-    If there are `problems` (by key), there is no grid, or none of its cells can be trained.
+    If there are `problems` (by setting), there is no grid, or none of its cells can be trained.
     """
 
     plan: Plan
@@ -208,7 +211,7 @@ def time_words(survey: Survey, now: datetime) -> str:
 
 
 class SurveyThread(QObject):
-    """A background thread that surveys drafts. `changed` for each new survey."""
+    """Surveys drafts of sweeps in a thread. `changed` is emitted for each new survey."""
 
     changed = Signal()
 

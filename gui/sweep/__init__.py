@@ -1,1 +1,1 @@
-"""The page Sweep: several values of settings, trained in a grid."""
+"""The page Sweep, which trains a grid of settings (every combination of their values) and plots results."""

@@ -32,7 +32,7 @@ _LEAST_WIDTH = 84
 
 
 class Chooser(QWidget):
-    """A titled combo box. `changed` is emitted when the user chooses another entry."""
+    """A combo box with a title at its left. `changed` is emitted when the user chooses another entry."""
 
     changed = Signal()
 
@@ -87,7 +87,10 @@ _DIRECTIONS = {
 
 
 class CellCanvas(InteractiveDrawing[CellSpot]):
-    """Paint the drawing of `view`. `cells_chosen` carries the indexes of the chosen cells."""
+    """The drawing area of a sweep's chart, in which cells can be selected by mouse or keys.
+
+    `view` makes the drawing. `cells_chosen` carries the indexes of the selected cells.
+    """
 
     cells_chosen = Signal(object)
     fills_height = True
@@ -140,10 +143,10 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
 
 
 class ChartView(QWidget):
-    """A chart of a sweep with its choosers. Subclasses draw it.
+    """The base of all charts of a sweep, with choosers of what to plot. Subclasses draw the chart.
 
-    `cells_chosen` carries the indexes of the cells that are clicked or selected with Enter. Ctrl adds or
-    removes a cell.
+    `cells_chosen` carries the indexes of the cells that are clicked, or selected with Enter. With Ctrl, a
+    cell is added to the selection or removed from it.
     """
 
     cells_chosen = Signal(object)
@@ -215,7 +218,7 @@ def figure_named(results: Results, name: object) -> Metric:
 
 
 class Slice:
-    """Choosers of two axes, the metric, and a value on every other axis, in two rows of a view."""
+    """Choosers of the two axes of a sweep to plot and of the metric, and of one value on every other axis."""
 
     def __init__(self, view: ChartView, x: str, other: str, other_tip: str) -> None:
         self._view = view
@@ -281,7 +284,10 @@ class Slice:
 
 
 class ScatterView(ChartView):
-    """Throughput vs. memory, or other metrics, with an optional third as shade, and the Pareto front."""
+    """A chart of a sweep's cells by two metrics, by default throughput and memory, with the Pareto front.
+
+    A third metric can be shown as shade.
+    """
 
     def __init__(self) -> None:
         super().__init__("Scatter plot of the sweep")
@@ -309,7 +315,10 @@ class ScatterView(ChartView):
 
 
 class SliceView(ChartView):
-    """A metric over two axes. A subclass names them, and draws the chart with `picture`."""
+    """The base of charts that show a metric over two axes of a sweep.
+
+    A subclass names the axes, and draws the chart in `picture`.
+    """
 
     words = ("", "", "", "")
     """The name of the chart, the titles of the two axes, and the tooltip of the second."""
@@ -332,7 +341,7 @@ class SliceView(ChartView):
 
 
 class HeatMapView(SliceView):
-    """Each cell in a shade of its value."""
+    """A heat map of a sweep: a metric over two axes, as the shade of each cell."""
 
     is_map = True
     words = ("Heat map of the sweep", "X axis", "Y axis", "Choose the vertical axis")
@@ -340,7 +349,7 @@ class HeatMapView(SliceView):
 
 
 class LinesView(SliceView):
-    """A metric over an axis, with a line for every value of another."""
+    """A line chart of a sweep: a metric over one axis, with one line for each value of another."""
 
     words = ("Lines of the sweep", "X axis", "Lines", "Draw a line for each value of this setting")
     picture, usual = staticmethod(lines), staticmethod(default_lines)

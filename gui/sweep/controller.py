@@ -29,9 +29,9 @@ _EXCLUDED_BY_USER = "Excluded by the user."
 
 
 class SweepController(StudyController[SweepView]):
-    """Queue, show and export sweeps.
+    """Queues sweeps, shows them and exports them. `comparison_wanted` carries runs to compare.
 
-    `comparison_wanted` carries runs to compare, `runs_wanted` runs to show in Experiment.
+    `runs_wanted` carries the ids of runs to show live.
     """
 
     comparison_wanted = Signal(object)  # tuple[str, ...]
@@ -177,7 +177,7 @@ def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
 
 
 class ReadSweep(NamedTuple):
-    """The results of a sweep's cells, and the evidence of its runs by id."""
+    """A sweep as read from the store: the results of its cells, and the evidence of its runs by id."""
 
     sweep_id: str
     results: Results

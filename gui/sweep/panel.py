@@ -27,7 +27,7 @@ from gui.widgets.table.columns import GROWS, width_of
 
 
 class SweepPanel(StudyPage[SweepView]):
-    """The page of a sweep. `example_wanted` asks to put a small grid into the form."""
+    """The page of a sweep. `example_wanted` asks to fill the form with a small example grid."""
 
     example_wanted = Signal()
 
@@ -91,11 +91,11 @@ _GUIDE = "sweep-settings"
 
 
 class SweepPage(QWidget):
-    """The results of a sweep in several views, and the card of a cell. The signals carry the chosen cells, or
-    the last one.
+    """Shows the results of a sweep as charts and as a table, with details of the selected cell below.
 
-    `runs_wanted` asks for their runs in Experiment, `comparison_wanted` to compare them, `use_wanted` puts
-    the cell's settings into the form. `pause_wanted` and `exclude_wanted` carry a cell and whether to.
+    `runs_wanted` asks to show runs live, `comparison_wanted` to compare the selected cells, and `use_wanted`
+    to put a cell's settings into the form. `pause_wanted` and `exclude_wanted` carry a cell's index, and True
+    to pause or exclude it, False to undo that.
     """
 
     runs_wanted = Signal(object)  # tuple[str, ...]
@@ -247,7 +247,7 @@ _FILTER_TIP = "Show only combinations with all of these words in any column, e.g
 
 
 class CellsView(FilteredTable[CellResult]):
-    """A row for every cell of the grid. `cells_chosen` carries the indexes of the selected cells."""
+    """The table of a sweep's cells. `cells_chosen` carries the indexes of the selected cells."""
 
     cells_chosen = Signal(object)
 
@@ -306,7 +306,10 @@ _COMPARE_ALL = "Select their runs and open Results"
 
 
 class CellCard(Surface):
-    """The card of a cell, hidden until a cell is shown. The page connects the buttons."""
+    """A box with the results of one cell of a sweep, and buttons to use, pause or exclude it.
+
+    It is hidden until a cell is shown. The page connects the buttons.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("chip", parent=parent)

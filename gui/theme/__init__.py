@@ -1,1 +1,1 @@
-"""Colors, fonts, icons and the style sheet."""
+"""The look of the program: colors (light and dark), fonts, icons and the Qt style sheet."""

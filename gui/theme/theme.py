@@ -22,9 +22,10 @@ _SCHEMES = {"system": Qt.ColorScheme.Unknown, "light": Qt.ColorScheme.Light, "da
 
 
 class Theme(QObject):
-    """The application's theme. `changed` is emitted after every widget has the new style sheet.
+    """The light or dark theme of the application.
 
-    Widgets that paint themselves read `palette` while painting and call `update()` on `changed`.
+    `changed` is emitted after every widget has the new style sheet. Widgets that paint themselves read
+    `palette` while painting and call `update()` on `changed`.
     """
 
     changed = Signal()

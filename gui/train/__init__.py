@@ -1,1 +1,1 @@
-"""The page of a comparison: live metrics, then its result."""
+"""The page of the runs of a comparison: live metrics and plots during training, then the result."""

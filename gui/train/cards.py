@@ -34,7 +34,7 @@ _ABOUT_LOSS = "Mean training loss of the last epoch"
 
 
 class LiveCards(QWidget):
-    """The stat cards in one row, or in two rows in a narrow panel."""
+    """The boxes with live metrics above the plots, in one row, or in two rows if the page is narrow."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -42,9 +42,10 @@ def background_runs(
 
 
 class LiveController(QObject):
-    """The controller of the live panel. `progressed` (run id, fraction, is paused) at each repaint of a run.
+    """Updates the live page with the progress of its runs, `repaint_hz` times a second.
 
-    It repaints at `repaint_hz`, or as often as the training device allows.
+    Without `repaint_hz`, it updates as often as the training device allows. `progressed` carries (run id,
+    fraction, is paused) at each update of a run.
     """
 
     progressed = Signal(str, float, bool)

@@ -109,9 +109,10 @@ _NOTHING = "Nothing more was recorded about this run."
 
 
 class LiveDetails(Surface):
-    """A table with a column per run, built again only if its content changed: its layout is slow.
+    """A table of details on each run of the page, such as optimizations, warm-up and memory, in columns.
 
-    The panel connects `explain`, the button that profiles the runs.
+    It is rebuilt only if its content has changed, because the layout is slow. The panel connects `explain`,
+    the button that profiles the runs.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:

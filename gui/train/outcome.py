@@ -37,9 +37,9 @@ def open_file(path: Path) -> None:
 
 
 class FailureCard(Surface):
-    """The card of a failed run. `open_wanted` carries the path of the file to fix.
+    """Shows why a run failed and what to do. `open_wanted` carries the path of the file to fix.
 
-    `check_wanted` requests a check of the model, `again_wanted` another try.
+    `check_wanted` asks for a check of the model, and `again_wanted` for another run.
     """
 
     open_wanted = Signal(object)  # Path
@@ -174,10 +174,11 @@ _QUIET_LINES = 2
 
 @dataclass(frozen=True)
 class Answer:
-    """A comparison's result: `lines` about `side`, and in the `quiet` line the interval and the cautions.
+    """The result of a comparison: large `lines` about `side`, and small text with interval and cautions.
 
-    `run_ids` are all its runs. `alike` names the metrics that differ no more than repeats do. `when` says
-    when it ended and how long it took.
+    `quiet` has the parts of the small text. `run_ids` are all runs of the comparison. `alike` names the
+    metrics whose difference is within the spread of repeats. `when` says when the comparison ended and how
+    long it took.
     """
 
     run_ids: tuple[str, ...]
@@ -189,7 +190,7 @@ class Answer:
 
 
 class AnswerView(QWidget):
-    """The answer of a comparison, hidden until it is known."""
+    """Shows the result of a comparison above its live plots. Hidden until there is a result."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -21,7 +21,10 @@ _COMPACT_BELOW, _LOW_BELOW = 560, 748
 
 
 class RunsPage(QScrollArea):
-    """The page of the runs in view, laid out for the available height. The panel fills its parts."""
+    """The scrollable page of live runs: title bar, result, metrics and plots, fitted to the window's height.
+
+    `LivePanel` fills its parts.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

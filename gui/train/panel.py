@@ -37,10 +37,11 @@ _PILOT = "Trains a few steps to estimate how long the sweep takes and how much m
 
 
 class LivePanel(Surface):
-    """The panel of up to four runs. Events go into the `LiveRun`s. A timer calls `refresh()` to draw them.
+    """Shows up to four runs while they train, and then their result.
 
-    `experiment_wanted` requests the experiment in the form while no run is in view. `answer_wanted` requests
-    the answer of runs that are over.
+    A timer calls `refresh()` to draw the current state of the `LiveRun`s. `experiment_wanted` asks for the
+    form, and is emitted only while no run is shown. `answer_wanted` carries the ids of ended runs whose
+    result is needed.
     """
 
     stop_requested = Signal()
@@ -296,7 +297,10 @@ _LEAST_HEIGHT = 420
 
 
 class Outline(QWidget):
-    """Two dashed bars, the second one shorter, that stand for the time of two sides."""
+    """A placeholder until there are results: two dashed bars for the times of two sides.
+
+    The second bar is shorter, as that of the faster side.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -341,7 +345,10 @@ class Outline(QWidget):
 
 
 class EmptyAnswer(QWidget):
-    """The empty state. `pressed` requests the experiment in the form."""
+    """The page shown while there is no run.
+
+    `pressed` is emitted when its button is clicked, to show the form.
+    """
 
     pressed = Signal()
 

@@ -57,7 +57,7 @@ BackgroundRuns = Sequence[tuple[LiveRun, str]]
 
 
 class LivePlots(QWidget):
-    """Two by two plots that share their x axis."""
+    """Two rows of two live plots that share their x axis and crosshair."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

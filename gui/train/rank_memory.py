@@ -54,7 +54,7 @@ class _Bars(QWidget):
 
 
 class RankMemoryStrip(QWidget):
-    """A bar for each device of a run, filled to the memory in use. Hidden for single-device runs."""
+    """The memory in use on each device of a multi-device run, as bars. Hidden for single-device runs."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

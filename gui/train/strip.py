@@ -71,14 +71,20 @@ _WHY = "Profile a few steps: see where time goes and what would help"
 
 @dataclass(frozen=True)
 class Wishes:
-    """The pending requests to the current run: to pause or resume, and to stop."""
+    """What the user has asked the current run to do, until it does: stop, pause (True) or resume (False).
+
+    `pause` is None if neither was asked.
+    """
 
     stop: bool = False
     pause: bool | None = None
 
 
 class LiveStrip(QWidget):
-    """The strip above the plots. The panel connects its buttons and the axis choice, "step" or "seconds"."""
+    """The bar above the live plots: title, status, progress and buttons. The panel connects the buttons.
+
+    Its chooser of the x axis has the keys "step" and "seconds".
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -261,7 +267,7 @@ def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
 
 
 class LiveGauges(QWidget):
-    """A line 20 px high with the GPU's gauges. Hidden on a CPU."""
+    """A line with the GPU's load, temperature and power, 20 px high. Hidden on a CPU."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -1,1 +1,1 @@
-"""The page Tune: the settings to try, the progress, and the result."""
+"""The page Tune, which searches for the settings that train a model fastest on this machine."""

@@ -18,7 +18,7 @@ from gui.widgets.buttons import ask_where
 
 
 class TuneController(StudyController[StudyView[Tuning]]):
-    """Queue, show and export tunings. `comparison_wanted` carries runs to compare."""
+    """Queues tunings, shows them and exports them. `comparison_wanted` carries the ids of runs to compare."""
 
     kind = TUNE
 

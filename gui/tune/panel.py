@@ -59,7 +59,10 @@ def _fraction_done(tuning: Tuning) -> float:
 
 
 class Candidate(NamedTuple):
-    """A tried candidate: its last round, its samples per second, and their ratio to plain FP32's."""
+    """A combination of settings that a tuning has tried, as a row of its table.
+
+    `speed` is in samples per second, and `ratio` relative to plain FP32. Both are None if it failed.
+    """
 
     words: str
     last_round: int
@@ -99,7 +102,7 @@ def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
 
 
 class TunePanel(StudyPage[StudyView[Tuning]]):
-    """The page of a tuning. Its choices, `options`, are part of the setup form."""
+    """The page of a tuning. `options`, the choices of a tuning, are shown in the setup form."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         self.resume = Button("Resume", "strip", "Resume the tuning", "play")
@@ -146,7 +149,10 @@ _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 
 
 class TuneOptions(QWidget):
-    """The choices of a tuning, in the form. `guide_wanted` asks for a page of the guide."""
+    """The part of the form that chooses which settings a tuning tries.
+
+    `guide_wanted` carries a guide page.
+    """
 
     guide_wanted = Signal(str)
 
@@ -228,7 +234,7 @@ _LEAST_WIDTH = 360
 
 
 class Waterfall(DrawingView):
-    """The waterfall of gains, as wide as the page."""
+    """A waterfall chart of how much each change of settings adds to the speedup, as wide as the page."""
 
     def __init__(self, tuning: Tuning) -> None:
         super().__init__()
@@ -259,7 +265,11 @@ _COLUMNS: tuple[Column[Candidate], ...] = (
 
 
 class TunePage(AnswerPage):
-    """The result of a tuning. The signals come from its buttons."""
+    """Shows the result of a tuning. Its buttons emit the signals.
+
+    `use_wanted` asks to put the fastest settings into the form, `comparison_wanted` to compare the
+    verification runs, and `script_wanted` to save the settings as a script.
+    """
 
     use_wanted = Signal()
     comparison_wanted = Signal()

@@ -1,4 +1,4 @@
-"""The shared widgets of all panels."""
+"""Widgets that several pages use: buttons, labels, tables, messages and layout helpers."""
 
 from gui.widgets.bars import ProgressLine, Share, ShareBar, draw_bar
 from gui.widgets.buttons import Button, ComboBox, IconButton, Segmented

@@ -27,9 +27,9 @@ _MOST_NAMED = 8
 
 
 class AnswerPage(OfferedView):
-    """A page that shows an answer, or an offer to find it.
+    """The base of pages that show an answer, or before there is one, a button to find it.
 
-    `changes_wanted` carries the `Changes` that a button puts into the form.
+    `changes_wanted` carries the `Changes` that a button of the answer puts into the form.
     """
 
     changes_wanted = Signal(object)
@@ -124,7 +124,7 @@ _NO_ADVICE = "No advice."
 
 
 class AdviceWords(NamedTuple):
-    """The texts of a view without advice: its empty state, and the meaning of an empty list."""
+    """The texts of an `AdviceView`: four for the state before a study, and `none` if it has no advice."""
 
     question: str
     hint: str
@@ -134,7 +134,7 @@ class AdviceWords(NamedTuple):
 
 
 class AdviceView(AnswerPage):
-    """Blocks of advice, the most useful first."""
+    """A list of advice on how to improve the form's settings, the most useful first."""
 
     def __init__(self, words: AdviceWords) -> None:
         super().__init__("Advice", words.question, words.hint, words.action, words.tooltip)
@@ -163,7 +163,7 @@ class AdviceView(AnswerPage):
 
 
 class ViewTab(NamedTuple):
-    """A view by its name, its title, and its page of the guide."""
+    """A tab of `ViewTabs`: its key, its title, its widget, and the guide page that its help button opens."""
 
     name: str
     title: str
@@ -172,7 +172,7 @@ class ViewTab(NamedTuple):
 
 
 class ViewTabs(QTabWidget):
-    """Tabs with a help button. `guide_wanted` carries a page of the guide."""
+    """Tabs with a help button. `guide_wanted` carries the guide page of the current tab."""
 
     guide_wanted = Signal(str)
 

@@ -30,7 +30,7 @@ def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track
 
 
 class ProgressLine(QWidget):
-    """A progress bar 4 px high, in a precision's color or in neutral ink."""
+    """A thin progress bar (4 px), in the color of a precision or in a neutral color."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,14 +70,14 @@ _SHADES = (1.0, 0.75, 0.54, 0.38, 0.2)
 
 @dataclass(frozen=True)
 class Share:
-    """A part of a whole. `amount` sets its width, `words` is its text in the legend."""
+    """One part of a `ShareBar`. `amount` sets its width, and `words` is its text in the legend."""
 
     amount: float
     words: str
 
 
 class ShareBar(QWidget):
-    """Shares of a whole, with a legend below that wraps where the bar is narrow."""
+    """A bar divided into the parts of a whole, with a legend below. In a narrow bar, the legend wraps."""
 
     def __init__(self, precision: Precision) -> None:
         super().__init__()

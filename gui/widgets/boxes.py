@@ -23,13 +23,13 @@ Margins = int | tuple[int, int, int, int] | None
 
 
 class Stretch(NamedTuple):
-    """Room that grows between two parts."""
+    """Empty space between two items of a row or column that grows with it."""
 
     factor: int = 0
 
 
 class Placed(NamedTuple):
-    """A part of a row or column, with a share of the free room, or aligned within its own."""
+    """An item of a row or column with a stretch factor, or aligned within its space."""
 
     part: QWidget | QLayout
     stretch: int = 0
@@ -41,7 +41,7 @@ Part = QWidget | QLayout | Placed | Stretch | int
 
 
 def wide(part: QWidget | QLayout) -> Placed:
-    """Return the part with all the free room."""
+    """Return an item for `in_row` or `in_column` that takes all the free space."""
     return Placed(part, 1)
 
 
@@ -123,9 +123,9 @@ def scrolled_in(widget: QWidget) -> QScrollArea | None:
 
 
 class Surface(QFrame):
-    """A frame that looks like the style sheet's surface of that `kind`, as "page" or "panel".
+    """A frame with a background from the style sheet, selected by `kind`, such as "page" or "panel".
 
-    Its `name` is for screen readers.
+    `name` is its name for screen readers.
     """
 
     def __init__(self, kind: str, name: str = "", parent: QWidget | None = None) -> None:

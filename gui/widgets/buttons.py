@@ -32,7 +32,7 @@ _MOST_ROWS = 14
 
 
 class ComboBox(QComboBox):
-    """A combo box whose list is wide enough for its entries."""
+    """A combo box whose list is wide enough to show its entries in full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,9 +51,10 @@ Do = Callable[..., object] | SignalInstance
 
 
 class Button(QPushButton):
-    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link. A click calls `do`.
+    """A push button in one of the program's styles. A click calls `do`.
 
-    The kinds of Demo begin with "show". A click does not focus them, so Space still plays and pauses there.
+    `kind` is primary, secondary, strip, toggle, inline, narrow or link, or on the page Demo a kind that
+    begins with "show". A click on a Demo button does not focus it, so that Space still plays and pauses.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Button(QPushButton):
 
 
 class IconButton(QToolButton):
-    """A button with an icon and no text. Tooltip and screen readers show its `name`."""
+    """A button with an icon and no text. Its `name` is the tooltip and the name for screen readers."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class IconButton(QToolButton):
 
 
 class Segmented(Surface):
-    """A row of segments of which exactly one is chosen. `changed` carries its key."""
+    """A row of joined buttons of which exactly one is selected. `changed` carries its key."""
 
     changed = Signal(str)
 
@@ -193,7 +194,7 @@ _PROFILE = "Profile a few steps: see where time goes and what would help"
 
 
 class ProfileButton(Button):
-    """The button that profiles some runs."""
+    """A button that profiles runs. It can be disabled with a reason."""
 
     def __init__(self, kind: str) -> None:
         super().__init__("Profile", kind, _PROFILE)
@@ -205,7 +206,7 @@ class ProfileButton(Button):
 
 
 class FilterEdit(QLineEdit):
-    """A line edit with a magnifying glass at its left. Escape empties it."""
+    """A text field to filter a list, with a magnifying glass. Escape empties it."""
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__()
@@ -244,7 +245,7 @@ def add_choice(
 
 
 class StudyMenu(QMenu):
-    """A menu of actions on the shown study. `delete_asked` carries its key."""
+    """A menu of actions on the shown study, such as delete. `delete_asked` carries the study's key."""
 
     delete_asked = Signal(str)
 
@@ -275,7 +276,7 @@ class StudyMenu(QMenu):
 
 
 class Format(Protocol):
-    """A format of exports: the ending of its files, and its name."""
+    """The interface of an export format: the suffix of its files, and its name."""
 
     @property
     def suffix(self) -> str: ...
@@ -284,7 +285,10 @@ class Format(Protocol):
 
 
 class ExportMenu(QMenu):
-    """A menu of export formats. `asked` carries the chosen path, in the format of its ending."""
+    """A menu of export formats that asks for a file path.
+
+    `asked` carries the path, whose suffix is the format's.
+    """
 
     asked = Signal(object)  # Path
 

@@ -15,7 +15,7 @@ _BY_KEYBOARD = Qt.WidgetAttribute.WA_KeyboardFocusChange
 
 
 class FocusRing(QWidget):
-    """A window's focus ring, shown after Tab, Backtab or a shortcut, and not after a click."""
+    """A frame around the focused widget of a window. It is shown after keyboard input, not after a click."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)

@@ -84,7 +84,7 @@ _LEAST_SHOWN = 3
 
 
 class ElidedLabel(QLabel):
-    """A label that elides its text where there is no room, and then shows all of it in a tooltip."""
+    """A label that shortens text that does not fit with "…" and shows the full text in a tooltip."""
 
     def __init__(
         self, text: str = "", role: str = "body", *, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight
@@ -137,9 +137,9 @@ class ElidedLabel(QLabel):
 
 
 class Field(QWidget):
-    """A labelled control on the form's pitch of 64 px: label 16, gap 4, control 32, gap 12.
+    """A control with a label above it, in rows of 64 px: label 16, gap 4, control 32, gap 12.
 
-    A problem's sentence is shown below the control and is the control's accessible description.
+    A problem is shown as a sentence below the control, and is its description for screen readers.
     """
 
     def __init__(

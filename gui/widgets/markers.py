@@ -78,7 +78,7 @@ _SIZE = 8
 
 
 class Marker(QWidget):
-    """A precision's marker, to be placed next to the precision's name."""
+    """The colored symbol of a precision, shown next to its name as in the plots."""
 
     def __init__(self, precision: Precision) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ _HEIGHT, _LOW = 36, 28
 
 
 class PrecisionChip(QAbstractButton):
-    """A checkable chip for a precision. The tooltip of a disabled one gives the reason."""
+    """A toggle button for a precision. If it is disabled, its tooltip gives the reason."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)

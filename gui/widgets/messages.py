@@ -83,7 +83,10 @@ _LOW, _WIDEST_TEXT = 76, 560
 
 
 class EmptyState(QWidget):
-    """Two centered sentences and at most one button, with no minimum size. `pressed` when it is clicked."""
+    """The text shown where there is nothing yet: two centered sentences and at most one button.
+
+    It has no minimum size. `pressed` is emitted when the button is clicked.
+    """
 
     pressed = Signal()
 
@@ -137,7 +140,7 @@ class EmptyState(QWidget):
 
 
 class OfferedView(QStackedWidget):
-    """A view that shows an offer until its contents exist. `wanted` requests them."""
+    """The base of views that show a button until they have contents. `wanted` asks to make the contents."""
 
     wanted = Signal()
 
@@ -155,9 +158,9 @@ class OfferedView(QStackedWidget):
 
 
 class Popover(Surface):
-    """A panel that closes on Escape, on a click elsewhere, and when the window is resized.
+    """A floating panel below a button. Escape, a click elsewhere or a resize of the window closes it.
 
-    `toggled` is emitted when it opens or closes. It is a child of the anchor's window, not a window of its
+    `toggled` is emitted when it opens or closes. It is a child of the button's window, not a window of its
     own, so menus and dialogs may open from it.
     """
 

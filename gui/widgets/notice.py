@@ -31,9 +31,10 @@ Do = Callable[[], object]
 
 
 class Message(Surface):
-    """A message. `answered` carries the pressed button's function, or None if it was closed or timed out.
+    """One message of a `Notice`. `answered` carries the function of the button that was clicked.
 
-    A message that `asks` waits for an answer. One that `stands` remains until it is withdrawn.
+    It carries None if the message was closed or timed out. A message that `asks` waits for an answer. One
+    that `stands` remains until it is withdrawn.
     """
 
     answered = Signal(object)
@@ -91,10 +92,10 @@ class Message(Surface):
 
 
 class Notice(QWidget):
-    """The window's messages, newest at the bottom, in the lower right corner of the widget they float over.
+    """The pop-up messages in the lower right corner of the window, newest at the bottom.
 
-    A new message replaces those that neither ask nor stand. `dismissed` after a message was answered or
-    closed, or has timed out.
+    A new message replaces the earlier ones, except those that ask a question or stay until withdrawn.
+    `dismissed` is emitted after a message was answered or closed, or has timed out.
     """
 
     dismissed = Signal()

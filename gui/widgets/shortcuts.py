@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 
 @dataclass(frozen=True)
 class Shortcut:
-    """A keyboard shortcut. `keys` are in Qt's notation, `about` is shown in the help."""
+    """A keyboard shortcut. `keys` are in Qt's notation, such as "Ctrl+M". `about` is its text in the help."""
 
     name: str
     keys: str
@@ -65,7 +65,7 @@ def install(window: QWidget, actions: Mapping[str, QAction | Callable[[], object
 
 
 def tab_after(before: QWidget, made: QWidget) -> None:
-    """Put `made`, which was added to the window late, after `before` in the tab order."""
+    """Put the widget `made`, which was created later than the window, after `before` in the tab order."""
     for stop, next_stop in pairwise((*_tab_stops(before)[-1:], *_tab_stops(made))):
         QWidget.setTabOrder(stop, next_stop)
 

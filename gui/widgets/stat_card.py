@@ -29,9 +29,10 @@ _GAP, _MARKER = 6, 24
 
 @dataclass(frozen=True)
 class StatRow:
-    """One run's line: `value` in the precision's color, then `after` in small neutral ink.
+    """The line of one run in a `StatCard`: `value` in the precision's color, then `after` in small gray text.
 
-    An `absent` value ("not used", "–") is small and gray. `detail` is the row's tooltip.
+    If `absent`, the value is missing ("not used", "–") and shown small and gray. If `hollow`, the precision's
+    marker is an outline. `detail` is the tooltip.
     """
 
     precision: Precision
@@ -75,7 +76,7 @@ class _Row:
 
 
 class StatCard(Surface):
-    """A card with one metric of up to four runs, 174 x 96 px or larger."""
+    """A box that shows one metric of up to four runs, at least 174 x 96 px."""
 
     def __init__(self, title: str, unit: str = "", tooltip: str = "", parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -204,7 +205,10 @@ _BELOW = 3
 
 
 class VerdictLabel(QLabel):
-    """Rich text in pieces of different weight, size and color, in the largest size whose lines fit."""
+    """A label for a result in large text, in the largest font size at which its lines fit.
+
+    The lines are rich text, in pieces of different weight, size and color.
+    """
 
     def __init__(self, sizes: Sizes = LARGE, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -27,7 +27,10 @@ _LOW, _VERY_LOW = 104, 64
 
 
 class Welcome(QWidget):
-    """The welcome, compact in place of an empty table, or large as a page that scales with its size."""
+    """The welcome with the first steps: compact in place of an empty table, or large as a page.
+
+    The large one scales with its size.
+    """
 
     demo_wanted = Signal()
     experiment_wanted = Signal()

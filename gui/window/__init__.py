@@ -1,1 +1,1 @@
-"""The main window: top bar, pages, machines, PyTorch and remembered state."""
+"""The main window: top bar, pages, choice of machine, state of PyTorch, and remembered settings."""

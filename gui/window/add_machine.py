@@ -34,9 +34,10 @@ _READY = "Check connects to the machine and changes nothing there."
 
 
 class MachineDialog(QDialog):
-    """The dialog to add a machine, or edit `known`. Its name is fixed, because runs refer to it.
+    """The dialog to add a remote machine, or to edit `known`. `added` carries the machine's name.
 
-    Modal to its window, and deleted when it is closed. `added` carries the machine's name.
+    The name cannot be edited later, because runs refer to it. The dialog is modal to its window, and deleted
+    when closed.
     """
 
     added = Signal(str)

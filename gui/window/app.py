@@ -29,7 +29,7 @@ _COLLECT_MS = 1_000
 
 
 class Application(QApplication):
-    """The application. `file_opened` carries the path of a file that macOS asks the program to open."""
+    """The Qt application. `file_opened` carries the path of a file that macOS asks the program to open."""
 
     file_opened = Signal(object)  # Path
 

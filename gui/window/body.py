@@ -21,9 +21,10 @@ _CONTROLS = 64
 
 
 class Body(QSplitter):
-    """A stack of pages by key, of which one is shown, with its side column if it has one.
+    """The window below the top bar: one of several pages, with a side panel if that page has one.
 
-    Panels are made as children of `pages` and `side`: a change of parent would style them again.
+    Pages must be created as children of `pages`, and side panels of `side`. Moving them there later would
+    restyle them, which is slow.
     """
 
     def __init__(self, parent: QWidget) -> None:
@@ -69,9 +70,9 @@ class Body(QSplitter):
 
 
 class ModelDrops(QObject):
-    """A drop target for model files. A frame shows while a .py file is dragged over the window.
+    """Opens a model file (.py) that is dragged onto the window. A frame is shown while it is dragged.
 
-    Other drops, and drops of several files, are ignored.
+    Other files, and several files at once, are ignored.
     """
 
     def __init__(self, window: QWidget, open_model: Callable[[str], object]) -> None:
@@ -124,9 +125,10 @@ class _Frame(Surface):
 
 
 class OfferButtons(QObject):
-    """The buttons of empty pages, which have the text and action of the form's button.
+    """Keeps the buttons of empty pages equal to the form's start button in text, tooltip and action.
 
-    They are hidden while that is disabled. While one of them is visible, the form's button is not solid.
+    They are hidden while the start button is disabled. While one of them is visible, the start button is not
+    solid.
     """
 
     def __init__(self, setup: SetupPanel, parent: QObject) -> None:

@@ -18,10 +18,11 @@ _CHECKS_THAT_AGREE = 2
 
 
 class BusyMachineMonitor(QObject):
-    """A monitor of the load, read every other second except during measurements (`may_check`).
+    """Checks every two seconds whether other programs keep the machine busy, and delays runs until they end.
 
-    Two checks in a row must agree, because a program that only starts is not a load. `submit` gets a Request
-    that has waited.
+    It does not check while `may_check` returns False, as during measurements. Two checks in a row must agree,
+    so a program that only starts does not count. `submit` receives a Request that has waited, once the
+    machine is idle.
     """
 
     def __init__(

@@ -31,9 +31,9 @@ _LONGEST_NAME = 240
 
 @dataclass(frozen=True)
 class Activity:
-    """The contents of the activity chip. `precision` is that of the current run.
+    """The content of the box in the top bar that shows the current job. `precision` is that of the run.
 
-    `brief` is the name if there is little room.
+    `brief` is a shorter name, for little room.
     """
 
     name: str = "Nothing running"
@@ -89,7 +89,7 @@ def start_text(schedule: QueueSchedule) -> str:
 
 
 class ActivityChip(QAbstractButton):
-    """A chip that shows the current job. A click opens the queue."""
+    """The box in the top bar that shows the current job. A click opens the queue."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -186,9 +186,9 @@ _EVERY_MS = 2_000
 
 
 class DeviceMemory(QObject):
-    """A monitor of the device memory that all programs use, read every other second.
+    """Reads every two seconds how much of the device's memory all programs use.
 
-    `read` carries the fraction (0 to 1; None if unknown) and its text.
+    `read` carries the fraction (0 to 1, None if unknown) and a text.
     """
 
     read = Signal(object, str)
@@ -242,9 +242,9 @@ _MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
 
 
 class DeviceChip(Surface):
-    """The device's name in bold, facts about it, and a bar of its memory in use if known.
+    """The box in the top bar with the device's name, facts about it, and a bar of its memory in use.
 
-    `clicked`: by mouse or keys, to choose another machine.
+    `clicked` is emitted on a click, Space or Enter, to choose another machine.
     """
 
     clicked = Signal()

@@ -34,7 +34,7 @@ _SHOWN_MS = 20_000
 
 
 class Notifications(QObject):
-    """Desktop notifications, sent while the window is not in front."""
+    """Sends desktop notifications while the window is not in front."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -124,9 +124,10 @@ def hand_over(archives: Sequence[Path]) -> bool:
 
 
 class Openings(QObject):
-    """A local socket for this user only, one for each folder of saved runs.
+    """Receives files that are opened while the program already runs, over a local socket.
 
-    `wanted` carries the path of an archive that another start of the program hands over.
+    Only this user can use the socket, and there is one for each folder of saved runs. `wanted` carries the
+    path of an archive that a second start of the program has handed over.
     """
 
     wanted = Signal(object)  # Path

@@ -32,7 +32,7 @@ _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs
 
 
 class EngineController(QObject):
-    """The controller of the installation page, which replaces runs while PyTorch is not installed."""
+    """Checks whether PyTorch is installed, and shows the installation page instead of runs if it is not."""
 
     def __init__(self, window: MainWindow, installer_backend: InstallerBackend | None = None) -> None:
         super().__init__(window)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunsInView(QObject):
-    """The controller of the runs in view: the current one, and those opened in the table."""
+    """Decides which runs the live page shows: the current run, or those opened in the table of results."""
 
     def __init__(self, window: MainWindow, table: RunsController, repaint_hz: int | None) -> None:
         super().__init__(window)

@@ -28,7 +28,7 @@ _FORGET, _REMOVE = "Keep its files", "Delete its files too"
 
 
 class MachinesController(QObject):
-    """The controller of the list of machines. All connections are made in a thread."""
+    """The list of remote machines: adds, edits, removes and selects them. It connects to them in a thread."""
 
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)

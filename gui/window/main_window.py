@@ -84,7 +84,10 @@ _LATER = (
 
 
 class MainWindow(QMainWindow):
-    """The window with its panels and `experiments`. `installer_backend` replaces the default."""
+    """The main window. It creates all pages and connects them to `experiments`.
+
+    `installer_backend` replaces the installer of PyTorch, for tests.
+    """
 
     painted = Signal()  # once, after its first paint, when all pages are made
 

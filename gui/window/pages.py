@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OtherPages(QObject):
-    """The panels in the window's body and their controllers."""
+    """Creates and connects the pages of Demo, Largest batch, Numerics, Profile, Sweep and Tune."""
 
     def __init__(self, window: MainWindow, store_path: Path) -> None:
         super().__init__(window)
@@ -184,7 +184,7 @@ class OtherPages(QObject):
 
 
 class AnswerController(QObject):
-    """The controller of a comparison's result, which is computed in a thread."""
+    """Computes a comparison's result in a thread once its runs have ended, and shows it above the plots."""
 
     def __init__(
         self, store_path: Path, experiments: Experiments, live: LivePanel, parent: QObject | None = None

@@ -22,7 +22,7 @@ _EDGE = 1
 
 
 class QueuePopover(Popover):
-    """A popover with the queue or the log."""
+    """The popover below the top bar that shows the queue or the log."""
 
     def __init__(self, anchor: QWidget) -> None:
         super().__init__(anchor, is_right=True)
@@ -83,9 +83,9 @@ _LEVEL_WIDTH = len("warning")
 
 
 class LogPanel(QWidget):
-    """The log: lines of time, level, run and message. `action_row` holds its buttons.
+    """The log of this session: lines of time, level, run and message. `action_row` holds its buttons.
 
-    It scrolls to new lines only if the end is in view, so that reading further up is not disturbed.
+    It scrolls to new lines only while its end is in view, so that earlier lines can be read undisturbed.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:

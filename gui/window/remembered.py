@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Key(StrEnum):
-    """The remembered parts."""
+    """The names under which parts of the window's state are saved, such as its geometry and the form."""
 
     GEOMETRY = "geometry"
     SIDE_SPLITTER = "side_splitter"
@@ -54,7 +54,7 @@ class Key(StrEnum):
 
 
 class Settings:
-    """Remembered plain JSON values, by name."""
+    """The window's state saved as JSON in a file, as values by name."""
 
     def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
         self._path = path
@@ -145,7 +145,10 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Kept:
-    """A remembered part: `read` gives its state as plain JSON values, `write` restores it or raises."""
+    """A part of the window's state that is saved at the end and restored at the next start.
+
+    `read` returns it as plain JSON values. `write` restores it, and raises an error if the value is invalid.
+    """
 
     key: Key
     read: Callable[[], Any]
@@ -179,7 +182,7 @@ def remember(settings: Settings, parts: Sequence[Kept]) -> None:
 
 
 class HasState(Protocol):
-    """A panel or controller with a state of plain JSON values."""
+    """The interface of a panel or controller whose state can be saved as plain JSON values."""
 
     def state(self) -> Mapping[str, Any]: ...
 

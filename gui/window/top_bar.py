@@ -39,7 +39,10 @@ class _SideWide(QWidget):
 
 @dataclass(frozen=True)
 class BarActions:
-    """The actions of the buttons: `show_place` takes a place's key, and `helps` are the entries of Help."""
+    """The functions that the top bar's buttons call. `show_place` takes the key of a page to show.
+
+    `helps` are the entries of the menu Help.
+    """
 
     show_place: Callable[[str], object]
     welcome: Callable[[], object]
@@ -47,7 +50,7 @@ class BarActions:
 
 
 class TopBar(Surface):
-    """The bar at the top of the window, 52 pixels high."""
+    """The bar at the top of the window, 52 px high: pages, current job, device and menus."""
 
     def __init__(self, actions: BarActions, parent: QWidget | None = None) -> None:
         super().__init__("bar", parent=parent)

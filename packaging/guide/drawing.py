@@ -11,7 +11,10 @@ FONTS = "Inter, Noto Sans, DejaVu Sans, sans-serif"
 
 
 class Drawing:
-    """An SVG of plain shapes and text, in pixels; `title` describes it for screen readers."""
+    """A picture of the guide as SVG, from plain shapes and text, in pixels.
+
+    `title` describes it for screen readers.
+    """
 
     def __init__(self, height: int, title: str) -> None:
         self._height, self._title = height, title

@@ -1,4 +1,6 @@
-"""The recipe of Ammeter's packages: an interpreter, the window, its dependencies and uv, and no torch.
+"""Builds the installable packages of Ammeter for each system (.deb, single file, Flatpak, Windows, macOS).
 
-`tree.build_tree` builds the program's folder, the same for every system; `deb` and the others package it.
+A package contains a Python interpreter, the program, its dependencies and uv, but not PyTorch.
+`tree.build_tree` builds the program's folder, which is the same for every system. `deb` and the other modules
+package it.
 """

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class RecipeError(Exception):
-    """A package cannot be built; the text is a sentence that says why."""
+    """Raised if a package cannot be built. The text is a sentence with the reason."""
 
 
 @cache
@@ -81,10 +81,10 @@ _UV_PLATFORMS = {
 
 @dataclass(frozen=True)
 class Target:
-    """A package, its system, and the interpreter that it contains.
+    """A package to build: its system, and the Python interpreter that it contains.
 
-    `python` is the interpreter's folder, as python-build-standalone lays it out (`bin` and `lib`, or
-    `python.exe` and `Lib`); its trimmed copy is the folder `python` of the program.
+    `python` is the folder of the interpreter, laid out as by python-build-standalone (`bin` and `lib`, or
+    `python.exe` and `Lib`). The program gets a trimmed copy in its own folder `python`.
     """
 
     package: Package

@@ -1,4 +1,4 @@
-"""The smoke test of the packaged program: `quick` unpacks the package and uses it, `whole` installs it.
+"""The smoke test of a built package: `quick` unpacks and uses it, `whole` installs it in a bare system.
 
-The program under test is the package's as it stands: nothing in it is made for these tests.
+The tested program is exactly the package's. Nothing in it is made for tests.
 """

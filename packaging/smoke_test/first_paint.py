@@ -1,7 +1,7 @@
-"""Runs the program and says when its window is first painted; then closes the window as a user would.
+"""Runs the program, reports when its window is first painted, and closes the window as a user would.
 
-The package's interpreter runs it, with the time before its start (time.monotonic) in AMMETER_BEGAN. It prints
-a line of JSON, and ends with the program's own status.
+The package's interpreter runs this file, with the time before its start (time.monotonic) in AMMETER_BEGAN. It
+prints a line of JSON, and ends with the program's own exit status.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def loopback_up() -> None:
 
 @dataclass(frozen=True)
 class Root:
-    """A root to run programs in. `folder` is where it is mounted."""
+    """A minimal Linux file system, mounted at `folder`, in which programs are run isolated (chroot)."""
 
     folder: Path
 
@@ -167,7 +167,10 @@ def checkout_packages(python: str) -> Path:
 
 
 def stand_ins(folder: Path, python: str) -> None:
-    """Wheels of torch and torchvision that lead to this checkout's."""
+    """Write small wheels of torch and torchvision into `folder` that import this checkout's packages.
+
+    They replace the real wheels, which are large.
+    """
     files = {"__init__.py": _STAND_IN.format(outside=str(checkout_packages(python)))}
     builds = folder / BACKEND
     for name in _ENGINE:
@@ -180,7 +183,10 @@ def stand_ins(folder: Path, python: str) -> None:
 
 
 def real_wheels(folder: Path, source: Path) -> None:
-    """The wheels of `source`, as `pip download torch torchvision` leaves them there. Raises SmokeError."""
+    """Link the wheels in `source` into `folder`. Raises SmokeError if torch or torchvision is missing.
+
+    `source` is the folder of `pip download torch torchvision`.
+    """
     wheels = sorted(source.glob("*.whl"))
     for name in _ENGINE:
         check(

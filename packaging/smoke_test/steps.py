@@ -16,18 +16,18 @@ from recipe.source import RecipeError
 
 
 class SmokeError(Exception):
-    """A failed step; the text is a sentence for the user."""
+    """Raised if a step of the smoke test fails. The text is a sentence for the user."""
 
 
 @dataclass
 class Steps:
-    """Prints each step with its time, and keeps the times for the table at the end."""
+    """Runs the steps of a smoke test, prints each one with its duration, and keeps the durations."""
 
     times: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager
     def step(self, says: str) -> Iterator[None]:
-        """A step; `says` is what it checks."""
+        """Return a context manager that prints and times one step. `says` describes what the step checks."""
         began = time.monotonic()
         print(f"{says} … ", end="", flush=True)
         try:
@@ -113,7 +113,10 @@ def raised(package: Path, into: Path) -> Path:
 
 @dataclass(frozen=True)
 class Painted:
-    """The report of a start by `first_paint.py`."""
+    """How long the program took to show its window, and the modules and libraries it had loaded by then.
+
+    `torch` is True if it had loaded PyTorch. `first_paint.py` reports it.
+    """
 
     seconds: float
     processor_seconds: float

@@ -20,7 +20,10 @@ _ENGINE = Path(f"home/{USER}/.local/share/Ammeter/engine")
 
 @dataclass
 class Whole:
-    """A walk through the program's life. `shots` is the folder of the screenshots."""
+    """The full smoke test: installs the package and PyTorch in a bare system, trains, upgrades and removes.
+
+    `shots` is the folder for screenshots.
+    """
 
     steps: Steps
     package: Path
@@ -32,7 +35,7 @@ class Whole:
     marks: dict[str, float] = field(default_factory=dict)
 
     def walk(self, lower: Path) -> None:
-        """Raises SmokeError at the first thing that is wrong."""
+        """Run all steps of the test. Raises SmokeError at the first failure."""
         runtime = self.scratch / "runtime"
         runtime.mkdir(parents=True)
         # the user's programs reach it by this path

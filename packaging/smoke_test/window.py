@@ -21,7 +21,7 @@ _DISPLAY = ":90"
 
 
 class Desktop:
-    """Photographs the screen, and sends it keys and clicks."""
+    """A virtual desktop for tests: it saves screenshots, and sends keys and clicks."""
 
     def __init__(self, runtime: Path) -> None:
         self.environment = clean_environment(is_user=True) | {
@@ -99,7 +99,7 @@ _SCREEN = 0
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the window: a button, a label, a field."""
+    """An accessible element of a window, such as a button, a label or a field."""
 
     bus: str
     path: str
@@ -110,7 +110,10 @@ class Part:
 
 
 class Window:
-    """Finds parts of the program's windows by role and name. Only what is showing counts."""
+    """Finds and clicks elements of the program's windows by role and name, through the accessibility API.
+
+    Only visible elements are found.
+    """
 
     def __init__(self, desktop: Desktop) -> None:
         self._desktop = desktop

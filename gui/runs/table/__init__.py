@@ -1,1 +1,1 @@
-"""The table of saved runs: its lines, their order, its model and its view."""
+"""The table of saved results: its rows, columns, order, Qt model and view."""

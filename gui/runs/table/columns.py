@@ -32,9 +32,10 @@ _PRECISION_ORDER, _STATUS_ORDER = list(Precision), list(STATUS_WORDS)
 
 
 class Column(IntEnum):
-    """The columns in their usual order, then the settings, whose names are their dotted keys.
+    """The columns of the results table in their default order, followed by one column per setting.
 
-    The numbers are the sections of this version's table: what is saved of a column is its `name`.
+    A setting's column is named by its dotted key. The numbers may differ in another version, so files store a
+    column's `name`.
     """
 
     _ignore_ = "place key"

@@ -103,7 +103,7 @@ def _draw_sign(painter: QPainter, left: float, rect: QRect, name: str, ink: str,
 
 
 class RunsDelegate(QStyledItemDelegate):
-    """Paint the cells, and handle clicks on check boxes, chevrons and the buttons of rows."""
+    """Paints the cells of the results table, and handles clicks on check boxes, fold arrows and buttons."""
 
     def __init__(self, model: RunsModel, view: RunsTable) -> None:
         super().__init__(view)
@@ -291,9 +291,9 @@ class RunsDelegate(QStyledItemDelegate):
 
 
 class RunsHeader(QHeaderView):
-    """The header: a box that selects all, and the arrow next to the heading of the sorted column.
+    """The header of the results table: a box that selects all, and an arrow at the sorted column.
 
-    Headings can be dragged to another place, and their edges to another width.
+    Columns can be dragged to another place and to another width.
     """
 
     width_chosen = Signal(int, int)  # section, width

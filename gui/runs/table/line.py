@@ -79,7 +79,10 @@ def dropped_runs(data: QMimeData) -> tuple[str, ...]:
 
 
 class RunRow:
-    """A run with the texts and values of its row. Costly parts are computed on first use."""
+    """A run in the results table, with the texts and values of its cells.
+
+    Costly ones are made on first use.
+    """
 
     def __init__(self, run: RunRecord) -> None:
         self.run, self.key = run, run.id
@@ -138,9 +141,10 @@ def _shared_words(
 
 
 class Baselines:
-    """The baselines of all runs: the `chosen` run, or else the first finished run of each comparison.
+    """Finds the baseline of each run in the results table and compares the two.
 
-    With repeats, a run's baseline is the run of the first run's side that has the same seed.
+    The baseline is the `chosen` run, or else the first finished run of the comparison. With repeats, it is
+    the run of that side with the same seed.
     """
 
     def __init__(self, lines: Iterable[RunRow] = (), chosen: RunRow | None = None) -> None:

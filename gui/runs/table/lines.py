@@ -31,11 +31,14 @@ _FAILED = (Status.FAILED, Status.INTERRUPTED)
 
 
 class RunsList:
-    """The list of saved results. `lines` are the runs by id, `queue` the ids of queued runs, next first.
+    """The rows of the results table, without Qt: it groups, sorts and filters runs and studies.
 
-    `paused` is the id of the paused run. `tags` start with the most frequent.
-    Sorted by time, the rows are a tree: comparisons and studies with their runs, under the headings of days.
-    In any other order, runs are a flat list. `found` has the ids of runs in the filter, `shown` the rows.
+    Sorted by time, the rows are a tree: headings of days, and below them comparisons and studies with their
+    runs. In any other order, they are a flat list of runs. `shown` are the visible rows, and `found` the ids
+    of the runs that match the filter.
+
+    `lines` has all runs by id. `queue` has the ids of queued runs, next first, and `paused` that of the
+    paused run. `tags` has the most frequent tags first.
     """
 
     def __init__(self) -> None:

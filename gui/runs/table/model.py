@@ -23,9 +23,9 @@ _TICKED = {Qt.CheckState.Checked: "selected", Qt.CheckState.PartiallyChecked: "p
 
 
 class RunsModel(RunsList, QAbstractTableModel):
-    """The filtered rows in the chosen order. Runs are identified by their ids.
+    """The Qt model of the results table: its rows, filtered and sorted. Runs are identified by id.
 
-    Sorting is done here and not in a proxy: comparing thousands of rows through Qt takes a second.
+    It sorts by itself, because a proxy model takes a second for thousands of rows.
     """
 
     tags_changed = Signal()

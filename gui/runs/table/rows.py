@@ -29,10 +29,10 @@ KINDS: dict[ItemKind, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class StudyRow:
-    """A saved batch-size search, numerics study, profile, sweep or tuning in the table.
+    """A saved batch-size search, numerics study, profile, sweep or tuning, as a row of the results table.
 
-    `result` is a text of a few words, `ratio` the speedup, if any. `experiment` has the settings for *Use
-    these settings*. `is_unfinished` is True while it runs or waits.
+    `result` is a text of a few words, and `ratio` the speedup, if any. `experiment` has the settings for *Use
+    these settings*. `is_unfinished` is True while the study runs or waits.
     """
 
     kind: StudyKind
@@ -55,7 +55,7 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading above the rows of a day, or above the running or pinned ones."""
+    """A heading in the results table, above the rows of a day, or above running or pinned rows."""
 
     words: str
 
@@ -66,9 +66,9 @@ class Heading:
 
 @dataclass(frozen=True)
 class Item:
-    """A comparison with its runs, or a study. A sweep has runs, too.
+    """A row of the results table that may have runs below it: a comparison or a study, such as a sweep.
 
-    `ratio` compares two sides. `is_spoiled` if a disturbed run makes it unreliable.
+    `ratio` compares two sides. `is_spoiled` is True if a disturbed run makes it unreliable.
     """
 
     kind: ItemKind
@@ -236,9 +236,9 @@ _WHOLE = {
 
 
 class Search:
-    """A filter as typed: words, and words with a key such as `tag:paper`.
+    """The filter of the results table, parsed from typed text: words, and keys with a value (`tag:paper`).
 
-    Case makes no difference, and an unknown key is an ordinary word.
+    Case is ignored. A word with an unknown key is a plain word.
     """
 
     def __init__(self, text: str = "") -> None:

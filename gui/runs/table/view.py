@@ -90,8 +90,10 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
 
 
 class RunsTable(QTableView):
-    """The table of results. Space selects the highlighted rows, P pins them, Enter shows their curves, F2
-    renames and Delete deletes. Left and Right fold and unfold a comparison. The panel carries out actions.
+    """The table of saved results. Its panel carries out the actions.
+
+    Space selects the highlighted rows, P pins them, Enter shows their curves, F2 renames and Delete deletes.
+    Left and Right fold and unfold a comparison.
     """
 
     def __init__(self, panel: RunsPanel) -> None:

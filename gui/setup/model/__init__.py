@@ -1,1 +1,1 @@
-"""The model field of the form: its list of models, and the user's own model file."""
+"""The model field of the form: a searchable list of models, and the check of the user's own model file."""

@@ -14,9 +14,10 @@ from engine.experiment.own.library_models import ModelRef
 
 
 class Row(NamedTuple):
-    """A value, a fact about it, shown at the right, and its text if that differs from the value.
+    """A row of a search box's list: a value, and a fact about it at the right.
 
-    A row with a text is an action: selecting it emits `SearchBox.picked` and does not edit.
+    A row with a `text` is an action instead: selecting it emits `SearchBox.picked` and does not edit the
+    value.
     """
 
     value: str
@@ -29,9 +30,9 @@ class Row(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows under a heading, which may be empty.
+    """Rows of a search box's list under a heading, which may be "".
 
-    During a search, groups are sorted by `turn`.
+    During a search, groups are sorted by `turn`, lowest first.
     """
 
     heading: str

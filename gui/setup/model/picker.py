@@ -29,10 +29,9 @@ _PYTHON = "Python files (*.py)"
 
 
 class ModelPicker(QObject):
-    """The controller of the model field.
+    """Handles the model field: it opens, creates and reloads model files.
 
-    A path that the user opens, drops or types is named by the user, so its code is trusted, also after
-    changes. No other path is trusted.
+    Code is trusted, also after changes, only if the user named its path by opening, dropping or typing it.
     """
 
     def __init__(self, panel: SetupPanel, box: SearchBox, trusted: TrustedCode) -> None:
@@ -190,7 +189,7 @@ _Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class FileOnDisk:
-    """A model file on disk. It is read again when it changes, or a module that it imports from its folder."""
+    """Reads a model file, and reads it again when it or a module that it imports from its folder changes."""
 
     def __init__(self, trusted: TrustedCode) -> None:
         self._trusted = trusted

@@ -27,7 +27,10 @@ _NOTHING = "No mistakes found."
 
 
 class CheckReport(QDialog):
-    """The non-modal window of a check. `finished` when it, or its parent window, is closed."""
+    """The window with the result of a model check, not modal.
+
+    `finished` is emitted when this window or its parent is closed.
+    """
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -133,7 +136,7 @@ _WARNING = (
 
 
 class AcceptDialog(QDialog):
-    """A dialog that shows code and asks whether it may run."""
+    """A dialog that shows the code of a model file and asks whether it may run."""
 
     def __init__(self, code: Code, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -178,7 +181,7 @@ def _whole_text(code: Code) -> str:
 
 
 class CheckController(QObject):
-    """The controller of model checks. It shows the result in a separate window."""
+    """Starts checks of the form's model and shows the result in a `CheckReport`."""
 
     def __init__(self, setup: SetupPanel, experiments: Experiments, window: QWidget) -> None:
         super().__init__(window)

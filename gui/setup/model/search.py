@@ -91,11 +91,11 @@ class _Rows(QAbstractListModel):
 
 
 class SearchBox(ChoiceBox):
-    """A combo box with search. The typed text is the value.
+    """A combo box whose list is searched while the user types. The typed text is the value.
 
-    The list leaves the keyboard focus to the field, so typing can continue while it is open. Enter selects
-    the best match, or with `takes_any` the text as typed. Escape restores the previous value. `typed` emits
-    the text during typing, `edited` any other value, `picked` the value of a selected row with its own text.
+    The field keeps the keyboard focus while the list is open. Enter selects the best match, or the text as
+    typed if `takes_any`. Escape restores the previous value. `typed` carries the text during typing, `edited`
+    any other new value, and `picked` the value of a selected row that is an action.
     """
 
     typed = Signal(str)

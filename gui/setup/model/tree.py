@@ -26,7 +26,7 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TreeRow(Protocol):
-    """A row of a tree of modules. `depth` is its nesting level."""
+    """The interface of a row in a tree of modules. `depth` is its nesting level."""
 
     @property
     def depth(self) -> int: ...
@@ -44,10 +44,10 @@ class _Node(Generic[Row]):
 
 
 class TreeModel(QAbstractItemModel, Generic[Row]):
-    """An item model of rows in depth-first order. The view reads only unfolded rows.
+    """A Qt model of a tree, from rows in depth-first order. The view reads only unfolded rows.
 
-    `cell` returns the data of a row in a column and role. `numbers` are the right-aligned columns, and `tips`
-    the tooltips of headings.
+    Subclasses override `cell`, which returns the data of a row in a column and role. `numbers` are the
+    right-aligned columns, and `tips` the tooltips of headings.
     """
 
     headings: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class _Sorted(QSortFilterProxyModel):
 
 
 class TreeView(QTreeView):
-    """The view of a tree. A click on a heading sorts, a third click restores the order."""
+    """A view of a tree. A click on a heading sorts by it. A third click restores the original order."""
 
     widths: tuple[int, ...] = ()
 
@@ -156,7 +156,7 @@ PARAMETERS = 2
 
 
 class ModuleTree(TreeModel[ModuleRow]):
-    """A check's modules, with parameters, shapes and dtypes."""
+    """The Qt model of a checked model's modules, with their parameters, output shapes and dtypes."""
 
     headings = ("Module", "Class", "Parameters", "Output", "Dtype")
     numbers = (PARAMETERS,)

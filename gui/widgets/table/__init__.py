@@ -1,4 +1,4 @@
-"""The table widget of the window. Columns define the text, order, tooltip and painting of rows."""
+"""The table widget that all pages use, sorted, filtered and painted as its columns define."""
 
 from gui.widgets.table.columns import Column, Group, Look
 from gui.widgets.table.result_table import FilteredTable, ResultTable

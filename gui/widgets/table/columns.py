@@ -22,7 +22,10 @@ _LETTER, _BESIDE_WORDS, _WIDEST_WORDS = 7, 14, 240
 
 
 class Look(NamedTuple):
-    """The look of a cell's text. `mark` is placed before it: a precision's marker, or an icon by its name."""
+    """The look of a cell's text.
+
+    `mark` is drawn before it: a precision's marker, or the icon of that name.
+    """
 
     weight: int = 400
     ink: str = "text"
@@ -32,7 +35,7 @@ class Look(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group of adjacent columns, with its name above their titles."""
+    """Adjacent columns of one precision, below a common title."""
 
     title: str
     precision: Precision
@@ -49,11 +52,14 @@ def plain_look(_row: Any) -> Look:
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: `text` returns a row's text, and `value` its sort value (default: the text). None sorts last.
+    """A column of a table: how it gets the text of a row, sorts, paints and sizes its cells.
 
-    `paint` draws a cell instead of its text, `paint_heading` the heading. `short` returns the text of a
-    narrow cell, and `about` the tooltip. The column is `width` pixels wide, or as wide as its texts up to
-    `widest`. A dispensable one is hidden if there is no room for all.
+    `text` returns a row's text, and `value` the value to sort by (default: the text). None is sorted last.
+    `paint` draws a cell instead of its text, and `paint_heading` the heading. `short` returns a shorter text
+    for a narrow cell, and `about` the tooltip.
+
+    The column is `width` pixels wide, or as wide as its texts up to `widest`. If it `is_dispensable`, it is
+    hidden when there is no room for all columns.
     """
 
     title: str

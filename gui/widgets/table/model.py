@@ -43,9 +43,10 @@ def selection_of(model: QAbstractItemModel, places: Iterable[int]) -> QItemSelec
 
 
 class RowModel(QAbstractTableModel, Generic[Row]):
-    """Rows identified by `key`. `about` returns a row's tooltip, `found_by` the text that a filter searches.
+    """The Qt model of a table whose rows are any objects, identified by `key`.
 
-    Rows that are `pinned` stay on top in every order.
+    `about` returns a row's tooltip, and `found_by` the text that a filter searches. Rows that are `pinned`
+    stay on top in every order.
     """
 
     def __init__(

@@ -80,7 +80,7 @@ def paint_words(painter: QPainter, room: QRectF, text: str, look: Look, *, is_ri
 
 
 class CellPainter(QStyledItemDelegate):
-    """Paints cells as defined by their columns. `shaded` rows have another background."""
+    """Paints the cells of a table as its columns define. Rows that are `shaded` have another background."""
 
     def __init__(self, table: QTableView, model: RowModel[Any], shaded: Callable[[Any], bool] | None) -> None:
         super().__init__(table)
@@ -108,7 +108,10 @@ class CellPainter(QStyledItemDelegate):
 
 
 class TableHeader(QHeaderView):
-    """The header: headings below the names of their groups. A third click restores the order."""
+    """The header of a table: headings below the names of their groups. A click sorts by a column.
+
+    A third click restores the original order.
+    """
 
     def __init__(self, table: QTableView, model: RowModel[Any]) -> None:
         super().__init__(Qt.Orientation.Horizontal, table)

@@ -35,11 +35,11 @@ _FLAGS = QItemSelectionModel.SelectionFlag
 
 
 class ResultTable(QTableView, Generic[Row]):
-    """A table that is sorted by a click on a heading. A third click restores the order. Ctrl+C copies rows.
+    """A table of rows. A click on a heading sorts, a third click restores the order. Ctrl+C copies rows.
 
-    `selected` carries the rows that the user has selected. `empty` is shown if there are no rows, `shaded`
-    rows stand out, and the other arguments are those of `RowModel`. A `whole` table is as high as its rows:
-    the page scrolls, not the table.
+    `selected` carries the selected rows. `empty` is the text shown without rows. Rows that are `shaded` stand
+    out. A `whole` table is as high as its rows, so that the page scrolls instead of the table. The other
+    arguments are those of `RowModel`.
     """
 
     selected = Signal(object)  # tuple[Row, ...]
@@ -262,7 +262,10 @@ def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
 
 
 class FilteredTable(QWidget, Generic[Row]):
-    """A table with a filter. `before` and `after` are widgets next to the filter. `noun` names a row."""
+    """A `ResultTable` below a text field that filters its rows. `noun` names a row, for texts.
+
+    `before` and `after` are widgets to the left and right of the field.
+    """
 
     def __init__(
         self,
