@@ -27,7 +27,7 @@ _RATES = frozenset({"samples_per_second"})  # averaged over time, by the harmoni
 
 
 class Series:
-    """A growing column of numbers. `values` is a view, not a copy."""
+    """A growing array of numbers that can be extended cheaply. `values` is a view, not a copy."""
 
     def __init__(self, values: ArrayLike = ()) -> None:
         self._buffer = np.empty(1024)
@@ -65,7 +65,10 @@ def join_columns(parts: Iterable[Columns]) -> Columns:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Merged neighboring steps. Each bin has two `rows` and a mean by column, and its number of `steps`."""
+    """A run's samples (one row per step) after neighboring steps were merged into bins.
+
+    By column, `rows` has two values per bin and `means` one. `steps` is the number of steps in each bin.
+    """
 
     rows: Columns
     means: Columns
@@ -138,7 +141,7 @@ def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) 
 
 
 class Curves:
-    """Growing samples after the known `bins`, merged when there are too many.
+    """The samples of a running training, one row per step, merged into bins when there are too many.
 
     A column is NaN where samples lack it. `changes` counts how often rows were merged or removed. While it
     stays the same, rows are only added.

@@ -268,7 +268,7 @@ _SYSTEM = ("/usr/", "/lib", "/dev/", "/etc/", "/bin", "/sbin", "/proc/", "/sys/"
 
 @dataclass(frozen=True)
 class Private:
-    """Text that the report hides: the home folder, names of the user and the machine, and other paths."""
+    """The texts to hide in a report: the home folder, the user's and machine's names, and private paths."""
 
     home: str
     names: tuple[str, ...]

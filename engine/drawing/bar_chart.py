@@ -31,7 +31,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Bar:
-    """The bar of a side. `text` is its `value` as shown. A bolt follows the `note` if it `is_fast`."""
+    """One side's bar in a chart. `text` is its `value` as shown. With `is_fast`, a bolt follows `note`."""
 
     look: SideLook
     title: str

@@ -139,7 +139,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Words:
-    """Text whose baseline starts, is centered or ends at (x, y). `weight` is as in CSS."""
+    """A line of text whose baseline starts, is centered or ends at (x, y). `weight` is as in CSS."""
 
     x: float
     y: float
@@ -155,10 +155,10 @@ Shape = Stroke | Fill | Box | Dot | Words
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing. `description` describes it in a sentence for screen readers.
+    """A drawing: its size and shapes, independent of the format, and a sentence for screen readers.
 
-    Shapes without a finite position are skipped, and those far outside are cut shortly outside, so that every
-    medium can paint it.
+    Shapes without a finite position are skipped, and those far outside are cut near the edge, so that every
+    output format can draw them.
     """
 
     width: float

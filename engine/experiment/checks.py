@@ -39,7 +39,7 @@ __all__ = ["Catalog", "DatasetEntry", "DeviceEntry", "ModelEntry", "PrecisionEnt
 
 @dataclass(frozen=True)
 class DataLookup:
-    """The data at an experiment's path: the samples in a file of arrays, and any problems."""
+    """What was found at the path of an experiment's data: a file's samples, or problems."""
 
     samples: FileSamples | None = None
     problems: tuple[Problem, ...] = ()

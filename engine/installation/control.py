@@ -15,11 +15,11 @@ from engine.installation.problems import writing
 
 
 class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """The installation was asked to end."""
+    """Raised in an installation when the user has stopped it."""
 
 
 class Control:
-    """Pauses, resumes and stops an installation in progress. Any thread may call it."""
+    """Pauses, resumes and stops an installation, which calls `check` regularly. Any thread may use it."""
 
     def __init__(self) -> None:
         self._running = threading.Event()

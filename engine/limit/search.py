@@ -37,9 +37,10 @@ way to halving."""
 
 @dataclass(frozen=True)
 class LimitEstimate:
-    """A Cauchy distribution of the limit: half the probability lies within `spread` of `center`, in samples.
+    """An estimate of the largest batch, as a Cauchy distribution around `center`.
 
-    With its heavy tails the search leaves a misleading line in growing strides.
+    Half of the probability is within `spread` samples of `center`. Because of the heavy tails, the search
+    moves away from a wrong estimate in growing steps.
     """
 
     center: float
@@ -161,12 +162,13 @@ away it is."""
 
 
 class Search:
-    """Find the largest batch that fits: a multiple of `granularity` up to `limit`.
+    """The search for the largest batch that fits: a multiple of `granularity` up to `limit`.
 
-    Every batch larger than a failed one is assumed to fail. `first_guess` is a forecast's memory line. None
-    means that two small trials draw one. `first_batch` is tried first, near a known answer. `budget_mib` is
-    the memory for a trial, if known beforehand, and each trial may update it. `limit_reason` is a clause on
-    the limit. Raises ValueError if the granularity exceeds the limit.
+    The caller runs the trial of each `next_batch`. Every batch larger than a failed one is assumed to fail.
+    `first_guess` is the memory by batch size according to a forecast. For None, two small trials determine
+    it. `first_batch` is tried first, if the answer is roughly known. `budget_mib` is the memory for a trial,
+    if known beforehand, and each trial may update it. `limit_reason` is a clause on the limit. Raises
+    ValueError if the granularity exceeds the limit.
     """
 
     def __init__(

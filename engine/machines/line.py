@@ -62,7 +62,10 @@ _THERE = {
 
 
 class Channel:
-    """An ssh process. A thread writes its stdin, so a dead connection blocks nobody. Raises ProblemError."""
+    """The streams of a running ssh process. Raises ProblemError if ssh cannot be started.
+
+    A thread writes to its stdin, so that a dead connection blocks no caller.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
@@ -126,7 +129,7 @@ class Channel:
 
 
 class Line:
-    """Runs programs on a machine through ssh, over one shared connection."""
+    """Runs programs on a remote machine through ssh, all over one shared connection."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

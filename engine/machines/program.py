@@ -121,10 +121,10 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
 
 
 class RemoteInstaller:
-    """Installs on a remote machine: Ammeter if its version differs, and with it PyTorch.
+    """Installs PyTorch on a remote machine, after copying Ammeter there if its version differs.
 
-    For one installation. Any thread may call `pause`, `resume` and `stop`. After it, `machine` is updated and
-    saved. The installed version stays in use until the new one has trained a step.
+    Use it for one installation, after which `machine` is updated and saved. Any thread may call `pause`,
+    `resume` and `stop`. The installed version stays in use until the new one has trained a step.
     """
 
     def __init__(self, machine: Machine, line: Line | None = None) -> None:

@@ -26,7 +26,10 @@ _GZIP = b"\x1f\x8b"
 
 
 class RemoteSite:
-    """The workers and files of a remote machine. `patience` is as in `Opening`."""
+    """Starts workers and accesses their files on a remote machine.
+
+    `patience` is how many seconds a worker without a connection is kept: idle, and with a job.
+    """
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
         self.name = machine.name

@@ -23,7 +23,7 @@ _HOME = re.compile(r"/[A-Za-z0-9._/+-]*")
 
 @dataclass(frozen=True)
 class Answer:
-    """The output of a script and its exit status. `chatter` is the output of the login before it."""
+    """The output and exit status of a script on a remote machine. `chatter` is what the login printed."""
 
     text: str
     status: int
@@ -53,11 +53,11 @@ def _unanswered(name: str, text: str) -> Problem:
 
 @dataclass(frozen=True)
 class RemoteFacts:
-    """Facts about a machine: `home`, Ammeter's folder as an absolute path, the id of its `program` or "", the
-    path of `uv` or "", the `pythons` as "3.12.1", and `free_bytes` of the disk. `unread` counts the runs that
-    are still training or were not read to the end.
+    """A remote machine's system, disk and installed programs, as found by a check.
 
-    `is_own` is True if the folder is missing, empty or Ammeter's.
+    `home` is Ammeter's folder as an absolute path, `program` the id of the Ammeter version there, and `uv`
+    the path of uv. The last two may be "". `pythons` are like "3.12.1". `unread` counts the runs that still
+    train or were not read to the end. `is_own` is True if the folder is missing, empty or Ammeter's.
     """
 
     home: str

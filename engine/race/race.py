@@ -36,7 +36,7 @@ LaneState = Literal["waiting", "running", "over", "stopped"]
 
 @dataclass(frozen=True)
 class LaneMoment:
-    """A lane's count of samples, its lit blocks, and its `fraction` of all samples, 0 to 1."""
+    """The state of a lane at a moment: samples trained, blocks filled, and its `fraction` of all samples."""
 
     samples: int
     blocks: int
@@ -46,7 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The replay at `seconds` of its clock. `number` is the ratio of the lanes' counts, or None."""
+    """The state of a replay at `seconds` of its clock. `number` is the ratio of samples trained, or None."""
 
     seconds: float
     full: LaneMoment
@@ -60,12 +60,11 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """A replay of two lanes. It ends when one of them has trained `samples`, or stops.
+    """A replay of two runs, which ends when one of them has trained `samples` or stops.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is its length
-    on the runs' own clock, and `playback_rate` the number of these seconds per second on screen. Ratios,
-    interval and peaks are the comparison's, or None. `pictured` are the runs with images, in this
-    order, by id.
+    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is the length on the
+    runs' own clock, of which `playback_rate` seconds pass per second on screen. Ratios, interval and peaks
+    are the comparison's, or None. `pictured` are the ids of the runs with images, in this order.
     """
 
     full: Lane

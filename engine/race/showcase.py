@@ -21,7 +21,7 @@ MOST_ATTEMPTS = 4  # the most starts of a pair: a machine whose pace keeps chang
 
 @dataclass(frozen=True)
 class Span:
-    """The wanted seconds of a run. Between the shortest and the longest it is not changed."""
+    """The acceptable and the wanted duration of a run, in seconds. A run within the limits is not changed."""
 
     shortest: float
     wanted: float
@@ -43,7 +43,7 @@ _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
 
 @dataclass(frozen=True)
 class Showcase:
-    """Two experiments with their labels, full precision first. `why` states what to expect."""
+    """The two experiments of the demo, full precision first, with their labels. `why` says what to expect."""
 
     title: str
     sides: tuple[tuple[str, Experiment], ...]

@@ -24,13 +24,13 @@ from engine.store.database import (
 
 
 class Connection:
-    """A connection to the store's file, for the thread that made it.
+    """A connection to the store's SQLite file, for use in the thread that created it.
 
-    `notes` are sentences on how the file was opened, `moved` is a sentence on an older file that was set
-    aside, and `files` counts the files opened at the path so far.
+    `notes` are sentences on how the file was opened, `moved` is a sentence on an older file that was renamed
+    to make room, and `files` counts the files opened at the path so far.
 
-    Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
-    be saved, the saved runs are read from a copy in memory.
+    Every method raises ProblemError of kind STORE when the file cannot be read or written. If nothing can be
+    saved, the saved runs are read from a copy in memory.
     """
 
     def __init__(self, path: Path) -> None:

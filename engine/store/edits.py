@@ -65,7 +65,7 @@ def cleaned_name(name: str) -> str:
 
 
 class Edits(Readings):
-    """Read saved runs, and apply a user's edit to all of the given runs or none."""
+    """The user's edits of saved runs, such as rename and delete. Each applies to all given runs or none."""
 
     def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(connection)

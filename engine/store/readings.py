@@ -33,7 +33,7 @@ _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 
 
 class Listing(NamedTuple):
-    """Saved runs, newest first: readable and unreadable ones."""
+    """The saved runs, newest first: those that can be read, and those that cannot."""
 
     runs: tuple[RunRecord, ...]
     unreadable: tuple[UnreadableRun, ...]
@@ -44,10 +44,10 @@ _DIGITS = b"0123456789"
 
 
 class Readings:
-    """Read saved runs, except deleted ones, in the thread that opened the connection.
+    """Reads saved runs, except deleted ones, in the thread that opened the connection.
 
-    An unchanged run is the same record each time. Every method raises ProblemError of kind STORE
-    when the file cannot be read, and of kind REQUEST for a run that is not there.
+    Repeated reads of an unchanged run return the same object. Every method raises ProblemError: of kind STORE
+    when the file cannot be read, of kind REQUEST for an unknown run.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -29,7 +29,10 @@ _BLOCK = "names, rows, data, run, position, checksum"
 
 
 class Block(NamedTuple):
-    """Columns: `names` joined by commas, `data` of (number of names) x `rows` values."""
+    """A block of a run's samples as saved in one row of the store.
+
+    `names` are the columns, joined by commas, and `data` is (number of names) x `rows` values.
+    """
 
     names: str
     rows: int

@@ -58,7 +58,10 @@ def finished_runs(cell: CellRecord) -> tuple[RunRecord, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that are compared with `baseline`, which is the first of them unless it is no longer trained."""
+    """The cells of a sweep that are compared with one baseline, a cell's index.
+
+    The baseline is the first of the cells unless it is no longer trained.
+    """
 
     baseline: int
     cells: tuple[CellRecord, ...]
@@ -140,7 +143,7 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a cell: its pilot (without a `run_id`), or its run `repeat` (from 1)."""
+    """The next run of a sweep: a cell's pilot (without a `run_id`), or its run number `repeat` (from 1)."""
 
     cell: int
     kind: Literal["pilot", "run"]
@@ -152,7 +155,7 @@ class Turn:
 class Estimate:
     """The estimated time left of a sweep. It `is_rough` as long as some cells have no pilot.
 
-    `turns_left` counts pilots and runs. With a wanted precision it is an estimate.
+    `turns_left` counts pilots and runs. It is an estimate if the plan has a wanted precision.
     """
 
     seconds_left: float
@@ -162,7 +165,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class SweepStarted:
-    """The start or resumption of a sweep. `sweep_id` is its id in the store."""
+    """Event: a sweep was started or resumed. `sweep_id` is its id in the store."""
 
     sweep_id: str
     estimate: Estimate | None
@@ -170,14 +173,14 @@ class SweepStarted:
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """The start of a turn. The worker's events that follow belong to it."""
+    """Event: a turn was started. The worker's events that follow belong to it."""
 
     turn: Turn
 
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """The end of a saved turn. `problem` is the reason for a failure, which does not stop other cells."""
+    """Event: a turn has ended and is saved. `problem` is its failure, which does not stop the other cells."""
 
     turn: Turn
     problem: Problem | None
@@ -224,7 +227,7 @@ def run_seconds(experiment: Experiment, pilot: Pilot) -> float | None:
 
 
 class PilotWatch:
-    """Measure the times of a pilot's events as they arrive, from before its worker is started."""
+    """Measures a pilot's speed and times from its events as they arrive. Create it before the worker."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -35,12 +35,13 @@ RATIO_FIGURE = _Ratio("ratio", "Ratio to the baseline", "×", 2, True, lambda ru
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell: its name, its place on the grid's axes, its runs, and why it has no results.
+    """The result of one cell of a sweep: its metrics, ratio and runs, or `why` it has none.
 
-    `values` are by the names of the metrics, over the finished runs. Until there is one, those of its pilot
-    (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. Times and scaling of a cell
-    that `is_disturbed` are unreliable, and so is a ratio if either cell is disturbed. `nodes` are the nodes
-    of a cluster that trained it.
+    `places` are the indexes of its values on the grid's axes. `values` are by the names of the metrics, over
+    the finished runs, or of the pilot until a run has finished (`is_piloted`). `ratio` is its speed as a
+    multiple of the baseline cell's. If a cell `is_disturbed` by other programs, heat or power limits, its
+    times and scaling are unreliable, and so is each ratio that uses it. `nodes` are the cluster nodes that
+    trained it.
     """
 
     index: int
@@ -89,7 +90,10 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells in order, and the metrics that any has. `shares_cores`: all devices are one CPU."""
+    """The results of all cells of a sweep, in order, and the metrics that at least one cell has.
+
+    `shares_cores`: the devices of multi-device cells are all the same CPU.
+    """
 
     grid: Grid
     cells: tuple[CellResult, ...]

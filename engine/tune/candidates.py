@@ -32,7 +32,7 @@ _LOADER_WORKERS = (2, 4, 8)
 
 @dataclass(frozen=True)
 class Option:
-    """A value of one kind of change: its name, such as "BF16 AMP", and its settings by dotted keys."""
+    """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key."""
 
     words: str
     changes: Changes
@@ -40,9 +40,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Space:
-    """The values to try of each kind, and the reasons why others are not tried.
+    """The search space of a tuning: the options to try of each kind of change. The first is the baseline's.
 
-    On a device that does not refuse an allocation, no candidate may need more than `careful_mib`.
+    `not_tried` are the reasons why other options are excluded. On a device where an allocation beyond the
+    memory does not fail, such as a CPU, no candidate may need more than `careful_mib`.
     """
 
     experiment: Experiment

@@ -63,7 +63,7 @@ def _of_samples(experiment: Experiment, samples: int) -> Experiment:
 
 @dataclass(frozen=True)
 class SideRuns:
-    """A side's runs in the order of their seeds: speeds in samples per second, and the losses of all steps.
+    """The repeats of one side of a verification, by seed: speeds in samples per second, and losses.
 
     `is_disturbed`: other programs, heat or power limits slowed down any of them.
     """

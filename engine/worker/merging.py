@@ -37,10 +37,10 @@ _OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm"})
 
 
 class Merger:
-    """Merges the events of the ranks, each in its order, into those of the run.
+    """Merges the events of a multi-device run's ranks into the events of the run, in the order of each rank.
 
-    `asked` is the experiment of the user, `experiment` the one that is trained, on the first of `devices`,
-    such as "cuda:1" for the second rank.
+    `asked` is the user's experiment, and `experiment` the one that is trained, on the first of `devices`,
+    which are the ranks' devices, such as "cuda:1" for the second.
     """
 
     def __init__(self, asked: Experiment, experiment: Experiment, devices: Sequence[str]) -> None:

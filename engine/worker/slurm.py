@@ -49,7 +49,10 @@ _OVER = {
 
 
 class Allocation:
-    """The folder of an allocation, and its job."""
+    """A Slurm job in which workers of a cluster run, so that one wait in the queue serves several runs.
+
+    Login node and job communicate through its folder.
+    """
 
     def __init__(self, home: Path, name: str) -> None:
         if not _WORKER.fullmatch(name):
@@ -148,7 +151,7 @@ class Allocation:
 
 
 class JobWatch:
-    """The state of a worker's job, queried in a thread because Slurm may be slow."""
+    """Watches the state of the Slurm job that a worker waits for, in a thread because Slurm may be slow."""
 
     def __init__(self, allocation: Allocation, folder: Path) -> None:
         self.allocation, self._kept = allocation, folder / "keeper.json"

@@ -43,8 +43,9 @@ _CONFIG_KEYS = (
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model in a script. `settings` are its constructor's. For text, `classes` is the vocabulary size.
+    """The properties of a run's model that decide the script's code.
 
+    `settings` are the arguments of its constructor. For text, `classes` is the vocabulary size. It
     `has_own_sizes` if its channels, or numbers of inputs and outputs, depend on the loaded samples.
     """
 

@@ -112,7 +112,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """The facts of the user's model file that a script needs."""
+    """The properties of the user's model file that decide the script's code."""
 
     code: Code
     model: str
