@@ -67,7 +67,8 @@ def join_columns(parts: Iterable[Columns]) -> Columns:
 class Bins:
     """A run's samples (one row per step) after neighboring steps were merged into bins.
 
-    By column, `rows` has two values per bin and `means` one. `steps` is the number of steps in each bin.
+    Each column has two values per bin in `rows`, and one in `means`. `steps` is the number of steps in each
+    bin.
     """
 
     rows: Columns
@@ -161,7 +162,7 @@ class Curves:
         return self._whole(name, self._bins.rows.get(name))
 
     def means(self, name: str) -> Values:
-        """Return a column with as many rows, where both rows of a bin are its mean."""
+        """Return a column with two rows per bin, both of them the bin's mean. Unmerged steps have one row."""
         means = self._bins.means.get(name)
         return self._whole(name, None if means is None else np.repeat(means, 2))
 

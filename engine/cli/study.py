@@ -64,7 +64,7 @@ OUTPUTS: Mapping[StudyKind, StudyOutput] = {
 
 @dataclass(frozen=True)
 class StudyEnd(Generic[A]):
-    """A study that a command ran to its end, and the last event. Prints the results."""
+    """A study (limit, numerics, profile or tune) that a command has run, and its last event."""
 
     study: Study[A]
     last: Event

@@ -135,7 +135,7 @@ class Doubt:
 
     @property
     def disqualifies(self) -> bool:
-        """True if it disqualifies the measurement, which then gives no verdict, advice or reason."""
+        """True if the measurement is invalid, so that there is no verdict, advice or explanation."""
         return self.kind in DISQUALIFYING
 
 

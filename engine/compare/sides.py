@@ -262,12 +262,12 @@ class Side:
 
     @property
     def is_named_fast(self) -> bool:
-        """True if the note names the fast recipe, which it does if the recipes differ."""
+        """True if the note contains "fast", because the optimizations of the compared sides differ."""
         return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
     def id(self) -> str:
-        """The id of its oldest run."""
+        """The id of the side's oldest run."""
         return self.runs[0].id
 
     @property

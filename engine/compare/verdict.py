@@ -74,7 +74,7 @@ class Piece:
 
     @property
     def bare(self) -> str:
-        """The aside without its brackets, to be shown by itself."""
+        """The text of an aside without its brackets, to be shown by itself."""
         words = self.text.removeprefix(" (").removesuffix(")")
         return f"{self.about}: {words}" if self.about else words
 

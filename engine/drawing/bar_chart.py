@@ -31,7 +31,10 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Bar:
-    """One side's bar in a chart. `text` is its `value` as shown. With `is_fast`, a bolt follows `note`."""
+    """A bar of a chart, for one side of a comparison. `text` is its `value` as shown.
+
+    With `is_fast`, a lightning bolt (all optimizations) follows `note`.
+    """
 
     look: SideLook
     title: str

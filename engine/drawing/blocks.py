@@ -18,7 +18,7 @@ _MOST_STRETCH = 1.5  # the most that a block may be stretched to fill the lane
 
 @dataclass(frozen=True)
 class Grid:
-    """The layout of a race lane's blocks, which fill column after column, each from the top.
+    """The layout of the blocks that show a run's progress in a replay, in columns filled from the top.
 
     `across` and `down` are the distances from one block to the next, including an empty `gap`.
     """
@@ -63,10 +63,10 @@ def grid_for(count: int, width: float, height: float) -> Grid:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """A race lane drawn as a grid of blocks at (x, y). The first `lit` are filled as training progresses.
+    """The blocks, from (x, y) on, that show a run's progress in a replay. The first `lit` are filled.
 
     A lit block shows one of the gray `tiles` (count, side, side), tinted with the precision's color `ink`.
-    Unless `fill` is "full", lit blocks get a rim, to distinguish two lanes of one precision.
+    Unless `fill` is "full", lit blocks get a rim, to distinguish two runs of one precision.
     """
 
     x: float

@@ -107,7 +107,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Fill:
-    """A filled polygon, outlined in the ink `edge`, if any."""
+    """A filled polygon. `ink` is the color inside, `edge` that of the outline, if any."""
 
     points: tuple[Point, ...]
     ink: str
@@ -128,7 +128,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Dot:
-    """A filled circle, outlined in the ink `edge`, if any."""
+    """A filled circle. `ink` is the color inside, `edge` that of the outline, if any."""
 
     x: float
     y: float

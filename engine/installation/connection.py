@@ -39,7 +39,7 @@ class RefusedError(ProblemError):
 class Connections:
     """Opens HTTP connections for downloads. `close` ends all of them, also while another thread reads.
 
-    The host of `mirror` gets the name and password in its address.
+    The user name and password in the address `mirror` are sent to its host.
     """
 
     def __init__(self, mirror: str | None = None) -> None:

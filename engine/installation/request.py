@@ -39,7 +39,7 @@ class InstallRequest:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A file to download: its address (https, http or file), size, and SHA-256 if the index has it."""
+    """A wheel to download: its address (https, http or file), size, and SHA-256 if the index has it."""
 
     name: str
     version: str

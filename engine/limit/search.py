@@ -47,7 +47,10 @@ class LimitEstimate:
     spread: float
 
     def quantile_above(self, low: int, share: float) -> int:
-        """Return the batch below which this `share` of the probability above `low` lies. `low` has passed."""
+        """Return the batch below which the fraction `share` of the probability above `low` lies.
+
+        The batch `low` has passed a trial.
+        """
         passed = self._chance_below(low)
         chance = passed + (1 - passed) * share
         return max(low + 1, math.floor(self.center + self.spread * math.tan(math.pi * (chance - 0.5))))
@@ -192,7 +195,7 @@ class Search:
         self._widths: list[int] = []
 
     def restarted_at_answer(self) -> Search:
-        """Return a new search for the same limit that starts with this one's answer and memory."""
+        """Return a new search for the same limit, which starts with this search's answer and memory line."""
         first = max(self._passed, 1) * self.granularity
         return Search(
             self.granularity, self.line(), self.limit, self.limit_reason, self.budget_mib, first_batch=first

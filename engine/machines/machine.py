@@ -93,7 +93,7 @@ class Machines:
         self._write([*others, machine])
 
     def remove(self, name: str) -> None:
-        """Remove a machine from the list. Nothing there changes. Raises ProblemError for an unknown name."""
+        """Remove a machine from the list. The machine itself is not changed. Raises ProblemError if unknown."""
         gone = self.find(name)
         self._write([machine for machine in self.all() if machine != gone])
 

@@ -142,7 +142,7 @@ class RemoteWorker:
 
     @property
     def pid(self) -> int:
-        """Process ID of its ssh."""
+        """Process ID of the local ssh process."""
         channel = self._channel
         return 0 if channel is None else channel.pid
 
@@ -180,7 +180,7 @@ class RemoteWorker:
         self._request({"do": "keep"})
 
     def leave(self) -> None:
-        """Forget the worker here. It continues there."""
+        """Disconnect from the worker, which continues on the remote machine."""
         self._close()
 
     def terminate(self) -> None:
@@ -191,7 +191,7 @@ class RemoteWorker:
             self._request({"do": "kill"})
 
     def kill_orphans(self) -> None:
-        """No-op: its keeper does this when it ends."""
+        """No-op: on the remote machine, the worker's keeper does this when it ends."""
 
     def close(self, timeout_seconds: float = 2.0) -> int:
         """End the worker and return its exit status. One that is away is left to its keeper's patience.

@@ -31,7 +31,7 @@ class Answer:
 
 
 def run_script(line: Line, script: str, arguments: Sequence[str] = (), seconds: float = 30.0) -> Answer:
-    """Run a script of sh there and return its stdout and stderr. Raises ProblemError, also if cut off."""
+    """Run a shell script on the machine and return its output. Raises ProblemError, also if cut off."""
     mark = f"ammeter-{secrets.token_hex(8)}"
     # the script is read as a whole before it begins: a program in it would read the rest of it
     whole = f"main() {{\n{script}\n}}\necho {mark}\n"
@@ -75,7 +75,7 @@ class RemoteFacts:
 
     @property
     def is_same_platform(self) -> bool:
-        """True if the machine is of the same kind as this one."""
+        """True if the remote machine has the same operating system and processor type as this one."""
         return f"{self.system.lower()}-{self.processor.lower()}" == platform_here()
 
 
@@ -113,7 +113,7 @@ true
 
 
 def inspect_machine(line: Line, machine: Machine) -> RemoteFacts:
-    """Return the facts about a machine, without writing there. Raises ProblemError."""
+    """Return the facts about a machine, without writing any file on it. Raises ProblemError."""
     answer = run_script(line, _LOOK, [machine.folder])
     found: dict[str, list[str]] = {}
     for key, value in re.findall(r"^ammeter:(\w+) (.*)$", answer.text, re.MULTILINE):

@@ -36,7 +36,7 @@ LaneState = Literal["waiting", "running", "over", "stopped"]
 
 @dataclass(frozen=True)
 class LaneMoment:
-    """The state of a lane at a moment: samples trained, blocks filled, and its `fraction` of all samples."""
+    """The progress of one run of a replay at a moment: samples, blocks, and `fraction` of all samples."""
 
     samples: int
     blocks: int
@@ -101,7 +101,10 @@ class Race:
 
     @cached_property
     def claim(self) -> float | None:
-        """The ratio, if it may be claimed: the same training, undisturbed, a clear winner, and shown so."""
+        """The ratio of the two speeds, or None if it may not be claimed.
+
+        It needs the same training, no disturbance, a clear winner, and counts on screen that agree with it.
+        """
         return self._claimed if self.matches_ratio else None
 
     @property
@@ -110,7 +113,7 @@ class Race:
 
     @cached_property
     def is_unlike(self) -> bool:
-        """True if the trainings differ, so their ratio says nothing about the precision."""
+        """True if the two trainings differ, so that their ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
     @cached_property
@@ -120,7 +123,7 @@ class Race:
 
     @cached_property
     def matches_ratio(self) -> bool:
-        """True if the counts visibly agree with the comparison's ratio. Otherwise there is no number."""
+        """True if the counts on screen agree with the comparison's ratio. Otherwise no number is shown."""
         return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
     @property
@@ -165,7 +168,7 @@ _HAIR = 1e-9
 
 
 def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """Return True if the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
+    """Return True if the counts of both lanes after `seconds` agree with the ratio, as far as can be seen."""
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)

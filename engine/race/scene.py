@@ -16,7 +16,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class LaneHead:
-    """The heading of a lane: its texts and look. `short` is the name in parts, shown below its gauge."""
+    """The heading of one run in a replay: its texts and look. `short` is its name, in parts, below the gauge."""
 
     name: str
     detail: str
@@ -26,7 +26,7 @@ class LaneHead:
 
 @dataclass(frozen=True)
 class Count:
-    """One lane's progress at an instant: the filled blocks, the count of samples, and the words after it.
+    """The progress of one run in a replay at an instant: blocks, number of samples, and the words after it.
 
     `brief` is a shorter text of these words.
     """

@@ -21,7 +21,10 @@ MOST_ATTEMPTS = 4  # the most starts of a pair: a machine whose pace keeps chang
 
 @dataclass(frozen=True)
 class Span:
-    """The acceptable and the wanted duration of a run, in seconds. A run within the limits is not changed."""
+    """The shortest, wanted and longest duration of a run in the demo, in seconds.
+
+    A run between the shortest and the longest keeps its number of steps.
+    """
 
     shortest: float
     wanted: float

@@ -59,7 +59,7 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction, which locks at once, so that its reads stay valid."""
+        """Run a block of statements in one transaction, which locks at once, so that its reads stay valid."""
         self.check_writable()
         with self.changing() as connection:
             yield connection
@@ -89,7 +89,7 @@ class Connection:
         self._change_to(opened)
 
     def only_read(self, error: ProblemError) -> None:
-        """Continue with a copy in memory if `error` means that nothing can be written, else raise it."""
+        """Continue with a copy in memory if `error` means that the file is not writable. Else raise `error`."""
         cause = error.__cause__
         if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
             raise error

@@ -123,7 +123,7 @@ class Edits(Readings):
         self._drop_files(run_ids)
 
     def purge(self, run_ids: Iterable[str]) -> None:
-        """Permanently remove those of the runs that are deleted. Restored runs stay."""
+        """Permanently delete those of the given runs that are marked as deleted. Restored runs stay."""
         with self._connection.writing() as connection:
             gone = [run_id for run_id in run_ids if is_deleted(connection, run_id)]
             self._drop(connection, gone)

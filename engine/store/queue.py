@@ -63,7 +63,7 @@ def owner_from(text: str) -> Owner | None:
 
 @functools.cache
 def this_process() -> Owner:
-    """Return this process. It is read once, because setting the clock would change its start time."""
+    """Return this process as an owner. It is cached, because setting the clock changes the start time."""
     process = psutil.Process()
     return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
 
@@ -168,12 +168,12 @@ class Waiting:
             _insert(connection, items, goes_first=goes_first)
 
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of this process's items, next first."""
+        """Return the keys of this process's items in the order in which they will start."""
         statement = "SELECT key FROM waiting WHERE owner = ? ORDER BY position"
         return tuple(row["key"] for row in self._connection.read(statement, (this_owner(),)))
 
     def arrange(self, keys: Sequence[str]) -> None:
-        """Put these items in this order."""
+        """Put the items with these keys in this order."""
         with self._connection.writing() as connection:
             connection.executemany(
                 "UPDATE waiting SET position = ? WHERE key = ?",

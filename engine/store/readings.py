@@ -82,7 +82,7 @@ class Readings:
         return [(row[0] if isinstance(row[0], float) else 0.0, str(row[1])) for row in rows]
 
     def some(self, run_ids: Sequence[str]) -> Iterator[RunRecord | UnreadableRun]:
-        """Return those of the runs that are still there, in this order, readable or not."""
+        """Return the given runs that still exist, in the given order, readable or not."""
         places = ", ".join("?" * len(run_ids))
         rows = self._connection.read(f"{_SELECT} AND id IN ({places})", tuple(run_ids))
         found = {row["id"]: row for row in rows}

@@ -58,9 +58,9 @@ def finished_runs(cell: CellRecord) -> tuple[RunRecord, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """The cells of a sweep that are compared with one baseline, a cell's index.
+    """The cells of a sweep (combinations of its values) that are compared with one baseline.
 
-    The baseline is the first of the cells unless it is no longer trained.
+    `baseline` is the index of the first of them, unless that cell is no longer trained.
     """
 
     baseline: int
@@ -143,7 +143,10 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """The next run of a sweep: a cell's pilot (without a `run_id`), or its run number `repeat` (from 1)."""
+    """The next run of a sweep: a cell's pilot (a short trial run), or its full run number `repeat`, from 1.
+
+    A pilot has no `run_id`.
+    """
 
     cell: int
     kind: Literal["pilot", "run"]
@@ -153,9 +156,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated time left of a sweep. It `is_rough` as long as some cells have no pilot.
+    """The estimated time left of a sweep. It `is_rough` as long as some cells have had no short trial run.
 
-    `turns_left` counts pilots and runs. It is an estimate if the plan has a wanted precision.
+    `turns_left` counts the runs and trial runs. It is an estimate if the plan has a wanted precision.
     """
 
     seconds_left: float
@@ -173,14 +176,17 @@ class SweepStarted:
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """Event: a turn was started. The worker's events that follow belong to it."""
+    """Event: a run or trial run of a cell was started. The worker's events that follow belong to it."""
 
     turn: Turn
 
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """Event: a turn has ended and is saved. `problem` is its failure, which does not stop the other cells."""
+    """Event: a run or trial run of a cell has ended and is saved. `problem` is its failure, if any.
+
+    A failure does not stop the other cells.
+    """
 
     turn: Turn
     problem: Problem | None
@@ -227,7 +233,10 @@ def run_seconds(experiment: Experiment, pilot: Pilot) -> float | None:
 
 
 class PilotWatch:
-    """Measures a pilot's speed and times from its events as they arrive. Create it before the worker."""
+    """Measures the speed and times of a pilot, a short trial run, from its events as they arrive.
+
+    Create it before the pilot's worker is started.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

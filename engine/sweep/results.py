@@ -92,7 +92,7 @@ class CellResult:
 class Results:
     """The results of all cells of a sweep, in order, and the metrics that at least one cell has.
 
-    `shares_cores`: the devices of multi-device cells are all the same CPU.
+    `shares_cores`: the devices of multi-device runs are all the same CPU.
     """
 
     grid: Grid

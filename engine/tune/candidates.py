@@ -57,11 +57,11 @@ class Space:
         return prod(len(self.options[kind]) for kind in CHANGE_KINDS)
 
     def places(self, kind: ChangeKind) -> range:
-        """Return the indexes of a kind's values."""
+        """Return the indexes of the options of a kind."""
         return range(len(self.options[kind]))
 
     def chosen(self, places: Places) -> Iterator[tuple[ChangeKind, Option]]:
-        """Return the values that differ from the baseline's, by kind."""
+        """Yield the options that differ from the baseline's, each with its kind."""
         for kind, place in zip(CHANGE_KINDS, places, strict=True):
             if place:
                 yield kind, self.options[kind][place]

@@ -40,8 +40,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class LastWords:
-    """The stderr of a worker that crashed or hangs: the stack of the user's code, innermost first, and the
-    rest."""
+    """The stderr of a worker that crashed or hangs, split into the stack of the user's code and the rest.
+
+    The innermost frame is first.
+    """
 
     frames: tuple[Frame, ...]
     rest: str

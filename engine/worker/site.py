@@ -69,7 +69,7 @@ class Site(Protocol):
 
     @property
     def engine(self) -> object:
-        """Identifies the installation of PyTorch. Workers of another one are outdated."""
+        """An identifier of the PyTorch installation. Workers with another identifier are outdated."""
 
     def require_engine(self) -> None:
         """Raise ProblemError if PyTorch is missing."""

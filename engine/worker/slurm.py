@@ -60,7 +60,8 @@ class Allocation:
         self.home, self.folder = home, home / "allocations" / name
 
     def ask(self, worker: str, arguments: list[str]) -> None:
-        """Start a worker's keeper in the allocation's job, or a new one. Raises OSError by sbatch."""
+        """Start a worker's keeper in the job, and submit the job if there is none. Raises OSError from
+        sbatch."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             (self.folder / "given").unlink(missing_ok=True)
@@ -80,7 +81,7 @@ class Allocation:
         return True
 
     def end(self) -> None:
-        """Take no more workers, unless one waits."""
+        """Accept no more workers in the job, unless one waits."""
         with self._locked():
             if not self.waiting():
                 (self.folder / "over").touch()

@@ -279,7 +279,7 @@ class Watchdog:
         self.phase = PhaseName.BUILDING
 
     def note_supervised(self) -> None:
-        """Note that the worker is supervised now. A program that was suspended must not call it silent."""
+        """Note that the worker is supervised now. Time in which this program was suspended is not counted."""
         now = time.monotonic()
         unwatched = now - self._looked
         self._looked = now

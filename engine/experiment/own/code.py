@@ -317,7 +317,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """The line of the user's code that failed, with an excerpt `lines` that starts at line `first`."""
+    """Where the user's own code failed. `lines` is an excerpt of the file, which starts at line `first`."""
 
     path: Path
     line: int

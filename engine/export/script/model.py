@@ -94,12 +94,12 @@ class ModelFacts:
 
     @property
     def copies_lists(self) -> bool:
-        """True if its modules take lists and append to them."""
+        """True if the model's modules take lists and append to them."""
         return self.kind == "torchvision" and self.name.startswith("densenet")
 
     @property
     def passes_structures(self) -> bool:
-        """True if its modules take more than floating-point tensors."""
+        """True if the model's modules take other inputs than floating-point tensors."""
         return self.kind in ("language", "timm", "transformers", "own") or self.copies_lists
 
 

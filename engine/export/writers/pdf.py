@@ -49,7 +49,7 @@ class Pages(FPDF):
         self.set_y(self.get_y() + height)
 
     def room(self, height: float) -> None:
-        """Begin a new page if less than `height` is left on this one."""
+        """Start a new page if less than `height` is left on the current one."""
         if self.will_page_break(height):
             self.add_page()
 

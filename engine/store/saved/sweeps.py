@@ -30,7 +30,7 @@ from engine.store.schema import insert
 class CellRecord:
     """A saved cell of a sweep (one combination of its values), with its runs in the order of their repeats.
 
-    `left_out` is why it is excluded, and `problem` is the error that ended its last run early.
+    `left_out` is the reason if the cell is excluded, `problem` the error that ended its last run early.
     """
 
     index: int
