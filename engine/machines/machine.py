@@ -93,7 +93,7 @@ class Machines:
         self._write([*others, machine])
 
     def remove(self, name: str) -> None:
-        """Remove a machine from the list. The machine itself is not changed. Raises ProblemError if unknown."""
+        """Remove a machine from the list without changing the machine. Raises ProblemError if unknown."""
         gone = self.find(name)
         self._write([machine for machine in self.all() if machine != gone])
 

@@ -16,7 +16,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class LaneHead:
-    """The heading of one run in a replay: its texts and look. `short` is its name, in parts, below the gauge."""
+    """The heading of one run in a replay. `short` is its name, in parts, as shown below its gauge."""
 
     name: str
     detail: str

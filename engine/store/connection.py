@@ -89,7 +89,7 @@ class Connection:
         self._change_to(opened)
 
     def only_read(self, error: ProblemError) -> None:
-        """Continue with a copy in memory if `error` means that the file is not writable. Else raise `error`."""
+        """Continue with a copy in memory if `error` means that the file is not writable, else raise it."""
         cause = error.__cause__
         if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
             raise error

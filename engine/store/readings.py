@@ -134,7 +134,7 @@ class Readings:
         return tuple(row["id"] for row in self._connection.read(statement))
 
     def pictures(self, run_ids: Iterable[str]) -> ContactSheet | None:
-        """Return the training images of the first of the runs that has an intact sheet of them."""
+        """Return the training images of the first of the given runs that has any that are undamaged."""
         with self._connection.reading() as connection:
             sheets = (journal.sheet_of(connection, run_id) for run_id in run_ids)
             return next((sheet for sheet in sheets if sheet is not None), None)

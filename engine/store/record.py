@@ -217,7 +217,7 @@ class RunRecord:
 
     @cached_property
     def overview(self) -> Overview:
-        """The columns of the run in a list. Raises ValueError if its JSON is damaged."""
+        """The run's columns in a list of runs. Raises ValueError if its JSON is damaged."""
         held, outcome = self.__dict__["experiment"], self.__dict__["summary"]
         settings = _excerpt(_Settings, held)
         figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)

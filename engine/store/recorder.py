@@ -112,13 +112,13 @@ class Recorder:
                 yield event
 
     def leave(self) -> None:
-        """Commit the events so far of a run that continues elsewhere."""
+        """Commit the events recorded so far of a run that continues on a remote machine."""
         if not self._ended:
             self._commit()
             self._ended = True
 
     def close(self) -> None:
-        """End a run whose reader left before its last event: as stopped, with all recorded data."""
+        """End the record of a run whose reader stopped before the last event, as stopped, with all its data."""
         try:
             if not self._ended:
                 self._ended = True

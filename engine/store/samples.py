@@ -40,7 +40,7 @@ class Block(NamedTuple):
 
 
 def columns_in(batches: Iterable[Samples]) -> Columns:
-    """Return neighboring batches as one table, which is empty without any."""
+    """Return neighboring batches of samples as one table. It is empty if there are none."""
     return join_columns(
         {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
         for batch in batches

@@ -250,7 +250,7 @@ class Store(Edits):
             return whole_runs.add(connection, runs)
 
     def put_back(self, copy: InMemoryCopy) -> None:
-        """Add a complete run that was lost with its file."""
+        """Add a complete run that was lost when the store's file was lost."""
         with self._connection.writing() as connection:
             copy.put_into(connection)
 

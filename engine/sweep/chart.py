@@ -98,7 +98,7 @@ def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
 
 
 def shown_figures(results: Results) -> tuple[Metric, ...]:
-    """Return the metrics to choose from: those of the results and, after the first, the ratio if known."""
+    """Return the metrics that can be selected: those of the results and, second, the ratio if known."""
     has_ratio = any(cell.ratio is not None for cell in results.cells)
     return (*results.figures[:1], *((RATIO_FIGURE,) if has_ratio else ()), *results.figures[1:])
 

@@ -29,7 +29,7 @@ _DONE = (Status.FINISHED, Status.FAILED)
 
 
 def is_trained(cell: CellRecord) -> bool:
-    """Return True while a cell is trained: it is not excluded or paused, and none of its turns failed."""
+    """Return True if a cell is to be trained: it is not excluded or paused, and nothing in it has failed."""
     has_failed = cell.problem is not None or any(run.status is Status.FAILED for run in cell.runs)
     return not (cell.left_out or cell.is_paused or has_failed)
 

@@ -67,22 +67,22 @@ class CellResult:
         return self.ratio_interval if figure is RATIO_FIGURE else self.intervals.get(figure.name)
 
     def finite(self, figure: Metric) -> float | None:
-        """Return the value, unless it is unknown or has diverged."""
+        """Return the value of a metric, unless it is unknown or has diverged."""
         value = self.value(figure)
         return value if value is not None and math.isfinite(value) else None
 
     def conclusive(self, figure: Metric) -> float | None:
-        """Return the finite value if its runs were not disturbed and did not diverge."""
+        """Return the finite value of a metric if the cell was not disturbed and did not diverge."""
         is_doubtful = self.is_piloted or self.has_diverged or self.is_disturbed_in(figure)
         return None if is_doubtful else self.finite(figure)
 
     @property
     def has_diverged(self) -> bool:
-        """True if its loss is no longer finite. Then it cannot be the best."""
+        """True if the cell's loss is no longer finite, so that the cell cannot be the best."""
         return not math.isfinite(self.values.get(LOSS.name, 0.0))
 
     def is_disturbed_in(self, figure: Metric) -> bool:
-        """Return True if a disturbance changed the metric. For a ratio, also if it changed the baseline's."""
+        """Return True if a disturbance changed the metric, or for a ratio, the baseline's metric."""
         if figure in SCALING:
             return self.is_scaling_disturbed
         return self.is_ratio_disturbed if figure is RATIO_FIGURE else self.is_disturbed and figure.is_of_time

@@ -38,7 +38,7 @@ class Step:
 
     @property
     def interval(self) -> str:
-        """The interval of its gain: "1.45 to 1.55". Empty without an interval."""
+        """The 95% interval of the bar's gain: "1.45 to 1.55". Empty without an interval."""
         if self.gain is None or self.gain.speedup_ci is None:
             return ""
         return " to ".join(map(times, self.gain.speedup_ci))

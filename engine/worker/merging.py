@@ -74,12 +74,12 @@ class Merger:
         return self._devices[0] == "cpu"
 
     def of_rank(self, rank: int, message: str) -> str:
-        """Return a message with the name of its rank in front."""
+        """Return a message of a rank with the rank's name in front."""
         where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"
         return f"Rank {rank} of {self._count}{where}: {message}"
 
     def add(self, rank: int, event: Event) -> Iterator[Event]:
-        """Yield the run's events that this event completes."""
+        """Take an event of a rank, and yield the run's events that it completes."""
         match event:
             case Samples(step=(*_, step)):
                 self._completed[rank] = int(step)

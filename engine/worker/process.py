@@ -158,7 +158,7 @@ class WorkerProcess:
             return None
 
     def terminate(self) -> None:
-        """Ask the process to end by a signal. `kill` ends its children."""
+        """Ask the process to end, by a signal. Its children are left to `kill`."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.terminate()
 
@@ -187,7 +187,7 @@ class WorkerProcess:
                     process.kill()
 
     def ask_where(self) -> None:
-        """Make the worker dump its frames to stderr, if the system has a signal for it."""
+        """Make the worker print its stack to stderr, if the system has a signal for it."""
         if hasattr(signal, "SIGUSR1") and self.is_alive:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGUSR1)

@@ -65,7 +65,7 @@ class Site(Protocol):
         """Return a new worker. Raises ProblemError if none can be started."""
 
     def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
-        """Reconnect to a kept worker at its place. It gets the job unless it has it. Raises ProblemError."""
+        """Reconnect to a worker that was kept, and send it the job if it has none. Raises ProblemError."""
 
     @property
     def engine(self) -> object:
@@ -131,7 +131,7 @@ class ThisMachine:
         """No-op: all runs are on this machine."""
 
     def close(self) -> None:
-        """No-op: it has no resources."""
+        """No-op: this machine has no resources to release."""
 
 
 HERE = ThisMachine()

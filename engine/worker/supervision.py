@@ -110,7 +110,7 @@ class ProcessSession:
 
     @property
     def place(self) -> RemotePlace | None:
-        """How far the job's remote worker was read. None on this machine."""
+        """How far the output of the job's remote worker was read. None on this machine."""
         return self._worker.place
 
     def leave(self) -> None:

@@ -93,7 +93,7 @@ class Traces:
         return traces_folder(self._connection.path)
 
     def path(self, study_id: str, place: int) -> Path:
-        """Return the file for the trace of a side. Its worker creates the folder."""
+        """Return the path of a side's trace file. The worker that records the trace creates the folder."""
         return self.folder / f"{file_name_of(study_id)}-{place + 1}.json.gz"
 
     def delete(self, study_id: str, place: int | None = None) -> None:

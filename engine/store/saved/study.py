@@ -82,11 +82,11 @@ class Study(Generic[A]):
 
     @property
     def is_known(self) -> bool:
-        """True if there is something to show."""
+        """True if the study has any result to show."""
         return self.answer.is_known or self.problem is not None
 
     def knowing(self, **changes: Any) -> Study[A]:
-        """Return the study with these fields of its answer changed."""
+        """Return the study with `changes` to the fields of its answer."""
         return replace(self, answer=self.answer.model_copy(update=changes))
 
 

@@ -79,7 +79,7 @@ class Sweeps(SavedTable):
 
     @property
     def bare(self) -> Sweeps:
-        """The same sweeps, read without their cells, of which there can be thousands."""
+        """The same table, but sweeps are read without their cells, of which there can be thousands."""
         return Sweeps(self._connection, is_bare=True)
 
     def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:
