@@ -118,7 +118,7 @@ class Recorder:
             self._ended = True
 
     def close(self) -> None:
-        """End the record of a run whose reader stopped before the last event, as stopped, with all its data."""
+        """End the record of a run whose reader stopped before the last event: as stopped, with all data."""
         try:
             if not self._ended:
                 self._ended = True
