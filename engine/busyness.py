@@ -72,7 +72,10 @@ class OtherPrograms:
 
 @dataclass(frozen=True)
 class Usage:
-    """How much of a resource other programs use, and the program that uses at least half of it, if known."""
+    """The amount of a resource that other programs use (or leave free), and its main user, if known.
+
+    `program` accounts for at least half of the use by other programs.
+    """
 
     amount: float
     program: str | None = None
@@ -124,9 +127,9 @@ def _mostly(taken: Usage) -> str:
 
 
 class LoadMonitor:
-    """Measures the load by other programs since the last call of `measure`, or since its own creation.
+    """Measures the load by other programs since the last measurement or, for the first, since its creation.
 
-    A call takes 10 to 50 ms.
+    A measurement takes 10 to 50 ms.
     """
 
     def __init__(self) -> None:

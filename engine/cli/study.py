@@ -29,7 +29,7 @@ _ALL_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """How one kind of study is exported to files, printed in sections, and returned by --json."""
+    """The output of one kind of study: file formats for export, sections to print, and values for --json."""
 
     formats: Formats[Any]
     sections: Callable[[Any], Iterable[Section]]

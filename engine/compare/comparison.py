@@ -93,7 +93,7 @@ def _settings_of(side: Side) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SideReport:
-    """What a comparison concludes about one side: its verdict, its doubts, and the gain of each change."""
+    """The conclusions about one side of a comparison: verdict, doubts, and the gain of each change."""
 
     side: Side
     is_baseline: bool

@@ -25,7 +25,7 @@ THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 @dataclass(frozen=True)
 class SideLook:
-    """How a side is drawn in every chart: color, symbol and dash of its precision.
+    """The look of a side in every chart: color, symbol and dash of its precision.
 
     Sides of one precision differ in `fill`.
     """

@@ -56,7 +56,7 @@ MOST_EXTRA_REPEATS = 20  # of a cell for the sake of a wanted precision, unless 
 
 
 class Plan(Message):
-    """When a sweep has enough runs: at a number of repeats, a precision of its ratios, or a time limit.
+    """The stopping rule of a sweep: a number of repeats, a precision of its ratios, and a time limit.
 
     Each cell first gets a pilot. The runs of compared cells then alternate.
     """

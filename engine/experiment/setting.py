@@ -116,7 +116,7 @@ class Group(StrEnum):
 
 
 class Entry(Enum):
-    """How a value is entered in the form: as a number, as text, or selected from a list."""
+    """The ways to enter a value in the form: type a number or a text, or select it from a list."""
 
     NUMBER = auto()
     TEXT = auto()
@@ -134,7 +134,7 @@ class Flag:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """How a setting appears in the form and the command line, and when it applies.
+    """The presentation of a setting in the form and the command line, and the rule for when it applies.
 
     `hint` is the placeholder of an empty field, `words` are labels of values that are not just capitalized.
     Without a `group` it is at the top of the form. `place` orders the settings in a group. `is_picked`: the

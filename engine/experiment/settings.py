@@ -38,7 +38,7 @@ LEAST_BLOCKS = 5  # fewer do not show how steady a speed is
 
 
 class Measure(Part):
-    """How throughput is measured: the steps of warm-up, and the steps in a measured block."""
+    """The settings of the throughput measurement: steps of warm-up, and steps in a measured block."""
 
     group = Group.MACHINE
     warmup_steps: SmallCountOrZero = setting(
@@ -61,7 +61,7 @@ class Measure(Part):
 
 
 class Ranks(Part):
-    """How multiple devices share the model (DDP or FSDP2) and reduce its gradients."""
+    """The settings of multi-device training: the strategy (DDP or FSDP2), and how gradients are reduced."""
 
     group = Group.MACHINE
     strategy: Literal["ddp", "fsdp"] = setting(
@@ -388,7 +388,7 @@ class Step(Part):
 
 
 class Data(Part):
-    """How samples are loaded. The loader's settings are ignored if the dataset is kept on the device."""
+    """The settings of data loading. Those of the loader are ignored if the dataset is kept on the device."""
 
     group = Group.DATA
     on_device: Annotated[bool | None, NoneFromText] = setting(
@@ -452,7 +452,7 @@ class Data(Part):
 
 
 class Validation(Part):
-    """How often to validate, and on how many samples."""
+    """The settings of validation: how often, and on how many samples."""
 
     group = Group.SAVING
     every: SmallCountOrZero = setting(
@@ -468,7 +468,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """Which checkpoints of a run are saved, and how often."""
+    """The settings of checkpoints: which of them are saved, and how often."""
 
     group = Group.SAVING
     best: bool = setting(

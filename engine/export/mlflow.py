@@ -41,7 +41,7 @@ _ALLOWED = "a folder, http(s)://HOST:PORT, or a database such as sqlite:///mlflo
 
 @dataclass(frozen=True)
 class MlflowDestination:
-    """Where to log runs with MLflow: `uri` for MLflow itself, `shown` without a password for messages."""
+    """The location to which MLflow logs runs: `uri` for MLflow, `shown` without a password for messages."""
 
     uri: str
     shown: str

@@ -15,7 +15,7 @@ AUTOMATIC = "auto"
 
 @dataclass(frozen=True)
 class Source:
-    """Where packages come from: a mirror, a folder of wheels, or, if both are None, the official indexes.
+    """The source of packages: a mirror, a folder of wheels, or, if both are None, the official indexes.
 
     `mirror` is the address of a package index that replaces PyPI and PyTorch's indexes. `folder` has wheels,
     for machines without a network (`--find-links`).

@@ -68,7 +68,7 @@ class _Gone(JobState):
 
 @dataclass(frozen=True)
 class Opening:
-    """How to start a new worker on a remote machine: its environment variables, and when to end it.
+    """The instructions for starting a worker on a remote machine: environment variables, and when to end it.
 
     `patience` is how many seconds a worker without a connection is kept: without a job, and with one. On a
     cluster the worker starts in the Slurm job `allocation`, which is submitted if it does not exist.

@@ -39,7 +39,7 @@ DIGIT_WEIGHT, _SIGN_WEIGHT = 700, 600
 
 @dataclass(frozen=True)
 class Metrics:
-    """How text is measured: its width, and the left and right edge of a digit, in multiples of font size."""
+    """Measures text: its width, and the left and right edge of a digit, in multiples of the font size."""
 
     width_of: Measure
     edges: Callable[[str], tuple[float, float]]

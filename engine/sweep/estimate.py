@@ -174,7 +174,7 @@ MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes
 
 @dataclass(frozen=True)
 class Fit:
-    """Which cells of a sweep fit into memory: `why` not and `needed_mib`, by index.
+    """The reasons `why` cells of a sweep are excluded, and the memory that cells need, by their index.
 
     A forecast is still needed for the experiments in `unknown`.
     """

@@ -27,7 +27,7 @@ _LAST_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
 
 
 class Target(StrEnum):
-    """Where a job runs: in its own process, or in a thread of this one (for debugging and comparison)."""
+    """The place where jobs run: a process of their own, or a thread of this one (for debugging)."""
 
     PROCESS = "process"
     THREAD = "thread"

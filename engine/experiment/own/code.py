@@ -317,7 +317,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """Where the user's own code failed. `lines` is an excerpt of the file, which starts at line `first`."""
+    """The place where the user's own code failed, with an excerpt `lines` of the file from line `first` on."""
 
     path: Path
     line: int

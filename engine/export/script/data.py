@@ -32,9 +32,9 @@ class ColorStats:
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A built-in dataset and how a script reads it. Fields that do not apply are 0 or None.
+    """A built-in dataset and how a script reads it. A field that does not apply is 0 or None.
 
-    So are fields that depend on the run.
+    So is a field that depends on the run.
     """
 
     reader: Reader

@@ -30,7 +30,7 @@ _APART = 1.5  # the slope between batches closer than this drowns in noise
 
 
 class MeasuredPeak(Message):
-    """The peak memory of one run or trial at a batch size, from which a forecast is corrected."""
+    """The peak memory of training in one run or trial at a batch size, to correct a forecast."""
 
     batch_size: Positive
     peak_mib: Mib
