@@ -317,7 +317,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """The place where the user's own code failed, with an excerpt `lines` of the file from line `first` on."""
+    """The place where the user's code failed, with an excerpt `lines` of the file from line `first` on."""
 
     path: Path
     line: int
