@@ -1,4 +1,4 @@
-"""Ammeter without its window: describes, trains, measures and records experiments."""
+"""Everything in Ammeter except the window: describes, trains, measures, records and compares runs."""
 
 from __future__ import annotations
 

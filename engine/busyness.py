@@ -26,9 +26,9 @@ _LONGEST_NAME = 32
 
 
 class OtherPrograms:
-    """Counts CPU time that was neither idle nor this process's own, while counting is on.
+    """Measures the share of CPU time that other programs used while counting was switched on.
 
-    Its children, such as data loaders, count as its own. `root` may be its parent.
+    The process `root` (by default this one) and its children, such as data loaders, do not count as others.
     """
 
     def __init__(self, root: int | None = None) -> None:
@@ -72,7 +72,10 @@ class OtherPrograms:
 
 @dataclass(frozen=True)
 class Usage:
-    """Use of one resource by others, and the program with at least half of it, if known."""
+    """The amount of a resource that other programs use (or leave free), and its main user, if known.
+
+    `program` accounts for at least half of the use by other programs.
+    """
 
     amount: float
     program: str | None = None
@@ -80,7 +83,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class Busyness:
-    """Load by other programs: the fraction of all cores, the free bytes, and the GPU's percent and MiB."""
+    """The load by other programs at one check: CPU as a fraction of all cores, memory, and GPU.
+
+    `memory_bytes` is the machine's memory, `memory_left` how many bytes of it are free.
+    """
 
     cpu: Usage = field(default_factory=lambda: Usage(0.0))
     memory_bytes: int = 0
@@ -121,7 +127,10 @@ def _mostly(taken: Usage) -> str:
 
 
 class LoadMonitor:
-    """Checks the load of the machine in 10 to 50 ms, each time since the last check or the start."""
+    """Measures the load by other programs since the last measurement or, for the first, since its creation.
+
+    A measurement takes 10 to 50 ms.
+    """
 
     def __init__(self) -> None:
         self._others = OtherPrograms()

@@ -27,7 +27,7 @@ _RATES = frozenset({"samples_per_second"})  # averaged over time, by the harmoni
 
 
 class Series:
-    """A growing column of numbers. `values` is a view, not a copy."""
+    """A growing array of numbers that can be extended cheaply. `values` is a view, not a copy."""
 
     def __init__(self, values: ArrayLike = ()) -> None:
         self._buffer = np.empty(1024)
@@ -65,7 +65,11 @@ def join_columns(parts: Iterable[Columns]) -> Columns:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Merged neighboring steps. Each bin has two `rows` and a mean by column, and its number of `steps`."""
+    """A run's samples (one row per step) after neighboring steps were merged into bins.
+
+    Each column has two values per bin in `rows`, and one in `means`. `steps` is the number of steps in each
+    bin.
+    """
 
     rows: Columns
     means: Columns
@@ -138,7 +142,7 @@ def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) 
 
 
 class Curves:
-    """Growing samples after the known `bins`, merged when there are too many.
+    """The samples of a running training, one row per step, merged into bins when there are too many.
 
     A column is NaN where samples lack it. `changes` counts how often rows were merged or removed. While it
     stays the same, rows are only added.
@@ -158,7 +162,7 @@ class Curves:
         return self._whole(name, self._bins.rows.get(name))
 
     def means(self, name: str) -> Values:
-        """Return a column with as many rows, where both rows of a bin are its mean."""
+        """Return a column with two rows per bin, both of them the bin's mean. Unmerged steps have one row."""
         means = self._bins.means.get(name)
         return self._whole(name, None if means is None else np.repeat(means, 2))
 

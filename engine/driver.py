@@ -24,7 +24,10 @@ A = TypeVar("A", bound=Answer)
 
 
 class Inspector:
-    """Run jobs in the thread that reads the events. `catalog` defaults to the machine's."""
+    """Base class of studies and sweeps: runs jobs in workers, in the thread that reads the events.
+
+    `catalog` lists the devices and models. By default it is that of the launcher's machine.
+    """
 
     on_one_device: ClassVar[str] = ""
     """The work that always uses one device, as a clause: "a profile is made"."""
@@ -81,7 +84,10 @@ class Inspector:
 
 
 class Driver(Inspector, ABC, Generic[A]):
-    """Answers studies of one kind in the thread that iterates. Any thread may stop it."""
+    """Base class of the drivers that perform one kind of study (limit, numerics, profile or tune).
+
+    The work is done in the thread that iterates over `follow`. Any thread may call `stop`.
+    """
 
     keeps_place: ClassVar[bool] = False
     """True if a study stays in the queue until it is over, so that it resumes after a restart."""

@@ -80,7 +80,7 @@ def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Pr
 
 
 class MemoryAdvice:
-    """Adds a batch size to the out-of-memory problem of a run, outside its worker, which may be dead."""
+    """Adds a batch size that fits to the out-of-memory error of a run, without using the run's worker."""
 
     def __init__(self, experiment: Experiment, forecasts: Forecasts) -> None:
         self._experiment = experiment
@@ -106,10 +106,9 @@ class MemoryAdvice:
 
 
 class Precheck:
-    """Checks a model before its first run in this process.
+    """Checks the user's own and library models for mistakes before their first run in this process.
 
-    Model files and library models are checked once for each code, model, data and precision. Models of the
-    catalog need no check.
+    They are checked once for each code, model, data and precision. Models of the catalog need no check.
     """
 
     def __init__(self, check: Callable[[Experiment], Checked]) -> None:
@@ -168,11 +167,11 @@ def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
 
 
 class Runner:
-    """Trains the store's queued runs, one after another, in the thread that iterates.
+    """Trains queued runs of the store, one after another, in the thread that iterates over `run`.
 
-    Any thread may stop, pause and resume the running job, which it does after the current step.
-    `keeps_refused`: a run refused before it started is kept as failed, with the reason, not withdrawn. With
-    `keeps`, a run on a remote machine continues without this program.
+    Any thread may stop, pause and resume the running job, which reacts after the current step. With
+    `keeps_refused`, a run that is refused before it starts is kept as failed, with the reason, not withdrawn.
+    With `keeps`, a run on a remote machine continues when this program ends.
     """
 
     def __init__(

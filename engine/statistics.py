@@ -279,7 +279,7 @@ _STAYS, _LEAST_STAY = 0.9, 3
 
 @dataclass(frozen=True)
 class Band:
-    """FP32's range of losses at each step. NaN at a step where FP32's own loss is not finite."""
+    """The range of losses that FP32 reaches at each step. NaN where a loss of FP32 itself is not finite."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]

@@ -138,10 +138,11 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The request in the options: a preset, and layers of settings over it by increasing precedence.
+    """The experiment that a command's options describe: a preset, and settings that override it.
 
-    The first layer is the TOML file's, and `sweep` are the settings that it sweeps. `machine` is the remote
-    machine, "" for this one.
+    `over` are the layers of settings, of which later ones override earlier ones and the first is from the
+    TOML file. `sweep` are the settings to sweep. `machine` is the remote machine to train on, "" for this
+    one.
     """
 
     preset: Preset | None

@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 class InterruptError(Exception):
-    """Ctrl+C ended a command before it could print its result. `problem` describes the state of its work."""
+    """Raised when Ctrl+C ends a command without a result. `problem` describes the state of its work."""
 
     def __init__(self, problem: Problem | None = None) -> None:
         super().__init__()
@@ -49,10 +49,10 @@ class InterruptError(Exception):
 
 
 class Interrupt:
-    """While entered, the first SIGINT calls `stop` and sets `asked`, and the second raises KeyboardInterrupt.
+    """Context manager for Ctrl+C: the first SIGINT calls `stop`, the second raises KeyboardInterrupt.
 
-    The first prints `remark` on a terminal. After the second, and when the terminal is closed or the program
-    is ended, training on a remote `machine` continues.
+    The first also sets `asked`, and prints `remark` on a terminal. After the second, and when the terminal is
+    closed or the program is ended, training on a remote `machine` continues.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class Interrupt:
 
 
 class ProgressLine:
-    """A line of columns and the elapsed time, shown while entered. Columns can also read `fields`."""
+    """A context manager that shows a line with the title, the columns and the elapsed time on a terminal.
+
+    `fields` are values that the columns can display.
+    """
 
     def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
         self._title = title = printable(title)
@@ -128,7 +131,7 @@ def text_column(form: str) -> TextColumn:
 
 
 class PhaseProgress(ProgressLine):
-    """A line with the current work and the phase of its worker."""
+    """A progress line with the current work and its worker's phase, such as importing torch or measuring."""
 
     def __init__(self) -> None:
         super().__init__("Preparing", SpinnerColumn(), text_column("{task.description}"))
@@ -149,7 +152,7 @@ class PhaseProgress(ProgressLine):
 
 
 class RunProgress(ProgressLine):
-    """A line that follows the events of one run, named by `title`."""
+    """A progress line of one run, updated with the run's events."""
 
     def __init__(self, title: str) -> None:
         super().__init__(
@@ -205,7 +208,10 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 @dataclass(frozen=True)
 class Session:
-    """The open store and runner of one command. `watch` knows the load from before the command's own work."""
+    """The open store, launcher, runner and Ctrl+C handling of one command.
+
+    `watch` has measured the load by other programs since before the command's own work.
+    """
 
     store: Store
     launcher: Launcher
@@ -381,7 +387,7 @@ Ids = Annotated[
 
 
 class Match(NamedTuple):
-    """A run, sweep or study in the store."""
+    """A saved result that was found by its id: its kind (run, sweep or study) and its full id."""
 
     kind: str
     id: str

@@ -29,7 +29,7 @@ _ALL_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """The output of one kind of study: formats of files, sections to print, and values for --json."""
+    """The output of one kind of study: file formats for export, sections to print, and values for --json."""
 
     formats: Formats[Any]
     sections: Callable[[Any], Iterable[Section]]
@@ -64,7 +64,7 @@ OUTPUTS: Mapping[StudyKind, StudyOutput] = {
 
 @dataclass(frozen=True)
 class StudyEnd(Generic[A]):
-    """A study that has ended, and its last event."""
+    """A study (limit, numerics, profile or tune) that a command has run, and its last event."""
 
     study: Study[A]
     last: Event

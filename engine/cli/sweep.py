@@ -83,7 +83,10 @@ DryRun = Annotated[
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `compare` besides the settings. `swept` are the texts of --sweep."""
+    """The options of `compare` besides the settings. `swept` are the texts of --sweep.
+
+    `is_dry`: list the runs without training them.
+    """
 
     precisions: Sequence[str]
     swept: Sequence[str]

@@ -25,7 +25,7 @@ from engine.words.numbers import clock_text, counted, duration
 
 
 class SweepProgress(ProgressLine):
-    """A line with the cell, its turn, the time left and the clock time of the end."""
+    """A sweep's progress line: its current cell and turn, the time left, and the time of day when it ends."""
 
     def __init__(self, grid: Grid) -> None:
         super().__init__("Preparing", SpinnerColumn(), text_column("{task.description}"))

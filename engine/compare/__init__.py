@@ -1,1 +1,1 @@
-"""Statistics over runs, and the verdict of a comparison."""
+"""Compares runs: ratios and confidence intervals relative to a baseline, doubts, and a verdict in words."""

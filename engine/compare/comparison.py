@@ -55,9 +55,9 @@ _MACHINE = ("device_name", "torch", "cuda", "driver")
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting with the value and text of each side, or None and a dash where it does not apply.
+    """One setting in a comparison: its value and text on each side, None and a dash where it does not apply.
 
-    `differs` compares only the sides that the setting applies to.
+    `differs` is True if sides to which the setting applies have different values.
     """
 
     key: str
@@ -93,7 +93,7 @@ def _settings_of(side: Side) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SideReport:
-    """Everything known about one side relative to the baseline."""
+    """The conclusions about one side of a comparison: verdict, doubts, and the gain of each change."""
 
     side: Side
     is_baseline: bool
@@ -139,7 +139,10 @@ class SideReport:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`. `settings` are the rows of `all_settings` that differ."""
+    """The result of `compare`: the sides, their metrics and settings, and a report on each.
+
+    `settings` are the rows of `all_settings` whose values differ.
+    """
 
     sides: tuple[Side, ...]
     baseline: Side

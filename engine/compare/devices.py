@@ -17,7 +17,10 @@ BY_DEVICE = "By device"
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device and its metrics, one per heading after the first. An unknown metric is `NONE`."""
+    """The table row of one device in a multi-device run: its name and its metrics, one per column.
+
+    A metric that is unknown is `NONE`.
+    """
 
     name: str
     cells: tuple[str, ...]

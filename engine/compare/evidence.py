@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything known about one run in addition to its record.
+    """The recorded data of one run that supports a comparison: its record, block speeds and epochs.
 
     `block_speeds` are the samples per second of each full block after warm-up. `epochs` are the completed
     epochs. `little_gain_reason` is a clause on why the precision saves little time on the device.
@@ -123,7 +123,7 @@ _STEADY_CLOCKS = 0.95
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason to trust a metric less, as a sentence. `side_id` is None if it does not concern a single side.
+    """A reason, in a sentence, to trust a metric less. `side_id` is None if it concerns no single side.
 
     `difference` describes the setting that differs from the baseline, if that is the reason.
     """
@@ -135,7 +135,7 @@ class Doubt:
 
     @property
     def disqualifies(self) -> bool:
-        """True if it disqualifies the measurement, which then gives no verdict, advice or reason."""
+        """True if the measurement is invalid, so that there is no verdict, advice or explanation."""
         return self.kind in DISQUALIFYING
 
 
@@ -208,7 +208,7 @@ _NO_FALLBACK = "Turn this off under “CUDA - Sysmem Fallback Policy” in the N
 
 
 class Measured(Protocol):
-    """The part of a `Summary` that shows whether a run was disturbed."""
+    """The fields of a run's `Summary` from which disturbances of its measurement are detected."""
 
     @property
     def samples_per_second(self) -> float | None: ...

@@ -35,11 +35,11 @@ _OF_ENERGY = ("energy", "net_energy")
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. Values are in `unit`, with `digits` decimals. None means three significant digits.
+    """A metric of runs, such as speed or peak memory: its title, unit, digits, and how to read it from a run.
 
-    With `is_mean` the value over repeats is the arithmetic mean. With `has_ratio` it is the geometric mean,
-    so that the values give the ratio shown. Otherwise it is the median. With `needs_all` it is absent unless
-    every repeat has a value.
+    `digits` are decimals, None for three significant digits. Over repeats, a metric with `has_ratio` is the
+    geometric mean, so that the values give the ratio shown, one with `is_mean` the arithmetic mean, and any
+    other the median. With `needs_all` it is absent unless every repeat has a value.
     """
 
     name: str
@@ -211,11 +211,11 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 
 @dataclass(frozen=True)
 class Cell:
-    """A metric of one side, over the repeats in `values`. Fields that do not apply are None.
+    """The value of one metric on one side of a comparison, over its repeats. None where it does not apply.
 
-    `interval` (95%) comes from repeats, or from the blocks of the only run, which show only how steady it
+    `interval` (95%) comes from repeats, or, for a single run, from its blocks, which show only how steady it
     was. `ratio` is to the baseline, of geometric means. `ratio_interval` (95%) needs repeats of both sides.
-    `within_spread`: the difference is at most that between repeats of one side.
+    `within_spread`: the difference is at most the spread between repeats of one side.
     """
 
     value: float | None
@@ -235,7 +235,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric with the cells of the sides, in their order."""
+    """One metric of a comparison, with a cell per side in the order of the sides."""
 
     metric: Metric
     cells: tuple[Cell, ...]

@@ -199,7 +199,7 @@ def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, obje
 
 
 class TrainingDifference(NamedTuple):
-    """A difference between two trainings: what differs, in the plural, and both values."""
+    """A setting that makes two trainings different: its name in the plural, and the value in each."""
 
     what: str
     one: str
@@ -244,10 +244,10 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Side:
-    """Repeats of one experiment: runs that differ only in seed and name, on the same device and torch.
+    """One side of a comparison: repeats of an experiment, which differ only in seed and name.
 
-    `runs` has at least one run, oldest first. `label` is the precision, and `note` whatever else
-    distinguishes the sides of a comparison: "fast", "batch 64".
+    `runs`, oldest first, are on the same device and version of PyTorch, and there is at least one. `label` is
+    the precision. `note` is whatever else distinguishes the sides of a comparison: "fast", "batch 64".
     """
 
     runs: tuple[RunRecord, ...]
@@ -262,12 +262,12 @@ class Side:
 
     @property
     def is_named_fast(self) -> bool:
-        """True if the note names the fast recipe, which it does if the recipes differ."""
+        """True if the note contains "fast", because the optimizations of the compared sides differ."""
         return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
     def id(self) -> str:
-        """The id of its oldest run."""
+        """The id of the side's oldest run."""
         return self.runs[0].id
 
     @property

@@ -29,7 +29,7 @@ from engine.words.numbers import times
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor of a ratio: how many times as fast this change alone made the training."""
+    """The speedup by one change alone (precision, optimizations or batch size): 1.5 is 1.5 times as fast."""
 
     name: Axis
     ratio: float
@@ -37,11 +37,12 @@ class Factor:
 
 @dataclass(frozen=True)
 class Split:
-    """The gain `total` of a side over the baseline as the product of `factors`, one per change, in order.
+    """A side's speedup over the baseline, `total`, split into the product of `factors`, one per change.
 
-    `other_order` has the same changes with the first one last. Either is empty if a run for it is missing.
-    `missing` are the experiments of the missing runs. `versus_default` is the gain over PyTorch's default
-    (convolutions already in TF32), on a GPU with such a run. `sentence` does not end in a full stop.
+    `factors` is in the order in which the changes are made. `other_order` makes the first change last. Either
+    is empty if a run that it needs is missing. `missing` are the experiments of such runs. `versus_default`
+    is the gain over PyTorch's default (convolutions in TF32), if a run with it exists. `sentence` has no full
+    stop.
     """
 
     total: float
@@ -62,9 +63,10 @@ MOST_OTHERS = 1_000  # how many of the newest saved runs are searched for speeds
 
 
 class KnownSpeeds:
-    """Speeds of experiments relative to the baseline, from undisturbed runs on its machine.
+    """Looks up speeds relative to the baseline, from undisturbed runs on the baseline's machine.
 
-    A side has the comparison's own ratio, so the two never disagree. Repeats count by their geometric mean.
+    The speed of a side is the ratio that the comparison shows, so both always agree. Repeats are averaged by
+    their geometric mean.
     """
 
     def __init__(

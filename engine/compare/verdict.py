@@ -62,7 +62,10 @@ VerdictKind = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "ope
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: a `title`, a `strong` fact, `plain` words, or an `aside` `about` a metric."""
+    """A formatted part of a verdict's sentence: its text, and the role that decides how it is shown.
+
+    An `aside` is in brackets, and `about` names its metric.
+    """
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
@@ -71,7 +74,7 @@ class Piece:
 
     @property
     def bare(self) -> str:
-        """The aside without its brackets, to be shown by itself."""
+        """The text of an aside without its brackets, to be shown by itself."""
         words = self.text.removeprefix(" (").removesuffix(")")
         return f"{self.about}: {words}" if self.about else words
 
@@ -86,12 +89,12 @@ def join_pieces(pieces: Iterable[Piece]) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of one side relative to the baseline. Values that do not apply are None.
+    """The conclusion about one side relative to the baseline. Values that do not apply are None.
 
     `kind` is the kind of conclusion. `lines` are the answer, `notes` are sentences in small print, and
-    `reported_doubts` are the doubts that either mentions. `speedup` is the measured ratio of speeds, with its
-    95% interval from repeats. `energy_ratio` is set only if it may be claimed. `accuracy` is a clause on the
-    accuracy, or else on the loss.
+    `reported_doubts` are the doubts mentioned in either. `speedup` is the measured ratio of speeds, with a
+    95% interval from repeats. `energy_ratio` is set only if it is certain enough to be claimed. `accuracy` is
+    a clause on the accuracy, or else on the loss.
     """
 
     kind: VerdictKind

@@ -1,1 +1,1 @@
-"""The doctor: checks of the machine, the package and PyTorch, with fixes. Imports no torch."""
+"""The doctor: checks whether machine, package and PyTorch are ready, and suggests fixes. Imports no torch."""

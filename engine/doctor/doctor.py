@@ -192,7 +192,7 @@ _VERSION = re.compile(r"^(cuda|hip|xpu)\b[^=\n]*= *'(\d+)\.(\d+)", re.MULTILINE)
 
 
 def backend_in(description: Path) -> str | None:
-    """Return uv's name of the build described by torch's version.py, which is read and not run."""
+    """Return uv's name of the build that the file torch/version.py describes, without running the file."""
     try:
         match = _VERSION.search(description.read_text(encoding="utf-8"))
     except OSError:
@@ -268,7 +268,7 @@ _SYSTEM = ("/usr/", "/lib", "/dev/", "/etc/", "/bin", "/sbin", "/proc/", "/sys/"
 
 @dataclass(frozen=True)
 class Private:
-    """Text that the report hides: the home folder, names of the user and the machine, and other paths."""
+    """The texts to hide in a report: the home folder, the user's and machine's names, and private paths."""
 
     home: str
     names: tuple[str, ...]

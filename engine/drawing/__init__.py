@@ -1,1 +1,1 @@
-"""Drawings as lists of shapes, and their output as SVG, PDF and bitmap."""
+"""Charts as lists of shapes, independent of the output format, and their output as SVG, PDF and PNG."""

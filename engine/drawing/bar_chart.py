@@ -31,7 +31,10 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Bar:
-    """The bar of a side. `text` is its `value` as shown. A bolt follows the `note` if it `is_fast`."""
+    """A bar of a chart, for one side of a comparison. `text` is its `value` as shown.
+
+    With `is_fast`, a lightning bolt (all optimizations) follows `note`.
+    """
 
     look: SideLook
     title: str

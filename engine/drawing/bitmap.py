@@ -54,7 +54,7 @@ _BEFORE: dict[Anchor, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
 
 
 class Painter:
-    """A painter of drawings on a bitmap, with `scale` pixels per pixel of the drawing."""
+    """Paints drawings on a bitmap, at `scale` bitmap pixels per pixel of the drawing."""
 
     def __init__(self, image: Image.Image, palette: Palette, scale: float) -> None:
         self.image, self._palette, self._scale = image, palette, scale

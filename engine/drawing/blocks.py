@@ -18,9 +18,9 @@ _MOST_STRETCH = 1.5  # the most that a block may be stretched to fill the lane
 
 @dataclass(frozen=True)
 class Grid:
-    """The positions of blocks, column after column, each from the top.
+    """The layout of the blocks that show a run's progress in a replay, in columns filled from the top.
 
-    `across` and `down` are from one block to the next, including an empty `gap`.
+    `across` and `down` are the distances from one block to the next, including an empty `gap`.
     """
 
     count: int
@@ -63,10 +63,10 @@ def grid_for(count: int, width: float, height: float) -> Grid:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a lane from (x, y). The first `lit` blocks show gray `tiles` (count, side, side).
+    """The blocks, from (x, y) on, that show a run's progress in a replay. The first `lit` are filled.
 
-    Lit blocks have shades of the precision `ink`. Unless `fill` is "full", the bitmaps and the window draw a
-    rim on lit blocks, to distinguish two lanes of one precision.
+    A lit block shows one of the gray `tiles` (count, side, side), tinted with the precision's color `ink`.
+    Unless `fill` is "full", lit blocks get a rim, to distinguish two runs of one precision.
     """
 
     x: float

@@ -17,7 +17,7 @@ _LEGEND_ROW = 22.0
 
 @dataclass(frozen=True)
 class Rect:
-    """A rectangle by its edges."""
+    """A rectangle by the coordinates of its four edges."""
 
     left: float
     top: float
@@ -57,7 +57,7 @@ class Rect:
 
 @dataclass(frozen=True)
 class Span:
-    """Values from `low` to `high` along a line from `start` to `end` in pixels, perhaps logarithmic."""
+    """A chart axis: maps values from `low` to `high` to pixels from `start` to `end`, linearly or by log."""
 
     low: float
     high: float
@@ -162,7 +162,7 @@ def place_label(
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A legend entry: a `sample` that is `width` pixels wide, followed by a name."""
+    """A legend entry: a name, and the function that draws the sample (`width` pixels wide) in front of it."""
 
     sample: Callable[[float, float], tuple[Shape, ...]]
     width: float
@@ -194,7 +194,7 @@ _NEAR = 2.0  # pixels that are kept between words and what they stand beside
 
 
 class TextPlaces:
-    """The places inside the rectangle `area` where text covers nothing, in pixels."""
+    """Finds free places for labels in the rectangle `area`, clear of curves, markers and other text."""
 
     def __init__(self, area: Rect) -> None:
         self._area = area

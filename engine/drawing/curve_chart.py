@@ -131,7 +131,7 @@ _MOST_BLOCKS = 1_600
 
 @dataclass(frozen=True)
 class Points:
-    """Values over the training, NaN where there is nothing to draw."""
+    """A curve's values and when each was recorded: step, seconds and samples. NaN: nothing to draw."""
 
     steps: Values
     seconds: Values
@@ -144,7 +144,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """The `repeat`-th curve of a side. `line` may be smoothed, `low` and `high` bound the recorded values."""
+    """One run's curve, numbered by `repeat` within its side. `line` may be smoothed.
+
+    `low` and `high` bound the values that were recorded.
+    """
 
     run: RunRecord
     side: Side
@@ -184,7 +187,7 @@ _FAR_OFF = 4.0
 
 @dataclass(frozen=True)
 class Frame:
-    """The plot area: x_low is at `left`, x_high at `right`, y_low at `bottom` and y_high at `top`."""
+    """The plot area of a chart: its edges in pixels, and the values at these edges."""
 
     left: float
     right: float

@@ -25,7 +25,10 @@ THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 @dataclass(frozen=True)
 class SideLook:
-    """How a side is drawn: ink, symbol and dash of its precision. Sides of one precision differ in `fill`."""
+    """The look of a side in every chart: color, symbol and dash of its precision.
+
+    Sides of one precision differ in `fill`.
+    """
 
     ink: str
     symbol: str

@@ -36,7 +36,7 @@ _BOX = "\N{WHITE SQUARE}"
 
 
 class Letters:
-    """The letters that the fonts of a document have. All others are replaced by a box."""
+    """The characters that a PDF's fonts can show. Replaces each other character in a text by a box."""
 
     def __init__(self, pdf: FPDF) -> None:
         for weight, style in _STYLES.items():

@@ -107,7 +107,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Fill:
-    """A filled polygon, outlined in the ink `edge`, if any."""
+    """A filled polygon. `ink` is the color inside, `edge` that of the outline, if any."""
 
     points: tuple[Point, ...]
     ink: str
@@ -128,7 +128,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Dot:
-    """A filled circle, outlined in the ink `edge`, if any."""
+    """A filled circle. `ink` is the color inside, `edge` that of the outline, if any."""
 
     x: float
     y: float
@@ -139,7 +139,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Words:
-    """Text whose baseline starts, is centered or ends at (x, y). `weight` is as in CSS."""
+    """A line of text whose baseline starts, is centered or ends at (x, y). `weight` is as in CSS."""
 
     x: float
     y: float
@@ -155,10 +155,10 @@ Shape = Stroke | Fill | Box | Dot | Words
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing. `description` describes it in a sentence for screen readers.
+    """A drawing: its size and shapes, independent of the format, and a sentence for screen readers.
 
-    Shapes without a finite position are skipped, and those far outside are cut shortly outside, so that every
-    medium can paint it.
+    Shapes without a finite position are skipped, and those far outside are cut near the edge, so that every
+    output format can draw them.
     """
 
     width: float

@@ -1,1 +1,1 @@
-"""Experiments, and the catalog of what a machine offers, as checked values."""
+"""The settings of experiments, with validation, presets and sweeps, and the catalog of devices and models."""

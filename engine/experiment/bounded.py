@@ -46,7 +46,10 @@ def _too_many() -> ValidationError:
 
 
 class Bounded(BaseModel):
-    """Base class of external values. A list or table reports only one error, for all of its values."""
+    """Base class of pydantic models for untrusted data, with limits on its size.
+
+    A list or table reports only one error, however many of its values are invalid.
+    """
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:

@@ -68,7 +68,7 @@ _NOT_IMAGES: dict[str, Task] = {
 
 
 class DataRef(Reference):
-    """The name of a dataset."""
+    """The name of a dataset, as the text of a setting."""
 
     @property
     def task(self) -> Task:
@@ -77,8 +77,11 @@ class DataRef(Reference):
 
 
 class PrecisionEntry(Message):
-    """A precision on one device. `reason`: why it is not available. `note`: what to expect. `hardly_faster`:
-    why it saves little time there."""
+    """Whether one precision is available on one device.
+
+    `reason` says why it is not available, `note` how it behaves there, and `hardly_faster` why it saves
+    little time.
+    """
 
     precision: Precision
     available: bool
@@ -110,7 +113,10 @@ class DeviceEntry(Message):
 
 
 class ModelEntry(Message):
-    """A model with its family, usual number of parameters and inputs. `reason`: why it is not available."""
+    """A model of the catalog: its family, usual number of parameters, and the inputs that it accepts.
+
+    `reason` says why it is not available.
+    """
 
     name: Line
     task: Task
@@ -124,11 +130,11 @@ class ModelEntry(Message):
 
 
 class DatasetEntry(Message):
-    """A dataset.
+    """A dataset of the catalog, and which settings apply to it.
 
-    `any_classes`: the number of classes can be set. If `train_samples` is None, `samples` sets it, or with
-    `needs_path` the folder. `can_augment`: shifted and flipped images still show their class. `fits_device`:
-    it is small enough to keep on the device. `loads`: loader processes can read it.
+    `any_classes`: the number of classes can be set. If `train_samples` is None, it depends on the setting
+    `samples`, or with `needs_path` on the user's folder. `can_augment`: shifted and flipped images keep their
+    class. `fits_device`: it is small enough to keep on the device. `loads`: loader processes can read it.
     """
 
     name: Line

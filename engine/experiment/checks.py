@@ -39,7 +39,7 @@ __all__ = ["Catalog", "DatasetEntry", "DeviceEntry", "ModelEntry", "PrecisionEnt
 
 @dataclass(frozen=True)
 class DataLookup:
-    """The data at an experiment's path: the samples in a file of arrays, and any problems."""
+    """The result of reading an experiment's data path: the samples in a file of arrays, or problems."""
 
     samples: FileSamples | None = None
     problems: tuple[Problem, ...] = ()

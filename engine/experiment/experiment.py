@@ -65,7 +65,7 @@ def _all_devices(value: object) -> object:
 
 
 class Experiment(Part):
-    """All settings of a run. Exactly one of `epochs` and `steps` is set."""
+    """All settings of one training run. Exactly one of `epochs` and `steps` is set."""
 
     model: ModelRef = setting(
         ModelRef("small-cnn"),

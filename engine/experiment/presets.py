@@ -53,7 +53,7 @@ _NOT_SETTINGS = ("about", "variants", "sweep")  # keys of `without_gpu`
 
 @dataclass(frozen=True)
 class Variant:
-    """One configuration of a comparison: its name and the settings that differ."""
+    """One side of a preset's comparison: its label, and the settings that differ from the preset's."""
 
     label: str
     overrides: Mapping[str, Any]
@@ -61,7 +61,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment. Without a GPU, `without_gpu` overrides its settings, variants and text."""
+    """A named experiment to start from, built in or the user's own.
+
+    On a machine without a GPU, `without_gpu` overrides its settings, variants and text.
+    """
 
     name: str
     title: str

@@ -18,8 +18,10 @@ _MOST_PROBLEMS, _LONGEST_VALUE, _LONGEST_KEY = 100, 4_096, 80
 
 
 class Kind(StrEnum):
-    """The kinds of problem. `REQUEST`: the settings must change. `NODE_LOST`: another node of the cluster may
-    be able to do it."""
+    """The kinds of problem, on which the program's reaction depends.
+
+    `REQUEST`: the settings must change. `NODE_LOST`: another node of the cluster may be able to do it.
+    """
 
     REQUEST = "request"
     OUT_OF_MEMORY = "out-of-memory"
@@ -37,7 +39,7 @@ class Kind(StrEnum):
 
 
 class Problem(Message):
-    """A problem in words that a user can act on, with the key and value of the setting that causes it."""
+    """A problem with a remedy, in sentences for the user, and the setting that causes it, if any."""
 
     kind: Kind
     message: Sentence
@@ -48,7 +50,7 @@ class Problem(Message):
 
 
 class ProblemError(Exception):
-    """An error with one or more problems. `detail` is a traceback from another process."""
+    """An error with one or more problems for the user. `detail` is a traceback from another process."""
 
     def __init__(self, *problems: Problem, detail: str = "") -> None:
         super().__init__(problems[0].message)

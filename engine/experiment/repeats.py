@@ -18,7 +18,7 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of a configuration that is trained `repeats` times. `repeat` is 1-based."""
+    """One of the `repeats` runs of an experiment. `repeat` is its number, from 1."""
 
     label: str
     experiment: Experiment
@@ -56,7 +56,10 @@ MOST_EXTRA_REPEATS = 20  # of a cell for the sake of a wanted precision, unless 
 
 
 class Plan(Message):
-    """The plan of a sweep: pilots, then alternating runs until repeats, precision or time is reached."""
+    """The stopping rule of a sweep: a number of repeats, a precision of its ratios, and a time limit.
+
+    Each cell first gets a pilot. The runs of compared cells then alternate.
+    """
 
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
     precision_percent: Annotated[float | None, Field(gt=0, le=100)] = None
@@ -64,7 +67,7 @@ class Plan(Message):
 
 
 class Pilot(Message):
-    """A short test run of a cell in a new worker, to estimate its time and memory. None: not measured."""
+    """The measurements of a pilot, a short run of a cell to estimate its time and memory. None: unknown."""
 
     steps: Annotated[int, Field(ge=1)]
     seconds: Seconds

@@ -19,8 +19,11 @@ from engine.experiment.own.library_models import ModelRef
 
 @dataclass(frozen=True)
 class FormValues:
-    """The values that decide which settings apply. `text` returns the text of a setting, such as "true", "0"
-    or "sgd". `defines` are the names that the model file defines."""
+    """The values of an experiment's form, from which it is decided which settings apply.
+
+    `text` returns the text of a setting, such as "true", "0" or "sgd". `defines` are the names that the model
+    file defines.
+    """
 
     text: Callable[[str], str]
     precisions: Sequence[Precision]
@@ -100,7 +103,7 @@ class FormValues:
 
 
 class Group(StrEnum):
-    """The headings under "More options", in the order of the form."""
+    """The headings under "More options" in the form, in their order."""
 
     MODEL = "Model"
     OPTIMIZATION = "Optimizer and loss"
@@ -113,7 +116,7 @@ class Group(StrEnum):
 
 
 class Entry(Enum):
-    """How a value is entered: typed as a number or as text, or selected from a list."""
+    """The ways to enter a value in the form: type a number or a text, or select it from a list."""
 
     NUMBER = auto()
     TEXT = auto()
@@ -122,7 +125,7 @@ class Entry(Enum):
 
 @dataclass(frozen=True)
 class Flag:
-    """The command-line option `--name PLACEHOLDER`. `more` is appended to the setting's help."""
+    """The command-line option of a setting, `--name PLACEHOLDER`. `more` is added to the setting's help."""
 
     name: str
     placeholder: str
@@ -131,11 +134,11 @@ class Flag:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The title, help and rules of a setting.
+    """The presentation of a setting in the form and the command line, and the rule for when it applies.
 
     `hint` is the placeholder of an empty field, `words` are labels of values that are not just capitalized.
-    Without a `group` it is at the top of the form. `place` orders settings in a group. `is_picked`: from a
-    list.
+    Without a `group` it is at the top of the form. `place` orders the settings in a group. `is_picked`: the
+    value is selected from a list.
     """
 
     title: str

@@ -27,7 +27,7 @@ SmallCountOrZero = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Part(Bounded, frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False):
-    """Base class of the tables of settings: frozen, without unknown keys."""
+    """Base class of the groups of settings. Instances are immutable, and unknown keys are errors."""
 
     # of the settings that name none
     group: ClassVar[Group | None] = None
@@ -38,7 +38,7 @@ LEAST_BLOCKS = 5  # fewer do not show how steady a speed is
 
 
 class Measure(Part):
-    """How speed is measured."""
+    """The settings of the throughput measurement: steps of warm-up, and steps in a measured block."""
 
     group = Group.MACHINE
     warmup_steps: SmallCountOrZero = setting(
@@ -61,7 +61,7 @@ class Measure(Part):
 
 
 class Ranks(Part):
-    """How multiple devices share the model and its gradients."""
+    """The settings of multi-device training: the strategy (DDP or FSDP2), and how gradients are reduced."""
 
     group = Group.MACHINE
     strategy: Literal["ddp", "fsdp"] = setting(
@@ -178,7 +178,7 @@ class Optimizer(Part):
 
 
 class Schedule(Part):
-    """The learning rate over the optimizer steps. `optimizer.learning_rate` is its peak."""
+    """The learning rate schedule over the optimizer steps. Its peak is `optimizer.learning_rate`."""
 
     group = Group.SCHEDULE
     name: Literal["constant", "cosine", "one-cycle", "step"] = setting(
@@ -235,7 +235,7 @@ class Schedule(Part):
 
 
 class Scaler(Part):
-    """`torch.amp.GradScaler`. Mode `auto` uses one for fp16 and none otherwise."""
+    """The loss scaler (`torch.amp.GradScaler`). Mode `auto` uses it for FP16 AMP and no other precision."""
 
     group = Group.SCALER
     mode: Literal["auto", "on", "off"] = setting(
@@ -305,7 +305,7 @@ UNCAPTURED_STEPS = 3  # before a capture: they leave the optimizer's state and t
 
 
 class Step(Part):
-    """The training step and its optimizations. Precisions without autocast ignore `autocast_tf32`."""
+    """The training step and its optimizations. `autocast_tf32` applies only to precisions with autocast."""
 
     recipe: Annotated[str, BeforeValidator(_recipe_name)] = setting(
         PLAIN,
@@ -388,7 +388,7 @@ class Step(Part):
 
 
 class Data(Part):
-    """How samples are loaded. The loader's settings are ignored if the dataset is kept on the device."""
+    """The settings of data loading. Those of the loader are ignored if the dataset is kept on the device."""
 
     group = Group.DATA
     on_device: Annotated[bool | None, NoneFromText] = setting(
@@ -452,7 +452,7 @@ class Data(Part):
 
 
 class Validation(Part):
-    """How often to validate, and on how many samples."""
+    """The settings of validation: how often, and on how many samples."""
 
     group = Group.SAVING
     every: SmallCountOrZero = setting(
@@ -468,7 +468,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """Which states of a run to save."""
+    """The settings of checkpoints: which of them are saved, and how often."""
 
     group = Group.SAVING
     best: bool = setting(

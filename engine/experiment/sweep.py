@@ -36,7 +36,10 @@ MOST_CELLS = 10_000
 
 
 class Axis(Message):
-    """A swept setting by its dotted key, with its values. `overrides`: the nested settings of each value."""
+    """A setting to sweep, by its dotted key ("optimizer.name"), and the values to try.
+
+    `overrides`, if any, has for each value the settings that it stands for, as nested dicts.
+    """
 
     key: str
     values: Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
@@ -70,7 +73,10 @@ class Axis(Message):
 
 @dataclass(frozen=True)
 class Cell:
-    """A combination of values. `index` is its index in the grid, `places` its indexes on the axes."""
+    """One combination of a grid's values, as an experiment.
+
+    `index` is its position in the grid's order, and `places` the index of its value on each axis.
+    """
 
     index: int
     places: tuple[int, ...]
@@ -78,7 +84,10 @@ class Cell:
 
 
 class Grid(Message):
-    """The nested settings that all cells share, and the axes. The last axis varies fastest."""
+    """The combinations that a sweep trains: the settings that all share, and the axes of values.
+
+    The last axis varies fastest.
+    """
 
     base: dict[str, Any]
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=100)]

@@ -17,7 +17,7 @@ from engine.experiment.bounded import Bounded
 
 
 class Message(Bounded):
-    """A frozen value read from JSON, without unknown keys."""
+    """Base class of immutable values that are read from JSON. Unknown keys are errors."""
 
     # pydantic writes NaN and infinity as null by default; a diverged loss must survive the trip
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)

@@ -1,1 +1,1 @@
-"""Runs and comparisons in the forms that leave the program. Neither torch nor Qt here."""
+"""Exports results as reports, tables, images, scripts, archives and more. Imports neither torch nor Qt."""

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ByRun(Mapping[str, T]):
-    """A mapping from run id to a value that is read at each access, since long runs take many megabytes."""
+    """A mapping from run id to data that is read anew at each access, because it is too large to keep."""
 
     def __init__(self, read: Callable[[str], T], run_ids: Iterable[str]) -> None:
         self._read = read
@@ -44,11 +44,12 @@ class ByRun(Mapping[str, T]):
 
 @dataclass(frozen=True)
 class Content:
-    """The compared runs. `samples`, `curves` and `events` are by run id. `groups` are their comparisons.
+    """The data of a comparison to export. It can be read while the store that it came from is open.
 
-    `samples` have one row per step, `curves` as many as a page can show. `leading` is the id of any run of
-    the leading side (None: the report chooses). `pictures` returns the images of the first of the given runs
-    that has any. Valid while the store that it was read from is open.
+    `samples`, `curves` and `events` are by run id: `samples` have one row per step, `curves` as many as a
+    page can show. `groups` are the saved comparisons of the runs. `leading` is the id of any run of the side
+    to show first (None: the report chooses). `pictures` returns the images of the first of the given runs
+    that has any.
     """
 
     comparison: Comparison

@@ -23,9 +23,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart with a title, a `note` next to it, and a legend.
+    """A chart in a document, drawn for a given width, with a title, a `note` and a legend.
 
-    Further charts of a document are exported to `x-NAME.png`.
+    If a document has several charts, an image export writes the further ones to `x-NAME.png`.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class MetricText:
-    """A metric in a table: its `relation` to the baseline, and the `interval` (uncertainty) of that.
+    """The text of a metric in a table: value, `relation` to the baseline, and uncertainty of the relation.
 
     Without `is_sound` the relation is not meaningful, and `interval` is the reason. With `is_inconclusive`
     there is no significant difference.
@@ -59,11 +59,11 @@ Part = Literal["answer", "setup", "appendix"]
 
 @dataclass(frozen=True)
 class Section:
-    """A section: sentences, pictures, a table or `pairs` of names and values, and notes, in this order.
+    """A section of a document: sentences, charts, a table, `pairs` of names and values, and notes.
 
-    The columns in `right` are right-aligned numbers. A page omits the table if the pictures show all of it
-    (`is_drawn`). Sentences are `code` if they are to be copied as they are. The `part` "setup" describes the
-    setup of the result. Only a page has an "appendix". `template` renders it on a web page.
+    The columns in `right` are right-aligned numbers. A web page omits the table if the charts show all of it
+    (`is_drawn`). With `is_code`, sentences are code to be copied. The `part` "setup" describes the setup of
+    the result, and an "appendix" is only on web pages. `template` renders the section on a web page.
     """
 
     title: str
@@ -86,7 +86,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of one side of a comparison: the verdict in pieces, and notes in small print."""
+    """The conclusion about one side at the start of a comparison's document, and notes in small print."""
 
     side: Side
     pieces: Pieces
@@ -100,13 +100,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Document:
-    """The sections of a result under its title. `subject` is the training, with place and time.
+    """A result as titled sections, from which every export format is written.
 
-    A comparison starts with `answers`. Its title is the user's own if it `is_named`. `nothing` is shown
-    without sections, `undrawn` in place of a picture. `tables` are the full data as rows, by the end of a
-    file's name. The one of "" is the file itself, which otherwise contains the sentences. `values` are the
-    JSON object, `facts` the metadata of a picture, with the `foot` below it. A page shows at most `most_rows`
-    rows of a table.
+    `subject` is the training, with place and time. A comparison starts with `answers`, and `is_named` if its
+    title is the user's own. `nothing` is shown if there are no sections, `undrawn` in place of a chart.
+    `tables` are the full data as rows, by the ending of the file to write. The ending "" is the exported file
+    itself, which without such an entry contains the sentences. `values` are the JSON object, `facts` the
+    metadata of an image, with the `foot` below it. A page shows at most `most_rows` rows of a table.
     """
 
     title: str
@@ -132,7 +132,7 @@ class Document:
 
 
 class Saved(Protocol):
-    """A saved result of any kind. `ammeter` is the version that created it."""
+    """The fields that every saved result has. `ammeter` is the version that created it."""
 
     @property
     def id(self) -> str: ...

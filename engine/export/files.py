@@ -58,7 +58,7 @@ def _host() -> str:
 
 
 class TakenError(ProblemError):
-    """A file already exists and may not be replaced."""
+    """Raised if the file to write already exists and may not be replaced."""
 
     def __init__(self, path: Path) -> None:
         remedy = "Choose another name, or add --force to replace it."

@@ -34,10 +34,11 @@ def is_mlflow(destination: str) -> bool:
 
 @dataclass(frozen=True)
 class Format(Generic[Result]):
-    """An export format. `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
+    """An export format: the ending of its files, its title in menus, and the function that writes it.
 
-    Companion files go next to the path and end in one of `companions`. A suffix that several formats have
-    stands for the first. A format with `is_race` needs two sides that can be raced.
+    A `suffix` of "/" stands for a folder. Of formats with the same suffix, the first is the default. Files
+    written next to the path end in one of `companions`. A format with `is_race` needs two runs to replay side
+    by side.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Format(Generic[Result]):
 
 @dataclass(frozen=True)
 class Kind(Generic[Result]):
-    """A kind of result, "the numerics", with its formats."""
+    """A kind of result and the formats to which it can be exported. `noun` is its name: "the numerics"."""
 
     noun: str
     formats: tuple[Format[Result], ...]

@@ -41,7 +41,7 @@ _ALLOWED = "a folder, http(s)://HOST:PORT, or a database such as sqlite:///mlflo
 
 @dataclass(frozen=True)
 class MlflowDestination:
-    """An MLflow location: `uri` for MLflow, `shown` for messages, without a password."""
+    """The location to which MLflow logs runs: `uri` for MLflow, `shown` without a password for messages."""
 
     uri: str
     shown: str
@@ -107,7 +107,10 @@ def _without_password(uri: str) -> str:
 
 @dataclass(frozen=True)
 class Logged:
-    """The runs sent, with MLflow's ids in the order of `Content.runs`. `thinned` runs lack some steps."""
+    """The result of logging runs to MLflow, with MLflow's run ids in the order of `Content.runs`.
+
+    For the runs in `thinned`, only some of the steps were logged.
+    """
 
     place: MlflowDestination
     experiment: str

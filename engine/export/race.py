@@ -42,7 +42,7 @@ RACE_SUFFIXES = (".png", ".svg", ".webp", ".gif")
 
 @dataclass(frozen=True, eq=False)
 class RaceSource:
-    """A race with the training images as gray tiles (count, side, side)."""
+    """A replay to export: the race of two runs, and its training images as gray tiles (count, side, side)."""
 
     race: Race
     tiles: NDArray[np.uint8]
@@ -215,9 +215,9 @@ def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
 
 
 class RaceFrames(Image.Image):
-    """The race as an image of many frames, at the window's pace. Each frame is painted when sought, in order.
+    """A replay as an animated PIL image, whose frames are painted in order as `seek` reaches them.
 
-    The first frame is the end, because previews show the first. `colors` is a GIF's palette.
+    The first frame shows the end of the replay, because previews show the first. `colors` is a GIF's palette.
     """
 
     def __init__(self, card: Card, palette: Palette, scale: float, colors: Image.Image | None = None) -> None:

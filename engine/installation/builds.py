@@ -22,9 +22,10 @@ from engine.installation.request import AUTOMATIC
 
 @dataclass(frozen=True)
 class Build:
-    """A PyTorch build: uv's name for it, its title, and why it fits this machine or not.
+    """A build of PyTorch, such as for CUDA 13.0, and why it is compatible with this machine or not.
 
-    `download_bytes` is a rough size, or None where no source is known. The plan has the exact size.
+    `backend` is uv's name of it ("cu130"). `download_bytes` is a rough size, or None if unknown. The exact
+    size is in the plan of an installation.
     """
 
     backend: str

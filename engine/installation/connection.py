@@ -29,15 +29,18 @@ _TUNNEL = "Tunnel connection failed: "  # how http.client begins what a proxy an
 
 
 class Broken(Exception):  # noqa: N818 - it is tried again
-    """A connection failed that may work on a retry. str() is a sentence without its period."""
+    """Raised if a connection failed but a retry may work. str() is a sentence without its period."""
 
 
 class RefusedError(ProblemError):
-    """The server requires a name and a password, or denies access."""
+    """Raised if the server of a package index requires a name and a password, or denies access."""
 
 
 class Connections:
-    """Opens addresses, with the name and password of `mirror` at its host. `close` ends every read."""
+    """Opens HTTP connections for downloads. `close` ends all of them, also while another thread reads.
+
+    The user name and password in the address `mirror` are sent to its host.
+    """
 
     def __init__(self, mirror: str | None = None) -> None:
         self._mirror = urlsplit(mirror or "")

@@ -15,11 +15,11 @@ from engine.installation.problems import writing
 
 
 class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """The installation was asked to end."""
+    """Raised in an installation when the user has stopped it."""
 
 
 class Control:
-    """Pauses, resumes and stops an installation in progress. Any thread may call it."""
+    """Pauses, resumes and stops an installation, which calls `check` regularly. Any thread may use it."""
 
     def __init__(self) -> None:
         self._running = threading.Event()
@@ -46,13 +46,13 @@ class Control:
         self._running.set()
 
     def check(self) -> None:
-        """Wait while it is paused. Raises Stopped."""
+        """Wait while the installation is paused. Raises Stopped."""
         self._running.wait()
         if self.is_stopped:
             raise Stopped
 
     def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. Raises Stopped as soon as it is stopped."""
+        """Wait for `seconds`. Raises Stopped as soon as the installation is stopped."""
         if self._stopped.wait(seconds):
             raise Stopped
 
@@ -62,7 +62,7 @@ IN_USE = "in-use"  # in an installation's folder: locked by every worker that ha
 
 @contextmanager
 def sole(folder: Path) -> Iterator[None]:
-    """Lock the engines' folder against changes. Raises ProblemError if another process has locked it."""
+    """Lock the folder of installations against changes. Raises ProblemError if it is already locked."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "lock", "ab", opener=plain_file)  # noqa: SIM115 - closed below

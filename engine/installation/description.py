@@ -24,7 +24,7 @@ _LONGEST = 2_000
 
 
 class Description(Bounded, frozen=True, extra="ignore"):
-    """PyTorch, its folder, the hardware, and the PyTorch builds for it, best first."""
+    """The PyTorch on a machine, local or remote, the hardware, and the PyTorch builds for it, best first."""
 
     state: State
     torch: str | None = None

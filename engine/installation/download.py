@@ -38,7 +38,7 @@ def wheel_path(wheel: Wheel, folder: Path) -> Path:
 
 
 class Downloads:
-    """Downloads the wheels of a plan into a folder. A lost connection is retried until stopped."""
+    """Downloads the wheels of a plan into a folder. Retries lost connections until it is stopped."""
 
     def __init__(self, plan: Plan, folder: Path, control: Control) -> None:
         self._folder, self._control = folder, control

@@ -36,10 +36,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A machine's hardware. `system` is sys.platform, `machine` is for example "x86_64".
+    """The hardware of a machine that decides which PyTorch build it needs.
 
-    `nvidia_driver` is the driver's version and `cuda_of_driver` the newest CUDA that it runs. Both are None
-    without a driver. `has_avx2` is None where it is unknown or does not apply, as on ARM.
+    `system` is sys.platform, `machine` is for example "x86_64". `nvidia_driver` is the driver's version and
+    `cuda_of_driver` the newest CUDA version that it supports. Both are None without a driver. `has_avx2` is
+    None where it is unknown or does not apply, as on ARM.
     """
 
     system: str
@@ -53,7 +54,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class NvidiaDriver:
-    """NVIDIA's driver, as its management library reports it."""
+    """The NVIDIA driver's version, the newest CUDA that it supports, and its GPUs, as reported by NVML."""
 
     version: str
     cuda: tuple[int, int]
@@ -105,7 +106,7 @@ def nvidia_driver_here() -> NvidiaDriver | None:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources that `hardware_here` reads. Tests describe other machines with them."""
+    """The system interfaces that `hardware_here` reads. Tests replace them to simulate other machines."""
 
     system: str = sys.platform
     machine: str = platform.machine()

@@ -51,10 +51,10 @@ TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"  # a worker's variable: packages in p
 
 
 class Installation(Message):
-    """The description of an installation, written next to its packages once they are complete.
+    """A complete installation of PyTorch, as described by the file installation.json next to its packages.
 
     `backend` is uv's name of a PyTorch build, such as "cu130" or "cpu". `python` is for example "3.12".
-    `packages` are versions by name, and `made` is in seconds since 1970.
+    `packages` are versions by name, and `made` is the time in seconds since 1970.
     """
 
     name: str
@@ -69,7 +69,10 @@ class Installation(Message):
 
 
 class State(StrEnum):
-    """The state of PyTorch. `OWN`: it is in Ammeter's own environment, as in a checkout."""
+    """Where PyTorch comes from and whether it can be used.
+
+    `OWN`: it is in the Python environment that Ammeter itself runs in, as in a source checkout.
+    """
 
     OWN = "own"
     READY = "ready"
@@ -79,7 +82,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Engine:
-    """PyTorch here. `problem` says why it is absent or broken. A worker adds `packages` to its path."""
+    """The PyTorch that workers use on this machine. `problem` is why it is missing or broken.
+
+    A worker adds the folder `packages` to its path.
+    """
 
     state: State
     installation: Installation | None = None
@@ -92,9 +98,9 @@ class Engine:
 
 
 class Current(Message):
-    """The content of current.json in the engines' folder, which is replaced atomically.
+    """The content of the file current.json, which names the installation in use and is replaced atomically.
 
-    The folder also has `installations`, each with its packages and installation.json, which is written last,
+    Next to the file are `installations`, each with its packages and installation.json, which is written last,
     and `downloads`, with complete and partial wheels until they are installed.
     """
 

@@ -53,10 +53,10 @@ _CACHE = "uv"  # uv's, in an installation's folder while it is unpacked: files a
 
 
 class Installer:
-    """Performs one installation into `folder`, by default the user's.
+    """Installs PyTorch once, into `folder` (by default the user's). Any thread may control it.
 
-    `try_out` raises ProblemError for packages that do not work. Any thread may call `pause`, which pauses the
-    download or waits before the next stage, `resume`, and `stop`, which keeps the downloaded files.
+    `try_out` raises ProblemError for packages that do not work. `pause` pauses the download or waits before
+    the next stage, and `stop` keeps the downloaded files.
     """
 
     def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:

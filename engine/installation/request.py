@@ -15,7 +15,7 @@ AUTOMATIC = "auto"
 
 @dataclass(frozen=True)
 class Source:
-    """The source of packages: the official indexes if both fields are None.
+    """The source of packages: a mirror, a folder of wheels, or, if both are None, the official indexes.
 
     `mirror` is the address of a package index that replaces PyPI and PyTorch's indexes. `folder` has wheels,
     for machines without a network (`--find-links`).
@@ -27,7 +27,10 @@ class Source:
 
 @dataclass(frozen=True)
 class InstallRequest:
-    """`backend` is uv's name of a PyTorch build, or "auto" to let uv choose. `extras` are more packages."""
+    """The PyTorch build to install, and from where. `backend` is uv's name of it, or "auto" to let uv choose.
+
+    `extras` are further packages.
+    """
 
     backend: str = AUTOMATIC
     source: Source = Source()
@@ -36,7 +39,7 @@ class InstallRequest:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A file to download: its address (https, http or file), size, and SHA-256 if the index has it."""
+    """A wheel to download: its address (https, http or file), size, and SHA-256 if the index has it."""
 
     name: str
     version: str
@@ -48,10 +51,11 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Plan:
-    """The files to download, as uv resolved them. `backend` is the resolved one, never "auto".
+    """The result of resolving an installation with uv: the files to download, and the disk space needed.
 
-    `needed_bytes` is the disk space that downloads and installation need together in `folder`, the engines'
-    folder. `fetched_bytes` were downloaded by earlier attempts. `note` is a remark on the source, or "".
+    `backend` is the chosen build, never "auto". `needed_bytes` is the disk space that downloads and
+    installation need together in `folder`, where all installations are. `fetched_bytes` were downloaded by
+    earlier attempts. `note` is a remark on the source, or "".
     """
 
     wanted: InstallRequest
@@ -71,7 +75,7 @@ class Plan:
 
 
 class Stage(StrEnum):
-    """The stages in their order. `SENDING`: Ammeter is copied to a remote machine."""
+    """The stages of an installation in their order. `SENDING`: Ammeter is copied to a remote machine."""
 
     SENDING = "sending"
     RESOLVING = "resolving"
@@ -82,21 +86,24 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class StageBegan:
-    """A stage of the installation has started."""
+    """Event: a stage of the installation has started."""
 
     stage: Stage
 
 
 @dataclass(frozen=True)
 class Planned:
-    """uv has resolved the packages."""
+    """Event: uv has resolved the packages to install."""
 
     plan: Plan
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """Progress of the download. Speed and time left are None until known. `retry` says why it is retried."""
+    """Event: progress of the download. Speed and time left are None until known.
+
+    `retry` is the reason if the connection is being retried.
+    """
 
     done_bytes: int
     total_bytes: int
@@ -108,7 +115,7 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Progress of unpacking the wheels."""
+    """Event: progress of unpacking the wheels."""
 
     done_bytes: int
     total_bytes: int
@@ -116,7 +123,7 @@ class Unpacked:
 
 @dataclass(frozen=True)
 class Installed:
-    """The last event: the new installation has trained a step and is in use."""
+    """The last event of an installation: the new PyTorch has trained a step and is now in use."""
 
     installation: Installation
 
@@ -125,7 +132,7 @@ InstallEvent = StageBegan | Planned | Fetched | Unpacked | Installed
 
 
 class Installs(Protocol):
-    """A local or remote installation. All methods but `install` may be called from another thread."""
+    """Interface of a local or remote installer. Any thread may call its methods, except `install`."""
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
     def pause(self) -> None: ...

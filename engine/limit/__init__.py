@@ -1,1 +1,1 @@
-"""The search for the largest batch that fits into memory."""
+"""Finds the largest batch that fits into a device's memory, by trials in worker processes."""

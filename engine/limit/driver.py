@@ -38,7 +38,10 @@ _Steps = Iterator[Study[Limit] | Event]
 
 
 class LimitDriver(Driver[Limit]):
-    """Find each side's limit, even if one fails. No trial starts after `time_limit_seconds`."""
+    """Finds the largest batch of each side of a study, even if one fails.
+
+    No trial starts after `time_limit_seconds`.
+    """
 
     def __init__(
         self,
@@ -247,10 +250,10 @@ what ran before it. It costs half the speed."""
 
 
 class TrialRunner:
-    """Run the trials of one search on one device, each in a process. Must be closed.
+    """Runs the trials of a batch-size search on one device, in worker processes. Must be closed.
 
-    On an accelerator a worker runs trials until it is replaced. On a CPU, where a cap applies to the process,
-    it runs only one, during which the next worker starts.
+    On an accelerator, one worker runs trials until `replace_worker`. On a CPU, where a memory cap applies to
+    the process, each trial gets a new worker, which starts during the previous trial.
     """
 
     def __init__(self, launcher: Launcher, device: str) -> None:

@@ -262,10 +262,10 @@ _PIECES = 48
 
 @dataclass(frozen=True)
 class MemoryContent:
-    """The content of the chart.
+    """The values of the chart of memory by batch size, with one curve per side.
 
-    `capacity_gib` is the memory limit, `capacity_words` its label: a name and an optional addition. `ratio`
-    holds the batches of two sides and the text between them.
+    `capacity_gib` is the memory limit, and `capacity_words` its label: a name and an optional addition.
+    `ratio` is an annotation: the batches of two sides, and the text between them.
     """
 
     sides: tuple[LimitSide, ...] = ()
@@ -277,7 +277,7 @@ class MemoryContent:
 
 @dataclass(frozen=True)
 class MemoryRange:
-    """The upper ends of the axes. Both start at zero."""
+    """The ends of the axes of the memory chart: batch size and GiB. Both axes start at zero."""
 
     batches: float
     gib: float

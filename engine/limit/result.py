@@ -48,11 +48,11 @@ def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1
 
 
 class SideSearch:
-    """The state of the search in one precision, and the `side` as far as it is known.
+    """The batch-size search for one side, whose result so far is in `side`.
 
-    Every batch compiles again, and cuDNN searches its algorithms again (`searches_algorithms`), which takes
-    many times as long as the steps. So the first trials skip both. All optimizations together need different
-    memory, so their trials then start at that answer and verify their own.
+    Compilation, and cuDNN's search for algorithms (`searches_algorithms`), would be repeated for each batch
+    and take far longer than the steps. Therefore the first trials skip both. The search is then repeated with
+    both, starting at the batch that was found, because they change the memory needed.
     """
 
     def __init__(

@@ -37,16 +37,20 @@ way to halving."""
 
 @dataclass(frozen=True)
 class LimitEstimate:
-    """A Cauchy distribution of the limit: half the probability lies within `spread` of `center`, in samples.
+    """An estimate of the largest batch, as a Cauchy distribution around `center`.
 
-    With its heavy tails the search leaves a misleading line in growing strides.
+    Half of the probability is within `spread` samples of `center`. Because of the heavy tails, the search
+    moves away from a wrong estimate in growing steps.
     """
 
     center: float
     spread: float
 
     def quantile_above(self, low: int, share: float) -> int:
-        """Return the batch below which this `share` of the probability above `low` lies. `low` has passed."""
+        """Return the batch below which the fraction `share` of the probability above `low` lies.
+
+        The batch `low` has passed a trial.
+        """
         passed = self._chance_below(low)
         chance = passed + (1 - passed) * share
         return max(low + 1, math.floor(self.center + self.spread * math.tan(math.pi * (chance - 0.5))))
@@ -161,12 +165,13 @@ away it is."""
 
 
 class Search:
-    """Find the largest batch that fits: a multiple of `granularity` up to `limit`.
+    """The search for the largest batch that fits: a multiple of `granularity` up to `limit`.
 
-    Every batch larger than a failed one is assumed to fail. `first_guess` is a forecast's memory line. None
-    means that two small trials draw one. `first_batch` is tried first, near a known answer. `budget_mib` is
-    the memory for a trial, if known beforehand, and each trial may update it. `limit_reason` is a clause on
-    the limit. Raises ValueError if the granularity exceeds the limit.
+    The caller runs the trial of each `next_batch`. Every batch larger than a failed one is assumed to fail.
+    `first_guess` is the memory by batch size according to a forecast. For None, two small trials determine
+    it. `first_batch` is tried first, if the answer is roughly known. `budget_mib` is the memory for a trial,
+    if known beforehand, and each trial may update it. `limit_reason` is a clause on the limit. Raises
+    ValueError if the granularity exceeds the limit.
     """
 
     def __init__(
@@ -190,7 +195,7 @@ class Search:
         self._widths: list[int] = []
 
     def restarted_at_answer(self) -> Search:
-        """Return a new search for the same limit that starts with this one's answer and memory."""
+        """Return a new search for the same limit, which starts with this search's answer and memory line."""
         first = max(self._passed, 1) * self.granularity
         return Search(
             self.granularity, self.line(), self.limit, self.limit_reason, self.budget_mib, first_batch=first

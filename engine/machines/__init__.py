@@ -1,1 +1,1 @@
-"""Remote machines on which workers train: reached by ssh, prepared by uv, and clusters with Slurm."""
+"""Remote machines and Slurm clusters: connects by ssh, installs Ammeter and PyTorch, and runs workers."""

@@ -23,7 +23,7 @@ def _path(machine: str) -> Path:
 
 
 def keep_catalog(catalog: Catalog) -> None:
-    """Save the catalog of its machine. If it cannot be written, the previous one stays."""
+    """Save a catalog for the machine that it describes. If it cannot be written, the previous one stays."""
     path = _path(catalog.machine)
     with suppress(OSError):
         # no other user can look into it
@@ -42,7 +42,7 @@ def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
 
 
 def forget_catalog(machine: str) -> None:
-    """Delete the saved catalog of a machine, which is then read again."""
+    """Delete the saved catalog of a machine, so that it is read from the machine again."""
     with suppress(OSError):
         _path(machine).unlink(missing_ok=True)
 

@@ -24,7 +24,7 @@ _PROCESSORS = ("x86_64", "aarch64", "arm64")
 
 
 def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, tuple[Check, ...]]:
-    """Check a machine without changing it. Return it, updated, and its checks. For a thread."""
+    """Check a machine without changing it. Return its updated entry and the checks. Call it in a thread."""
     line, began = line or Line(machine), time.monotonic()
     try:
         look = inspect_machine(line, machine)

@@ -62,7 +62,10 @@ _THERE = {
 
 
 class Channel:
-    """An ssh process. A thread writes its stdin, so a dead connection blocks nobody. Raises ProblemError."""
+    """The streams of a running ssh process. Raises ProblemError if ssh cannot be started.
+
+    A thread writes to its stdin, so that a dead connection blocks no caller.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
@@ -99,7 +102,7 @@ class Channel:
         self._process.kill()
 
     def close(self, seconds: float = 2.0) -> tuple[int, str]:
-        """Close its stdin, wait, then end it by force. Return its status and the last line of its stderr."""
+        """Close ssh's stdin, wait, then kill it. Return its exit status and the last line of its stderr."""
         self.put(None)
         try:
             status = self._process.wait(seconds)
@@ -126,7 +129,7 @@ class Channel:
 
 
 class Line:
-    """Runs programs on a machine through ssh, over one shared connection."""
+    """Runs programs on a remote machine through ssh, all over one shared connection."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -141,7 +144,7 @@ class Line:
         return ["ssh", *_OPTIONS, *_control(), "--", self.machine.host, f"exec {' '.join(words)}"]
 
     def open(self, words: Sequence[str]) -> Channel:
-        """Start a program there and return its streams. Raises ProblemError without ssh."""
+        """Start a program on the remote machine and return its streams. Raises ProblemError without ssh."""
         return Channel(self.command(words))
 
     def ask(self, words: Sequence[str], *, stdin: bytes = b"", seconds: float) -> bytes:
@@ -152,7 +155,7 @@ class Line:
         return bytes(answer)
 
     def save(self, words: Sequence[str], file: IO[bytes], *, most_bytes: int, seconds: float) -> None:
-        """Write the stdout of a program there to a local file. Raises ProblemError as `ask` does."""
+        """Write the stdout of a program on the machine to a local file. Raises ProblemError as `ask` does."""
         self._run(words, b"", seconds, most_bytes, file.write)
 
     def _run(
@@ -192,7 +195,7 @@ class Line:
             raise self.failure(status, complaint)
 
     def failure(self, status: int, complaint: str) -> ProblemError:
-        """Return the error of an ssh that ended with this status and stderr."""
+        """Return the error for an ssh process that ended with this exit status and stderr."""
         if (trouble := self.remote_trouble(status, complaint)) is not None:
             return trouble
         if status in NOT_FOUND:
@@ -216,7 +219,7 @@ class Line:
         return request_error(message, remedy, key="machine", value=name)
 
     def outdated(self) -> ProblemError:
-        """Return the error of a program there that uses another protocol."""
+        """Return the error for a program on the remote machine that uses another version of the protocol."""
         message = f"{self.machine.name} has a different version of Ammeter."
         return self._unusable(message, "Update")
 
@@ -225,7 +228,7 @@ class Line:
         return ProblemError(Problem(kind=Kind.NO_ENGINE, message=message, remedy=remedy))
 
     def problem(self, why: str) -> ProblemError:
-        """Return the error of a machine that cannot be reached or gives an unexpected answer."""
+        """Return the error for a machine that cannot be reached or gives an unexpected answer."""
         usual = "`ssh {host}` must work in a terminal without any prompt. Then try again."
         if not self.machine.host:
             usual = f"Check it: `ammeter machines check '{self.machine.name}'`."
@@ -235,7 +238,7 @@ class Line:
 
 
 def lasts(complaint: str) -> bool:
-    """Return True if ssh would fail again however often it is tried."""
+    """Return True if the error is permanent, so that connecting again would fail too."""
     return any(words in complaint for words in _LASTING)
 
 

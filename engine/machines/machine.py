@@ -33,11 +33,11 @@ def _within(folder: str) -> str:
 
 
 class Machine(Bounded, frozen=True, extra="forbid"):
-    """A remote machine, reached by `ssh host`. All of Ammeter's files there are in `folder`, absolute or
-    relative to the home folder there. With `slurm` the host is the login node of a cluster, whose jobs train.
-    Without a host, this machine is the login node.
+    """A remote machine, reached by `ssh host`. With `slurm`, the host is the login node of a cluster.
 
-    The last check set `home`, the absolute path of `folder`, and `program`, the id of the program there.
+    All of Ammeter's files there are in `folder`, an absolute path or relative to the home folder. With
+    `slurm` and without a host, this machine is the login node. The last check set `home`, the absolute path
+    of `folder`, and `program`, the id of the Ammeter version there.
     """
 
     name: Annotated[str, StringConstraints(pattern=_NAME)]
@@ -61,7 +61,7 @@ class _File(Bounded, frozen=True):
 
 
 class Machines:
-    """The known machines, sorted by name. Each change is written at once."""
+    """The user's list of remote machines, sorted by name, in a file that each change updates at once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or machines_path()
@@ -93,7 +93,7 @@ class Machines:
         self._write([*others, machine])
 
     def remove(self, name: str) -> None:
-        """Remove a machine from the list. Nothing there changes. Raises ProblemError for an unknown name."""
+        """Remove a machine from the list without changing the machine. Raises ProblemError if unknown."""
         gone = self.find(name)
         self._write([machine for machine in self.all() if machine != gone])
 

@@ -86,7 +86,7 @@ _MOST_CHATTER = 64 * 1024
 
 
 def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
-    """Return the JSON object of a command there. Raises ProblemError, also for a problem in the object."""
+    """Return the JSON object that a command prints on the machine. Raises ProblemError for one in it, too."""
     script = shlex.join(_words(machine.home, program, *verb, "--json"))
     answer = run_script(line, script, seconds=300.0)
     if answer.status in NOT_FOUND:
@@ -106,7 +106,7 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
 
 
 def remote_description(line: Line, machine: Machine, program: str = "current") -> Description:
-    """Return the description of PyTorch and the hardware there. Raises ProblemError."""
+    """Return the description of a remote machine's PyTorch and hardware. Raises ProblemError."""
     value = answer_of(line, machine, "engine", "show", program=program)
     try:
         return Description.model_validate(value)
@@ -115,16 +115,16 @@ def remote_description(line: Line, machine: Machine, program: str = "current") -
 
 
 def remove_all(machine: Machine, line: Line | None = None) -> None:
-    """End all of Ammeter's processes there and delete all its files. Raises ProblemError."""
+    """End all of Ammeter's processes on a machine and delete all its files. Raises ProblemError."""
     line = line or Line(machine)
     run_script(line, _REMOVE, [inspect_machine(line, machine).home], 300.0)
 
 
 class RemoteInstaller:
-    """Installs on a remote machine: Ammeter if its version differs, and with it PyTorch.
+    """Installs PyTorch on a remote machine, after copying Ammeter there if its version differs.
 
-    For one installation. Any thread may call `pause`, `resume` and `stop`. After it, `machine` is updated and
-    saved. The installed version stays in use until the new one has trained a step.
+    Use it for one installation, after which `machine` is updated and saved. Any thread may call `pause`,
+    `resume` and `stop`. The installed version stays in use until the new one has trained a step.
     """
 
     def __init__(self, machine: Machine, line: Line | None = None) -> None:
@@ -141,7 +141,7 @@ class RemoteInstaller:
         self._send(RESUME)
 
     def stop(self) -> None:
-        """Stop. Downloaded files are kept there."""
+        """Stop the installation. Downloaded files are kept on the machine."""
         self._stopped.set()
         self._send(None)
 
@@ -171,7 +171,7 @@ class RemoteInstaller:
             return
 
     def plan(self, wanted: InstallRequest) -> Plan:
-        """Return the plan of an installation there. Sends the program first. Raises ProblemError, Stopped."""
+        """Return the plan of an installation, after copying Ammeter there. Raises ProblemError, Stopped."""
         self.describe(wanted)
         for event in self._events("plan", wanted):
             if isinstance(event, Planned):
@@ -293,7 +293,7 @@ def not_installed_problem(machine: Machine) -> Problem:
 
 
 def install_remedy(machine: Machine) -> str:
-    """Return how to install Ammeter or PyTorch there."""
+    """Return a sentence that says how to install Ammeter or PyTorch on the machine."""
     command = f"ammeter engine install --machine {shlex.quote(machine.name)}"
     return f"Set it up in the window's list of machines, or with `{command}`."
 

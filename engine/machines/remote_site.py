@@ -26,7 +26,10 @@ _GZIP = b"\x1f\x8b"
 
 
 class RemoteSite:
-    """The workers and files of a remote machine. `patience` is as in `Opening`."""
+    """Starts workers and accesses their files on a remote machine, over ssh.
+
+    `patience` is how many seconds a worker without a connection is kept: without a job, and with one.
+    """
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
         self.name = machine.name
@@ -39,7 +42,7 @@ class RemoteSite:
         self._home = machine.home
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
-        """Return a new worker. `command` is not used: the program there has its own."""
+        """Return a new worker. `command` is ignored, because the machine's own program has another."""
         if (slurm := self._line.machine.slurm) is not None and self._allocation is None:
             pinned = (f"--nodelist={self._node}",) if self._node else ()
             self._allocation = Allocation(uuid.uuid4().hex, (*slurm.arguments, *pinned))
@@ -66,7 +69,7 @@ class RemoteSite:
         return self._line.machine.program
 
     def require_engine(self) -> None:
-        """Only the machine knows: a worker without an engine says so."""
+        """No-op: only the machine knows whether PyTorch is installed. A worker reports if it is not."""
 
     # the far side is a Linux for which there are builds of torch, which have no other C library
     is_glibc = True

@@ -48,7 +48,7 @@ class _Version(Bounded, frozen=True):
 
 
 class RelayHeader(_Version):
-    """The first message of a relay."""
+    """The first message of the relay, the program that ssh starts on the remote machine."""
 
     taken: Annotated[int, Field(ge=0)]
     has_job: bool
@@ -68,9 +68,11 @@ class _Gone(JobState):
 
 @dataclass(frozen=True)
 class Opening:
-    """Instructions for the keeper of a new worker, which gets `environment`. `patience` counts the seconds
-    until a worker without a connection is ended: first without a job, then with one. In a cluster the
-    worker starts in `allocation`, which is submitted if it does not exist."""
+    """The instructions for starting a worker on a remote machine: environment variables, and when to end it.
+
+    `patience` is how many seconds a worker without a connection is kept: without a job, and with one. On a
+    cluster the worker starts in the Slurm job `allocation`, which is submitted if it does not exist.
+    """
 
     environment: dict[str, str]
     patience: tuple[float, float] = (60.0, 600.0)
@@ -79,17 +81,18 @@ class Opening:
 
 @dataclass(frozen=True)
 class Allocation:
-    """A job in a cluster: its name, given by Ammeter, and the arguments of sbatch."""
+    """A Slurm job in which workers run: its name, given by Ammeter, and the arguments of sbatch."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 class RemoteWorker:
-    """A worker with a keeper on a remote machine. Any thread may call its methods.
+    """A worker on a remote machine, which survives a lost connection. Any thread may call its methods.
 
-    With `opening` it is new. Without, it was kept, and reading continues from `at`. `first` is then its job,
-    in case it has none yet. `wait` returns once it is reached.
+    With `opening` it is started. Without, an earlier program has started it, and its output is read on from
+    the byte offsets `at`. It then gets the job `first` if it has not received one. `wait` blocks until the
+    machine has answered.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class RemoteWorker:
 
     @property
     def pid(self) -> int:
-        """Process ID of its ssh."""
+        """Process ID of the local ssh process."""
         channel = self._channel
         return 0 if channel is None else channel.pid
 
@@ -177,7 +180,7 @@ class RemoteWorker:
         self._request({"do": "keep"})
 
     def leave(self) -> None:
-        """Forget the worker here. It continues there."""
+        """Disconnect from the worker, which continues on the remote machine."""
         self._close()
 
     def terminate(self) -> None:
@@ -188,7 +191,7 @@ class RemoteWorker:
             self._request({"do": "kill"})
 
     def kill_orphans(self) -> None:
-        """No-op: its keeper does this when it ends."""
+        """No-op: on the remote machine, the worker's keeper does this when it ends."""
 
     def close(self, timeout_seconds: float = 2.0) -> int:
         """End the worker and return its exit status. One that is away is left to its keeper's patience.

@@ -23,7 +23,7 @@ _HOME = re.compile(r"/[A-Za-z0-9._/+-]*")
 
 @dataclass(frozen=True)
 class Answer:
-    """The output of a script and its exit status. `chatter` is the output of the login before it."""
+    """The output and exit status of a script on a remote machine. `chatter` is what the login printed."""
 
     text: str
     status: int
@@ -31,7 +31,7 @@ class Answer:
 
 
 def run_script(line: Line, script: str, arguments: Sequence[str] = (), seconds: float = 30.0) -> Answer:
-    """Run a script of sh there and return its stdout and stderr. Raises ProblemError, also if cut off."""
+    """Run a shell script on the machine and return its output. Raises ProblemError, also if cut off."""
     mark = f"ammeter-{secrets.token_hex(8)}"
     # the script is read as a whole before it begins: a program in it would read the rest of it
     whole = f"main() {{\n{script}\n}}\necho {mark}\n"
@@ -53,11 +53,11 @@ def _unanswered(name: str, text: str) -> Problem:
 
 @dataclass(frozen=True)
 class RemoteFacts:
-    """Facts about a machine: `home`, Ammeter's folder as an absolute path, the id of its `program` or "", the
-    path of `uv` or "", the `pythons` as "3.12.1", and `free_bytes` of the disk. `unread` counts the runs that
-    are still training or were not read to the end.
+    """A remote machine's system, disk and installed programs, as found by a check.
 
-    `is_own` is True if the folder is missing, empty or Ammeter's.
+    `home` is Ammeter's folder as an absolute path, `program` the id of the Ammeter version there, and `uv`
+    the path of uv. The last two may be "". `pythons` are like "3.12.1". `unread` counts the runs that still
+    train or were not read to the end. `is_own` is True if the folder is missing, empty or Ammeter's.
     """
 
     home: str
@@ -75,7 +75,7 @@ class RemoteFacts:
 
     @property
     def is_same_platform(self) -> bool:
-        """True if the machine is of the same kind as this one."""
+        """True if the remote machine has the same operating system and processor type as this one."""
         return f"{self.system.lower()}-{self.processor.lower()}" == platform_here()
 
 
@@ -113,7 +113,7 @@ true
 
 
 def inspect_machine(line: Line, machine: Machine) -> RemoteFacts:
-    """Return the facts about a machine, without writing there. Raises ProblemError."""
+    """Return the facts about a machine, without writing any file on it. Raises ProblemError."""
     answer = run_script(line, _LOOK, [machine.folder])
     found: dict[str, list[str]] = {}
     for key, value in re.findall(r"^ammeter:(\w+) (.*)$", answer.text, re.MULTILINE):

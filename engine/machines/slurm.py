@@ -51,7 +51,7 @@ _Word = StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.,@+-]{0,99})?$")
 
 
 class Slurm(Bounded, frozen=True, extra="forbid"):
-    """The options with which jobs are submitted. Each of `options` is one of sbatch, "--name=value"."""
+    """The sbatch options for the jobs of a cluster. Each of `options` has the form "--name=value"."""
 
     partition: Annotated[str, _Word] = ""
     account: Annotated[str, _Word] = ""
@@ -66,7 +66,7 @@ class Slurm(Bounded, frozen=True, extra="forbid"):
 
 
 class JobState(Bounded, frozen=True):
-    """The state of a job as reported by Slurm, untrusted. It is "KEPT" once its worker has started."""
+    """The state of a Slurm job as reported by Slurm, untrusted. "KEPT": the worker in it has started."""
 
     state: Line
     reason: Line = ""

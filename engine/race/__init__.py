@@ -1,1 +1,1 @@
-"""Replays: two recorded runs on one clock, with their words, cards, and the pair of the demo."""
+"""Replays of two recorded runs side by side, as in a race, and the two runs of the demo (Show me)."""

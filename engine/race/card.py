@@ -17,7 +17,10 @@ _MOST_DOUBTS = 2
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """The card of a scene, on the ground of ink `ground`."""
+    """The drawing of a replay, laid out for one size. `ground` is the background color.
+
+    Its shapes are divided into the fixed ones and the moving ones at an instant.
+    """
 
     scene: Scene
     sizes: Sizes

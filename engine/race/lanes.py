@@ -22,10 +22,10 @@ from engine.store.record import RunRecord, Status
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """The counted steps of one run: the i-th ended at `seconds[i]`, with `samples[i]` trained by then.
+    """The progress of one run in a replay: step i ended at `seconds[i]`, with `samples[i]` trained by then.
 
     The clock counts only training after warm-up: no validation and no pause. An epoch's last batch, which may
-    be smaller, counts as a whole one that took longer in proportion. A lane may begin later in its run, even
+    be smaller, counts as a full one that took longer in proportion. A lane may start later in its run, even
     within a step (`part_of`). `stopped` is why it ends early ("ran out of memory"), or "".
     """
 
@@ -83,7 +83,7 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
 
 
 def part_of(lane: Lane, samples: float, within: float) -> Lane:
-    """Return the lane from where it first trains `samples` within the next `within` seconds, or nearly so."""
+    """Return the lane from where it first trains `samples` within about the next `within` seconds."""
     latest = float(lane.seconds[-1]) - within
     if not latest > 0:
         return lane
@@ -230,7 +230,7 @@ _TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0  # a race shorter than the first 
 
 @dataclass(frozen=True)
 class Stretch:
-    """`samples` to train in each lane, shown as `blocks` of `block_samples`."""
+    """The length of a replay: `samples` trained by each run, drawn as `blocks` of `block_samples` each."""
 
     samples: int
     block_samples: int

@@ -40,9 +40,9 @@ _LINE = 1.21  # from one line of text to the next, in sizes of type
 
 @dataclass(frozen=True)
 class Gauge:
-    """A run's name in pieces, its look, and its amount, which is None if it was not measured.
+    """One run's gauge in a replay: its name in parts, its look, and the amount to show. None: not measured.
 
-    That is the peak memory in MiB, or how busy the Tensor Cores were in percent.
+    The amount is the peak memory in MiB, or how busy the Tensor Cores were, in percent.
     """
 
     name: tuple[str, ...]
@@ -57,11 +57,11 @@ class Gauge:
 
 @dataclass(frozen=True)
 class GaugePair:
-    """Two gauges on one scale within `room`, with names below. The part that one leaves free is hatched.
+    """Two gauges side by side on one scale in the rectangle `room`, with their names below.
 
-    `fill` is the shown part of the amounts, 0 to 1. Their difference is written once they are final.
-    `absent` replaces an unknown amount. `whole` is the amount of a full gauge, for shares that are not
-    compared.
+    The part that the lower gauge leaves free is hatched. `fill` is the fraction of the amounts to show, 0 to
+    1. Their difference is shown once they are final. `absent` replaces an unknown amount. `whole` is the
+    amount of a full gauge, for percentages that are not compared.
     """
 
     pair: tuple[Gauge, Gauge]

@@ -39,7 +39,7 @@ DIGIT_WEIGHT, _SIGN_WEIGHT = 700, 600
 
 @dataclass(frozen=True)
 class Metrics:
-    """Text metrics of a medium: the width of a text, and the left and right edge of a digit in font sizes."""
+    """Measures text: its width, and the left and right edge of a digit, in multiples of the font size."""
 
     width_of: Measure
     edges: Callable[[str], tuple[float, float]]
@@ -51,7 +51,10 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Number:
-    """A number laid out for drawing, in font sizes: offsets of characters and sign, and the width."""
+    """A number laid out for drawing: the offsets of its digits and of the ×, and the width.
+
+    All are multiples of the font size.
+    """
 
     digits: tuple[tuple[str, float], ...]
     sign: float
@@ -119,12 +122,12 @@ def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lengths and font sizes in pixels.
+    """The lengths and font sizes of a replay's drawing, in pixels.
 
-    With `height` 0 the card is as high as needed. `panel` is the width of the memory panel next to the lanes,
-    or 0 if the memory is below them. `lane` is the largest height of a lane's blocks, and `number` the font
-    size of the ratio. A card that `is_live` leaves room for the window's buttons. `snap` moves an edge onto a
-    pixel.
+    With `height` 0 the drawing is as high as needed. `panel` is the width of the memory panel next to the
+    lanes, or 0 if the memory is below them. `lane` is the largest height of a lane's blocks, and `number` the
+    font size of the ratio. With `is_live`, room is left for the window's buttons. `snap` aligns an edge with
+    a pixel.
     """
 
     width: float
@@ -211,9 +214,9 @@ _CLEAR = 26.0  # above and below the number
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Fixed and moving shapes, all within `area`. The moving ones are within `moves`.
+    """A part of a replay's drawing: fixed shapes within `area`, and moving ones within `moves`.
 
-    `words` are all its text. `places` are the rectangles of the window's buttons.
+    `words` is all its text. `places` are the rectangles of the window's buttons.
     """
 
     area: Rect

@@ -36,7 +36,7 @@ LaneState = Literal["waiting", "running", "over", "stopped"]
 
 @dataclass(frozen=True)
 class LaneMoment:
-    """A lane's count of samples, its lit blocks, and its `fraction` of all samples, 0 to 1."""
+    """The progress of one run of a replay at a moment: samples, blocks, and `fraction` of all samples."""
 
     samples: int
     blocks: int
@@ -46,7 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The replay at `seconds` of its clock. `number` is the ratio of the lanes' counts, or None."""
+    """The state of a replay at `seconds` of its clock. `number` is the ratio of samples trained, or None."""
 
     seconds: float
     full: LaneMoment
@@ -60,12 +60,11 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """A replay of two lanes. It ends when one of them has trained `samples`, or stops.
+    """A replay of two runs, which ends when one of them has trained `samples` or stops.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is its length
-    on the runs' own clock, and `playback_rate` the number of these seconds per second on screen. Ratios,
-    interval and peaks are the comparison's, or None. `pictured` are the runs with images, in this
-    order, by id.
+    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is the length on the
+    runs' own clock, of which `playback_rate` seconds pass per second on screen. Ratios, interval and peaks
+    are the comparison's, or None. `pictured` are the ids of the runs with images, in this order.
     """
 
     full: Lane
@@ -102,7 +101,10 @@ class Race:
 
     @cached_property
     def claim(self) -> float | None:
-        """The ratio, if it may be claimed: the same training, undisturbed, a clear winner, and shown so."""
+        """The ratio of the two speeds, or None if it may not be claimed.
+
+        It needs the same training, no disturbance, a clear winner, and counts on screen that agree with it.
+        """
         return self._claimed if self.matches_ratio else None
 
     @property
@@ -111,7 +113,7 @@ class Race:
 
     @cached_property
     def is_unlike(self) -> bool:
-        """True if the trainings differ, so their ratio says nothing about the precision."""
+        """True if the two trainings differ, so that their ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
     @cached_property
@@ -121,7 +123,7 @@ class Race:
 
     @cached_property
     def matches_ratio(self) -> bool:
-        """True if the counts visibly agree with the comparison's ratio. Otherwise there is no number."""
+        """True if the counts on screen agree with the comparison's ratio. Otherwise no number is shown."""
         return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
     @property
@@ -166,7 +168,7 @@ _HAIR = 1e-9
 
 
 def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """Return True if the lanes' counts after so many seconds come to the ratio, as far as can be seen."""
+    """Return True if the counts of both lanes after `seconds` agree with the ratio, as far as can be seen."""
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)

@@ -16,7 +16,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class LaneHead:
-    """The text above a lane, its look, and the pieces of its short name, shown below its gauge."""
+    """The heading of one run in a replay. `short` is its name, in parts, as shown below its gauge."""
 
     name: str
     detail: str
@@ -26,7 +26,10 @@ class LaneHead:
 
 @dataclass(frozen=True)
 class Count:
-    """A lane's lit blocks, its count of samples, and the words after it, also in `brief`."""
+    """The progress of one run in a replay at an instant: blocks, number of samples, and the words after it.
+
+    `brief` is a shorter text of these words.
+    """
 
     blocks: int
     samples: str
@@ -36,10 +39,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Instant:
-    """The moving parts of a card at one instant.
+    """Everything in a replay's drawing that changes with time, at one instant.
 
-    `number` is "" before a first value. None means no number at all. `spoken` is for screen readers.
-    Gauges are filled to the fraction `fill` of `peaks_mib`.
+    `number` is "" before a first value. None means no number at all. `spoken` is for screen readers. Gauges
+    are filled to the fraction `fill` of `peaks_mib`.
     """
 
     counts: tuple[Count, Count]
@@ -53,10 +56,11 @@ class Instant:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The fixed parts of a card, and by `at` the moving ones at each second from 0 to `seconds`.
+    """The content of a replay's drawing: everything fixed, and the function `at` for the moving parts.
 
-    `tiles` are gray images (count, side, side). With `peaks` the card has memory gauges, with
-    the text `memory` below. `absent` replaces an unknown peak. Peaks may grow until `is_final`.
+    `at` takes seconds from 0 to `seconds`. `tiles` are gray images (count, side, side). With `peaks` there
+    are memory gauges, with the text `memory` below. `absent` replaces an unknown peak. Peaks may grow until
+    `is_final`.
     """
 
     title: str

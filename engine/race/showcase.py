@@ -21,7 +21,10 @@ MOST_ATTEMPTS = 4  # the most starts of a pair: a machine whose pace keeps chang
 
 @dataclass(frozen=True)
 class Span:
-    """The wanted seconds of a run. Between the shortest and the longest it is not changed."""
+    """The shortest, wanted and longest duration of a run in the demo, in seconds.
+
+    A run between the shortest and the longest keeps its number of steps.
+    """
 
     shortest: float
     wanted: float
@@ -43,7 +46,7 @@ _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
 
 @dataclass(frozen=True)
 class Showcase:
-    """Two experiments with their labels, full precision first. `why` states what to expect."""
+    """The two experiments of the demo, full precision first, with their labels. `why` says what to expect."""
 
     title: str
     sides: tuple[tuple[str, Experiment], ...]

@@ -153,7 +153,7 @@ def lane_detail(race: Race, which: Which) -> str:
 
 
 def counted_text(race: Race, moment: Moment) -> str | None:
-    """Return the number with its final count of decimals. "" before the first, None if there is none."""
+    """Return the ratio of the counts as text. "" before the first value, None if no number is shown."""
     if race.claim is None:
         return None
     if moment.number is None:
@@ -165,7 +165,7 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
-    """Return the caption of the number, or why there is none: a strong line and a second one."""
+    """Return the two lines of the caption below the ratio, or the reason why no ratio is shown."""
     if race.report.disqualifiers:
         return _SPOILED, "so it does not show which of the two is faster"
     if race.ratio is None:
@@ -191,7 +191,7 @@ def spoken(race: Race, moment: Moment) -> str:
 
 
 def caution(race: Race) -> str:
-    """Return the heading of the doubts, which spoil the measurement or only qualify it, or ""."""
+    """Return the heading of the doubts: they spoil the measurement, or only qualify it. "" without any."""
     if race.report.disqualifiers:
         return _SPOILED
     return "Caution" if doubt_words(race) else ""

@@ -1,1 +1,1 @@
-"""Save runs, studies and the queue in one SQLite file."""
+"""Saves runs, studies, sweeps and the queue in one SQLite file."""

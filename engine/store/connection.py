@@ -24,13 +24,13 @@ from engine.store.database import (
 
 
 class Connection:
-    """A connection to the store's file, for the thread that made it.
+    """A connection to the store's SQLite file, for use in the thread that created it.
 
-    `notes` are sentences on how the file was opened, `moved` is a sentence on an older file that was set
-    aside, and `files` counts the files opened at the path so far.
+    `notes` are sentences on how the file was opened, `moved` is a sentence on an older file that was renamed
+    to make room, and `files` counts the files opened at the path so far.
 
-    Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
-    be saved, the saved runs are read from a copy in memory.
+    Every method raises ProblemError of kind STORE when the file cannot be read or written. If nothing can be
+    saved, the saved runs are read from a copy in memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction, which locks at once, so that its reads stay valid."""
+        """Run a block of statements in one transaction, which locks at once, so that its reads stay valid."""
         self.check_writable()
         with self.changing() as connection:
             yield connection
@@ -89,7 +89,7 @@ class Connection:
         self._change_to(opened)
 
     def only_read(self, error: ProblemError) -> None:
-        """Continue with a copy in memory if `error` means that nothing can be written, else raise it."""
+        """Continue with a copy in memory if `error` means that the file is not writable, else raise it."""
         cause = error.__cause__
         if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
             raise error

@@ -41,13 +41,14 @@ BESIDE = ("-wal", "-shm")  # the endings of the files that SQLite keeps beside a
 
 
 class DamagedError(ProblemError):
-    """Raised for a file that is not a store, or an incomplete one."""
+    """Raised if a file is not a store of Ammeter, or is incomplete."""
 
 
 class Opened(NamedTuple):
-    """A connection to a store, with notes. If the store is `unwritable`, it is to a copy in memory.
+    """The result of opening a store: the connection, and notes for the user.
 
-    `moved` says that an older store was in its place, and where it is now.
+    If the store is `unwritable`, the connection is to a copy in memory. `moved` says that an older store was
+    at the path, and where it is now.
     """
 
     connection: sqlite3.Connection

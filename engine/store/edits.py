@@ -65,7 +65,7 @@ def cleaned_name(name: str) -> str:
 
 
 class Edits(Readings):
-    """Read saved runs, and apply a user's edit to all of the given runs or none."""
+    """The user's edits of saved runs, such as rename and delete. Each applies to all given runs or none."""
 
     def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(connection)
@@ -123,7 +123,7 @@ class Edits(Readings):
         self._drop_files(run_ids)
 
     def purge(self, run_ids: Iterable[str]) -> None:
-        """Permanently remove those of the runs that are deleted. Restored runs stay."""
+        """Permanently delete those of the given runs that are marked as deleted. Restored runs stay."""
         with self._connection.writing() as connection:
             gone = [run_id for run_id in run_ids if is_deleted(connection, run_id)]
             self._drop(connection, gone)

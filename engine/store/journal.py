@@ -63,7 +63,7 @@ def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> Non
 
 
 def drop(connection: sqlite3.Connection, key: str | None) -> None:
-    """Delete a sheet if no run uses it, including deleted runs that can be restored."""
+    """Delete a sheet of training images, unless a run uses it, or a deleted run that can be restored."""
     connection.execute(
         "DELETE FROM pictures WHERE hash = :key AND NOT EXISTS (SELECT 1 FROM runs WHERE pictures = :key)",
         {"key": key},

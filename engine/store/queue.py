@@ -27,7 +27,7 @@ _START_TOLERANCE_SECONDS = 2.0
 
 
 class Owner(Message):
-    """The process that owns a run or job, told from a later one of the same pid by its start time.
+    """The process that runs a job, identified by its pid and start time, because a pid can be used again.
 
     `boot` is empty on systems without a boot id.
     """
@@ -63,7 +63,7 @@ def owner_from(text: str) -> Owner | None:
 
 @functools.cache
 def this_process() -> Owner:
-    """Return this process. It is read once, because setting the clock would change its start time."""
+    """Return this process as an owner. It is cached, because setting the clock changes the start time."""
     process = psutil.Process()
     return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
 
@@ -139,7 +139,10 @@ def leave(connection: sqlite3.Connection, key: str) -> None:
 
 @dataclass(frozen=True)
 class WaitingItem:
-    """A queued run, whose id is `key`, or a job with its `request` (JSON). `machine` is "" for this one."""
+    """An entry of the saved queue: a run, whose id is `key`, or a job with its `request` as JSON.
+
+    `machine` is the remote machine that will run it, "" for this one.
+    """
 
     key: str
     kind: str
@@ -150,10 +153,10 @@ class WaitingItem:
 
 
 class Waiting:
-    """The saved queues of all windows. Only `claimable` and `claim` access queues of other processes.
+    """The saved queue of this process. `claimable` and `claim` also see the queues of other processes.
 
-    An item leaves in the transaction in which its job is marked as started. Every method raises ProblemError
-    of kind STORE when the file fails.
+    An item is removed in the transaction in which its job is marked as started. Every method raises
+    ProblemError of kind STORE when the file cannot be read or written.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -165,12 +168,12 @@ class Waiting:
             _insert(connection, items, goes_first=goes_first)
 
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of this process's items, next first."""
+        """Return the keys of this process's items in the order in which they will start."""
         statement = "SELECT key FROM waiting WHERE owner = ? ORDER BY position"
         return tuple(row["key"] for row in self._connection.read(statement, (this_owner(),)))
 
     def arrange(self, keys: Sequence[str]) -> None:
-        """Put these items in this order."""
+        """Put the items with these keys in this order."""
         with self._connection.writing() as connection:
             connection.executemany(
                 "UPDATE waiting SET position = ? WHERE key = ?",

@@ -33,7 +33,7 @@ _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 
 
 class Listing(NamedTuple):
-    """Saved runs, newest first: readable and unreadable ones."""
+    """The saved runs, newest first: those that can be read, and those that cannot."""
 
     runs: tuple[RunRecord, ...]
     unreadable: tuple[UnreadableRun, ...]
@@ -44,10 +44,10 @@ _DIGITS = b"0123456789"
 
 
 class Readings:
-    """Read saved runs, except deleted ones, in the thread that opened the connection.
+    """Reads saved runs, except deleted ones, in the thread that opened the connection.
 
-    An unchanged run is the same record each time. Every method raises ProblemError of kind STORE
-    when the file cannot be read, and of kind REQUEST for a run that is not there.
+    Repeated reads of an unchanged run return the same object. Every method raises ProblemError: of kind STORE
+    when the file cannot be read, of kind REQUEST for an unknown run.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -82,7 +82,7 @@ class Readings:
         return [(row[0] if isinstance(row[0], float) else 0.0, str(row[1])) for row in rows]
 
     def some(self, run_ids: Sequence[str]) -> Iterator[RunRecord | UnreadableRun]:
-        """Return those of the runs that are still there, in this order, readable or not."""
+        """Return the given runs that still exist, in the given order, readable or not."""
         places = ", ".join("?" * len(run_ids))
         rows = self._connection.read(f"{_SELECT} AND id IN ({places})", tuple(run_ids))
         found = {row["id"]: row for row in rows}
@@ -134,7 +134,7 @@ class Readings:
         return tuple(row["id"] for row in self._connection.read(statement))
 
     def pictures(self, run_ids: Iterable[str]) -> ContactSheet | None:
-        """Return the training images of the first of the runs that has an intact sheet of them."""
+        """Return the training images of the first of the given runs that has any that are undamaged."""
         with self._connection.reading() as connection:
             sheets = (journal.sheet_of(connection, run_id) for run_id in run_ids)
             return next((sheet for sheet in sheets if sheet is not None), None)

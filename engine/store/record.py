@@ -30,10 +30,10 @@ _NUMBERED = re.compile(r"Run \d+")
 
 
 class LazyField(Generic[T]):
-    """A dataclass field that holds a value, or the JSON text that `parse` turns into it on first use.
+    """A dataclass field that holds a value, or its JSON text, which `parse` converts on first use.
 
-    A table of ten thousand runs shows thirty of them, and validating all of their settings would take a
-    second. Two threads that read it at the same time may both parse, to the same value.
+    A table of ten thousand runs shows thirty of them, and validating the settings of all would take a second.
+    Two threads that read it at the same time may both parse, to the same value.
     """
 
     def __init__(self, parse: Callable[[str], T]) -> None:
@@ -62,7 +62,7 @@ class LazyField(Generic[T]):
 
 
 class UnparsedJson(NamedTuple):
-    """JSON that has not been parsed yet."""
+    """The JSON text in a `LazyField` that has not been used yet."""
 
     json: str
 
@@ -96,7 +96,7 @@ class _Figures(_Excerpt):
 
 
 class Overview(NamedTuple):
-    """The columns of a run in a list of thousands of runs.
+    """The columns that a table of thousands of runs shows of each.
 
     `recipe` is the requested one. `peak_mib` counts memory allocated on a GPU, or resident on a CPU.
     """
@@ -183,7 +183,7 @@ def _summary(text: str) -> Summary | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """A run in the store, without its samples and events.
+    """A saved run: its settings, state, summary, and place in comparison and sweep. No samples and events.
 
     `number` is the 14 of "Run 14". `label` is the run's side of `comparison`. Times are in UTC. The user sets
     `tags`, `note` and `is_pinned`. A run of a `sweep` is the `repeat` (1-based) of a `cell`. `machine` is
@@ -217,7 +217,7 @@ class RunRecord:
 
     @cached_property
     def overview(self) -> Overview:
-        """The columns of the run in a list. Raises ValueError if its JSON is damaged."""
+        """The run's columns in a list of runs. Raises ValueError if its JSON is damaged."""
         held, outcome = self.__dict__["experiment"], self.__dict__["summary"]
         settings = _excerpt(_Settings, held)
         figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)
@@ -316,7 +316,10 @@ _KEYS = Experiment().to_json().count(_KEY_END)
 
 @dataclass(frozen=True)
 class ComparisonRecord:
-    """Runs started together to be compared. `ammeter` is the version that created it, if known."""
+    """A saved group of runs that were started together to be compared.
+
+    `ammeter` is the version that created it, if known.
+    """
 
     id: str
     title: str
@@ -400,7 +403,7 @@ def _moment(unix_seconds: float) -> datetime:
 
 @dataclass(frozen=True)
 class UnreadableRun:
-    """A saved run that cannot be read, with the reason `why` as a sentence."""
+    """A saved run that is damaged and cannot be read. `why` is the reason, as a sentence."""
 
     id: str
     name: str

@@ -31,10 +31,10 @@ _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
 
 class Recorder:
-    """Record a run's events, with a few commits per second. The first samples and the end do not wait.
+    """Saves a run's events as they arrive, in a few commits per second. The first samples are saved at once.
 
-    A copy of the run grows with it, from which it is saved again if the store's file was deleted, moved,
-    replaced or damaged. With `has_begun` an earlier recorder has the beginning.
+    From a temporary copy, the run is saved again if the store's file was deleted, moved, replaced or damaged.
+    With `has_begun`, an earlier recorder has saved the beginning.
     """
 
     def __init__(
@@ -112,13 +112,13 @@ class Recorder:
                 yield event
 
     def leave(self) -> None:
-        """Commit the events so far of a run that continues elsewhere."""
+        """Commit the events recorded so far of a run that continues on a remote machine."""
         if not self._ended:
             self._commit()
             self._ended = True
 
     def close(self) -> None:
-        """End a run whose reader left before its last event: as stopped, with all recorded data."""
+        """End the record of a run whose reader stopped before the last event: as stopped, with all data."""
         try:
             if not self._ended:
                 self._ended = True

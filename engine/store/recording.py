@@ -114,7 +114,7 @@ _NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_
 
 
 class InMemoryCopy:
-    """A copy of a saved run that `take` keeps up to date. For the thread that created it."""
+    """A temporary copy of a saved run, kept up to date by `add`. For use in the thread that created it."""
 
     def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
         self._run_id = run_id

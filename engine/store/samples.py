@@ -29,7 +29,10 @@ _BLOCK = "names, rows, data, run, position, checksum"
 
 
 class Block(NamedTuple):
-    """Columns: `names` joined by commas, `data` of (number of names) x `rows` values."""
+    """A block of a run's samples as saved in one row of the store.
+
+    `names` are the columns, joined by commas, and `data` is (number of names) x `rows` values.
+    """
 
     names: str
     rows: int
@@ -37,7 +40,7 @@ class Block(NamedTuple):
 
 
 def columns_in(batches: Iterable[Samples]) -> Columns:
-    """Return neighboring batches as one table, which is empty without any."""
+    """Return neighboring batches of samples as one table. It is empty if there are none."""
     return join_columns(
         {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
         for batch in batches

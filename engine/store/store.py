@@ -39,12 +39,11 @@ from engine.store.schema import insert
 
 
 class Store(Edits):
-    """A connection to the saved runs that reads, edits and records them.
+    """The saved runs, studies, sweeps and queue. Reads, edits and records runs.
 
-    `studies` has batch-size searches, numerics studies, profiles and tunings, `sweeps` the sweeps, and
-    `waiting` the queue. `notes` are sentences on how the file was opened.
-    Every method raises ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST
-    for a missing run.
+    `studies` has batch-size searches, numerics studies, profiles and tunings, and `waiting` is the queue.
+    `notes` are sentences on how the file was opened. Every method raises ProblemError: of kind STORE when the
+    file cannot be read or written, of kind REQUEST for an unknown run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -251,7 +250,7 @@ class Store(Edits):
             return whole_runs.add(connection, runs)
 
     def put_back(self, copy: InMemoryCopy) -> None:
-        """Add a complete run that was lost with its file."""
+        """Add a complete run that was lost when the store's file was lost."""
         with self._connection.writing() as connection:
             copy.put_into(connection)
 

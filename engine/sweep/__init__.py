@@ -1,1 +1,1 @@
-"""Sweeps: pilots, runs and repeats of a grid's cells, their results, and the time left."""
+"""Sweeps: training of every combination of several settings, its results, charts and estimated time."""

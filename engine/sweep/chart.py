@@ -27,7 +27,7 @@ _HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name, WEAK.name, STRO
 
 @dataclass(frozen=True)
 class CellSpot:
-    """The area of a cell in a chart, for clicks."""
+    """The rectangle of a sweep's cell in a chart, from which a click finds the cell."""
 
     cell: int
     x: float
@@ -41,14 +41,14 @@ class CellSpot:
 
 @dataclass(frozen=True)
 class CellChart:
-    """A drawing, and the places of its cells, the topmost first."""
+    """A chart of a sweep, with the rectangles of its cells, the topmost first."""
 
     drawing: Drawing
     spots: tuple[CellSpot, ...]
 
 
 class Slice:
-    """A metric over one or two axes of a grid, at a place on every other axis."""
+    """The values of one metric along one or two axes of a sweep, with the other axes at fixed values."""
 
     def __init__(
         self, results: Results, x: int, by: int | None, figure: Metric, at: Sequence[int], size: Size
@@ -98,7 +98,7 @@ def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
 
 
 def shown_figures(results: Results) -> tuple[Metric, ...]:
-    """Return the metrics to choose from: those of the results and, after the first, the ratio if known."""
+    """Return the metrics that can be selected: those of the results and, second, the ratio if known."""
     has_ratio = any(cell.ratio is not None for cell in results.cells)
     return (*results.figures[:1], *((RATIO_FIGURE,) if has_ratio else ()), *results.figures[1:])
 
@@ -183,7 +183,7 @@ def labels_that_fit(places: Sequence[float], sizes: Sequence[float]) -> tuple[in
 
 
 class Shades:
-    """The shades of a metric's values over a round range, logarithmic if they span a decade."""
+    """The color scale of a heatmap: shades of a round range, logarithmic if the values span a decade."""
 
     def __init__(self, values: Sequence[float]) -> None:
         self._span = _rounded(span_of(values, 0.0, 1.0, 0.0))

@@ -105,7 +105,10 @@ _OPEN = ("image_size", "num_classes")  # settings that a run states and an exper
 
 
 class KnownRuns:
-    """Saved runs, newest first, as pilots of experiments with the same settings for speed."""
+    """Estimates an experiment's time from saved runs with the same settings, as far as they affect speed.
+
+    The runs are given newest first, and one takes the place of the experiment's pilot.
+    """
 
     def __init__(self, runs: Iterable[RunRecord]) -> None:
         self._runs: dict[Experiment, list[RunRecord]] = {}
@@ -171,7 +174,10 @@ MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes
 
 @dataclass(frozen=True)
 class Fit:
-    """The reasons why cells are excluded and their MiB, by index. `unknown` still need a forecast."""
+    """The reasons `why` cells of a sweep are excluded, and the memory that cells need, by their index.
+
+    A forecast is still needed for the experiments in `unknown`.
+    """
 
     why: dict[int, str] = field(default_factory=dict)
     needed_mib: dict[int, float] = field(default_factory=dict)

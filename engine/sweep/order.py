@@ -29,7 +29,7 @@ _DONE = (Status.FINISHED, Status.FAILED)
 
 
 def is_trained(cell: CellRecord) -> bool:
-    """Return True while a cell is trained: it is not excluded or paused, and none of its turns failed."""
+    """Return True if a cell is to be trained: it is not excluded or paused, and nothing in it has failed."""
     has_failed = cell.problem is not None or any(run.status is Status.FAILED for run in cell.runs)
     return not (cell.left_out or cell.is_paused or has_failed)
 
@@ -58,7 +58,10 @@ def finished_runs(cell: CellRecord) -> tuple[RunRecord, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that are compared with `baseline`, which is the first of them unless it is no longer trained."""
+    """The cells of a sweep (combinations of its values) that are compared with one baseline.
+
+    `baseline` is the index of the first of them, unless that cell is no longer trained.
+    """
 
     baseline: int
     cells: tuple[CellRecord, ...]
@@ -140,7 +143,10 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a cell: its pilot (without a `run_id`), or its run `repeat` (from 1)."""
+    """The next run of a sweep: a cell's pilot (a short trial run), or its full run number `repeat`, from 1.
+
+    A pilot has no `run_id`.
+    """
 
     cell: int
     kind: Literal["pilot", "run"]
@@ -150,9 +156,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated time left of a sweep. It `is_rough` as long as some cells have no pilot.
+    """The estimated time left of a sweep. It `is_rough` as long as some cells have had no short trial run.
 
-    `turns_left` counts pilots and runs. With a wanted precision it is an estimate.
+    `turns_left` counts the runs and trial runs. It is an estimate if the plan has a wanted precision.
     """
 
     seconds_left: float
@@ -162,7 +168,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class SweepStarted:
-    """The start or resumption of a sweep. `sweep_id` is its id in the store."""
+    """Event: a sweep was started or resumed. `sweep_id` is its id in the store."""
 
     sweep_id: str
     estimate: Estimate | None
@@ -170,14 +176,17 @@ class SweepStarted:
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """The start of a turn. The worker's events that follow belong to it."""
+    """Event: a run or trial run of a cell was started. The worker's events that follow belong to it."""
 
     turn: Turn
 
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """The end of a saved turn. `problem` is the reason for a failure, which does not stop other cells."""
+    """Event: a run or trial run of a cell has ended and is saved. `problem` is its failure, if any.
+
+    A failure does not stop the other cells.
+    """
 
     turn: Turn
     problem: Problem | None
@@ -224,7 +233,10 @@ def run_seconds(experiment: Experiment, pilot: Pilot) -> float | None:
 
 
 class PilotWatch:
-    """Measure the times of a pilot's events as they arrive, from before its worker is started."""
+    """Measures the speed and times of a pilot, a short trial run, from its events as they arrive.
+
+    Create it before the pilot's worker is started.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -35,12 +35,13 @@ RATIO_FIGURE = _Ratio("ratio", "Ratio to the baseline", "×", 2, True, lambda ru
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell: its name, its place on the grid's axes, its runs, and why it has no results.
+    """The result of one cell of a sweep: its metrics, ratio and runs, or `why` it has none.
 
-    `values` are by the names of the metrics, over the finished runs. Until there is one, those of its pilot
-    (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. Times and scaling of a cell
-    that `is_disturbed` are unreliable, and so is a ratio if either cell is disturbed. `nodes` are the nodes
-    of a cluster that trained it.
+    `places` are the indexes of its values on the grid's axes. `values` are by the names of the metrics, over
+    the finished runs, or of the pilot until a run has finished (`is_piloted`). `ratio` is its speed as a
+    multiple of the baseline cell's. If a cell `is_disturbed` by other programs, heat or power limits, its
+    times and scaling are unreliable, and so is each ratio that uses it. `nodes` are the cluster nodes that
+    trained it.
     """
 
     index: int
@@ -66,22 +67,22 @@ class CellResult:
         return self.ratio_interval if figure is RATIO_FIGURE else self.intervals.get(figure.name)
 
     def finite(self, figure: Metric) -> float | None:
-        """Return the value, unless it is unknown or has diverged."""
+        """Return the value of a metric, unless it is unknown or has diverged."""
         value = self.value(figure)
         return value if value is not None and math.isfinite(value) else None
 
     def conclusive(self, figure: Metric) -> float | None:
-        """Return the finite value if its runs were not disturbed and did not diverge."""
+        """Return the finite value of a metric if the cell was not disturbed and did not diverge."""
         is_doubtful = self.is_piloted or self.has_diverged or self.is_disturbed_in(figure)
         return None if is_doubtful else self.finite(figure)
 
     @property
     def has_diverged(self) -> bool:
-        """True if its loss is no longer finite. Then it cannot be the best."""
+        """True if the cell's loss is no longer finite, so that the cell cannot be the best."""
         return not math.isfinite(self.values.get(LOSS.name, 0.0))
 
     def is_disturbed_in(self, figure: Metric) -> bool:
-        """Return True if a disturbance changed the metric. For a ratio, also if it changed the baseline's."""
+        """Return True if a disturbance changed the metric, or for a ratio, the baseline's metric."""
         if figure in SCALING:
             return self.is_scaling_disturbed
         return self.is_ratio_disturbed if figure is RATIO_FIGURE else self.is_disturbed and figure.is_of_time
@@ -89,7 +90,10 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells in order, and the metrics that any has. `shares_cores`: all devices are one CPU."""
+    """The results of all cells of a sweep, in order, and the metrics that at least one cell has.
+
+    `shares_cores`: the devices of multi-device runs are all the same CPU.
+    """
 
     grid: Grid
     cells: tuple[CellResult, ...]

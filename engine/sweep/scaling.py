@@ -41,7 +41,10 @@ SCALING = (WEAK, STRONG, EXCHANGE)
 
 @dataclass(frozen=True)
 class Efficiency:
-    """An efficiency in percent of the ideal, with its 95% interval. If `is_disturbed` it is unreliable."""
+    """The scaling efficiency of several devices, in percent of ideal scaling, with its 95% interval.
+
+    If it `is_disturbed` it is unreliable.
+    """
 
     percent: float
     interval: Interval | None

@@ -53,8 +53,10 @@ _TurnEvents = Generator[SweepEvent, None, Problem | None]
 
 
 class Sweeper(Inspector):
-    """Train cells of saved sweeps in the thread that reads events. Any thread may call `stop`, `skip`,
-    `pause` and `resume`."""
+    """Trains the cells of saved sweeps in the thread that iterates over `run`.
+
+    Any thread may call `stop`, `skip`, `pause` and `resume`.
+    """
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)

@@ -20,7 +20,7 @@ _ORDER: tuple[CellStatus, ...] = get_args(CellStatus)
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its `text` for a cell, and the `value` by which it is sorted."""
+    """A column of the table of a sweep's cells: heading, text for a cell, and the value to sort it by."""
 
     heading: str
     tip: str

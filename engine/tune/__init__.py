@@ -1,1 +1,1 @@
-"""Find the fastest settings of an experiment by successive halving, and verify them."""
+"""Finds the fastest settings of an experiment by successive halving, and verifies them against plain FP32."""

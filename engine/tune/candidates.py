@@ -32,7 +32,7 @@ _LOADER_WORKERS = (2, 4, 8)
 
 @dataclass(frozen=True)
 class Option:
-    """A value of one kind of change: its name, such as "BF16 AMP", and its settings by dotted keys."""
+    """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key."""
 
     words: str
     changes: Changes
@@ -40,9 +40,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Space:
-    """The values to try of each kind, and the reasons why others are not tried.
+    """The search space of a tuning: the options to try of each kind of change. The first is the baseline's.
 
-    On a device that does not refuse an allocation, no candidate may need more than `careful_mib`.
+    `not_tried` are the reasons why other options are excluded. On a device where an allocation beyond the
+    memory does not fail, such as a CPU, no candidate may need more than `careful_mib`.
     """
 
     experiment: Experiment
@@ -56,11 +57,11 @@ class Space:
         return prod(len(self.options[kind]) for kind in CHANGE_KINDS)
 
     def places(self, kind: ChangeKind) -> range:
-        """Return the indexes of a kind's values."""
+        """Return the indexes of the options of a kind."""
         return range(len(self.options[kind]))
 
     def chosen(self, places: Places) -> Iterator[tuple[ChangeKind, Option]]:
-        """Return the values that differ from the baseline's, by kind."""
+        """Yield the options that differ from the baseline's, each with its kind."""
         for kind, place in zip(CHANGE_KINDS, places, strict=True):
             if place:
                 yield kind, self.options[kind][place]

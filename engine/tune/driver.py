@@ -61,7 +61,7 @@ Steps = Generator[_Known, None, Problem | None]
 
 
 class TuneDriver(Driver[Tuning]):
-    """Continue a tuning from its saved state."""
+    """Finds the fastest settings of a tuning study and verifies them, from the study's saved state on."""
 
     keeps_place = True
 

@@ -29,7 +29,10 @@ _FINAL_ROUNDS = 2
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """A trial to run for `seconds` of measured training. 0: the fewest steps that give a throughput."""
+    """A candidate to try for `seconds` of measured training. 0: the fewest steps that give a throughput.
+
+    `places` are the indexes of its options in the search space.
+    """
 
     places: Places
     round: int
@@ -38,9 +41,9 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The result of a trial.
+    """The result of a trial. A candidate without a speed drops out.
 
-    Without a speed the candidate drops out, and so do all others with a part that was `left_out`.
+    So do all other candidates with one of the parts that PyTorch could not apply (`left_out`).
     """
 
     speed: float | None
@@ -61,7 +64,7 @@ def search(space: Space) -> Steps:
 
 
 def kept(speeds: Mapping[Places, Sequence[float]], most: int) -> tuple[Places, ...]:
-    """Return the `most` fastest, and up to as many more whose intervals reach the last of them."""
+    """Return the `most` fastest, and up to as many more whose intervals overlap that of the last of them."""
     center = {places: math.log(geometric_mean(values) or math.nan) for places, values in speeds.items()}
     ranked = sorted(center, key=lambda places: -center[places])
     if len(ranked) <= most:
@@ -86,7 +89,7 @@ def _spread(speeds: Mapping[Places, Sequence[float]]) -> float:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate with the results of its trials."""
+    """A candidate in the ranking of a tuning: its changes, its speed, and the last round that it reached."""
 
     changes: Changes
     words: str

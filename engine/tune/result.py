@@ -24,7 +24,10 @@ _LOSS = "text3"
 
 @dataclass(frozen=True)
 class Step:
-    """A bar from one speed to another, relative to plain FP32. Whole bars start at 0."""
+    """A bar of the waterfall chart of a tuning: one change's gain in speed, as a multiple of plain FP32.
+
+    Bars without a `gain`, for plain FP32 and the fastest settings, start at 0.
+    """
 
     words: str
     begin: float
@@ -35,7 +38,7 @@ class Step:
 
     @property
     def interval(self) -> str:
-        """The interval of its gain: "1.45 to 1.55". Empty without an interval."""
+        """The 95% interval of the bar's gain: "1.45 to 1.55". Empty without an interval."""
         if self.gain is None or self.gain.speedup_ci is None:
             return ""
         return " to ".join(map(times, self.gain.speedup_ci))

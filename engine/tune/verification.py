@@ -63,7 +63,7 @@ def _of_samples(experiment: Experiment, samples: int) -> Experiment:
 
 @dataclass(frozen=True)
 class SideRuns:
-    """A side's runs in the order of their seeds: speeds in samples per second, and the losses of all steps.
+    """The repeats of one side of a verification, by seed: speeds in samples per second, and losses.
 
     `is_disturbed`: other programs, heat or power limits slowed down any of them.
     """
@@ -210,7 +210,7 @@ def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -
 
 
 def short_warmup(experiment: Experiment) -> int:
-    """Return the steps of a short warm-up, in which the step is still compiled and captured."""
+    """Return the number of steps of a short warm-up that still covers compilation and graph capture."""
     return max(min(experiment.measure.warmup_steps, MOST_WARMUP_STEPS), experiment.step.least_warmup_steps)
 
 
@@ -225,7 +225,7 @@ def known_speed(trials: Iterable[TuningTrial], changes: Changes) -> float | None
 def shown(
     trial: TuningTrial, experiment: Experiment, pilot: Pilot | None, last: Finished | Failed, tuning: Tuning
 ) -> TuningTrial:
-    """Return the trial with the results of its run, and the reason if it cannot be used."""
+    """Return the trial with the results of its run, or with the reason why the run cannot be used."""
     if isinstance(last, Failed) or pilot is None:
         problem = last.problem if isinstance(last, Failed) else _no_speed(last.summary)
         return trial.model_copy(update={"problem": problem})

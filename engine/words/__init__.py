@@ -1,1 +1,1 @@
-"""Numbers as text, and the names of settings, recipes and units."""
+"""Formats numbers, durations and sizes as text, and names settings, optimizations and units."""

@@ -20,7 +20,7 @@ _PART_WORDS = {
 
 
 def recipe_words(recipe: str) -> str:
-    """Return a recipe as it stands in a sentence: "fast", or "channels last + compiled"."""
+    """Return the optimizations as used in a sentence: "fast", or "channels last + compiled"."""
     return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
 
 
@@ -84,7 +84,7 @@ GLOSSARY: Mapping[str, str] = {
 
 
 def applies(key: str, chosen: FormValues) -> bool:
-    """Return True if a setting applies, given the other settings. If not, it is not shown."""
+    """Return True if a setting applies, given the other settings. One that does not is not shown."""
     return all_settings()[key].when(chosen)
 
 

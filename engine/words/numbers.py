@@ -16,7 +16,7 @@ from engine.experiment.value import KIB_PER_MIB, MIB_PER_GIB
 
 @dataclass(frozen=True)
 class Tick:
-    """A tick at `position` in the view's coordinates, with its text."""
+    """A tick of an axis: its position in the coordinates of the axis, and its label."""
 
     position: float
     text: str

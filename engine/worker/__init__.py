@@ -1,1 +1,1 @@
-"""Workers: processes that run jobs, with their supervision, ranks, and keepers on remote machines."""
+"""Worker processes, which import torch and run jobs: their start, supervision, ranks, and use by ssh."""

@@ -29,10 +29,10 @@ HEARTBEAT_SECONDS = 1.0
 
 
 class EventWriter:
-    """Writes events in order to a file descriptor, from its own thread. `put` never blocks.
+    """Writes a worker's events in order to a file descriptor, in its own thread. `put` never blocks.
 
     While more than `capacity` events wait, a batch of samples is merged into the waiting one. A stalled
-    reader therefore loses no samples and costs only the memory of their numbers.
+    reader therefore loses no samples, and costs only the memory for them.
     """
 
     def __init__(self, file_descriptor: int, capacity: int = 64) -> None:

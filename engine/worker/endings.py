@@ -25,7 +25,7 @@ _CORRECT = {
 
 @dataclass(frozen=True)
 class Frame:
-    """A line of the user's code that was running."""
+    """A frame of a traceback in the user's code: file, line and function."""
 
     file: str
     line: int
@@ -40,7 +40,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class LastWords:
-    """The user's frames, the innermost first, and the rest of the worker's stderr."""
+    """The stderr of a worker that crashed or hangs, split into the stack of the user's code and the rest.
+
+    The innermost frame is first.
+    """
 
     frames: tuple[Frame, ...]
     rest: str

@@ -29,7 +29,10 @@ _guards: list[subprocess.Popen[bytes]] = []
 
 
 def start_guard(mark: str) -> None:
-    """Start the guard of this process, before it starts processes with that mark."""
+    """Start the guard process, which kills this process's children when it ends. `mark` identifies them.
+
+    Call it before the first child is started.
+    """
     if sys.platform != "linux":
         return
     with suppress(OSError):

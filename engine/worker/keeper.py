@@ -86,7 +86,10 @@ def write_whole(path: Path, value: dict[str, Any]) -> None:
 
 
 class Keeper:
-    """Starts the worker of a folder and keeps it until it ends."""
+    """Runs one worker on a remote machine, independently of the connection, until the worker ends.
+
+    Its `folder` has the worker's output and the requests to it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

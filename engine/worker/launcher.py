@@ -27,16 +27,17 @@ _LAST_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
 
 
 class Target(StrEnum):
-    """The place of a job: its own process, or a thread of this one (for debugging and contrast)."""
+    """The place where jobs run: a process of their own, or a thread of this one (for debugging)."""
 
     PROCESS = "process"
     THREAD = "thread"
 
 
 class Session(Protocol):
-    """A running job. Its last event is one for which `is_last` holds, whatever happens.
+    """The interface to a running job: its events, and stop, pause and resume, which any thread may call.
 
-    Any thread may stop, pause and resume it. It then ends or waits after the current step.
+    These take effect after the current step. The last event is one for which `is_last` returns True, even if
+    the worker crashes.
     """
 
     def next_event(self, timeout_seconds: float) -> Event | None:
@@ -59,12 +60,12 @@ class Session(Protocol):
 
 
 class Launcher:
-    """Starts each measured job in a new worker, and keeps a spare that has already imported torch.
+    """Starts jobs in worker processes. All workers are started here, from one thread at a time.
 
-    Light jobs share a worker, which is ended before a measured job starts. The usual command needs PyTorch.
-    An idle worker is ended once another installation of PyTorch is used. Sessions are started from one thread
-    at a time. This is the only way to a worker. It refuses jobs whose experiment has code that is not in
-    `trusted_code`.
+    Each measured job gets a new worker. To save time, a spare that has already imported torch is kept ready.
+    Other jobs share one worker, which is ended before a measured job starts. Jobs with code that is not in
+    `trusted_code` are refused. With the default `command`, PyTorch must be installed. When another
+    installation of PyTorch is used, idle workers are ended.
     """
 
     def __init__(

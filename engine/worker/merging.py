@@ -37,10 +37,10 @@ _OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm"})
 
 
 class Merger:
-    """Merges the events of the ranks, each in its order, into those of the run.
+    """Merges the events of a multi-device run's ranks into the events of the run, in the order of each rank.
 
-    `asked` is the experiment of the user, `experiment` the one that is trained, on the first of `devices`,
-    such as "cuda:1" for the second rank.
+    `asked` is the user's experiment, and `experiment` the one that is trained, on the first of `devices`,
+    which are the ranks' devices, such as "cuda:1" for the second.
     """
 
     def __init__(self, asked: Experiment, experiment: Experiment, devices: Sequence[str]) -> None:
@@ -74,12 +74,12 @@ class Merger:
         return self._devices[0] == "cpu"
 
     def of_rank(self, rank: int, message: str) -> str:
-        """Return a message with the name of its rank in front."""
+        """Return a message of a rank with the rank's name in front."""
         where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"
         return f"Rank {rank} of {self._count}{where}: {message}"
 
     def add(self, rank: int, event: Event) -> Iterator[Event]:
-        """Yield the run's events that this event completes."""
+        """Take an event of a rank, and yield the run's events that it completes."""
         match event:
             case Samples(step=(*_, step)):
                 self._completed[rank] = int(step)

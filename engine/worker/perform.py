@@ -57,7 +57,10 @@ def ready() -> Ready:
 
 
 class ThreadSession:
-    """A `Session` in a thread, for debugging. It cannot be killed, so closing waits for the step."""
+    """A job that runs in a thread of this process, for debugging.
+
+    It cannot be killed, so `close` waits for its current step.
+    """
 
     def __init__(self, job: jobs.Job) -> None:
         self._control = jobs.Control()

@@ -55,7 +55,7 @@ _CREATION_FLAGS = sum(
 
 @dataclass(frozen=True)
 class BadLine:
-    """The start of a line on the worker's stdout that is not an event, and `why`."""
+    """A line on a worker's stdout that is not a valid event: its start, and `why` it is invalid."""
 
     shown: str
     why: str
@@ -72,12 +72,15 @@ def parse_line(line: bytes) -> Event | BadLine:
 
 
 class WorkerExited:
-    """The worker's stdout has closed. It has ended or is about to."""
+    """Returned instead of an event when a worker has closed its stdout: it has ended or is about to."""
 
 
 @dataclass(frozen=True)
 class WorkerLost(WorkerExited):
-    """A remote worker is gone. `why` is a sentence. Its job was interrupted, unless it `has_failed`."""
+    """Returned instead of an event when a remote worker is gone, for example after a restart of its machine.
+
+    `why` is a sentence. The job counts as interrupted, unless it `has_failed`.
+    """
 
     why: str
     kind: Kind = Kind.WORKER_DIED
@@ -94,7 +97,11 @@ def _guard() -> None:
 
 
 class WorkerProcess:
-    """A worker in its own session, read by two threads. Any thread may call it. Raises ProblemError."""
+    """A worker process on this machine. Any thread may call its methods.
+
+    It leads its own POSIX session. Two threads read its stdout and stderr. Raises ProblemError if the process
+    cannot be started.
+    """
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
         self._mark = f"{_OUTER_MARK}/{uuid.uuid4().hex}"
@@ -151,7 +158,7 @@ class WorkerProcess:
             return None
 
     def terminate(self) -> None:
-        """Ask the process to end by a signal. `kill` ends its children."""
+        """Ask the process to end, by a signal. Its children are left to `kill`."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.terminate()
 
@@ -180,7 +187,7 @@ class WorkerProcess:
                     process.kill()
 
     def ask_where(self) -> None:
-        """Make the worker dump its frames to stderr, if the system has a signal for it."""
+        """Make the worker print its stack to stderr, if the system has a signal for it."""
         if hasattr(signal, "SIGUSR1") and self.is_alive:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGUSR1)

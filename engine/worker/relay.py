@@ -50,7 +50,7 @@ FOLDERS = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE":
 
 
 class Tail:
-    """Sends the lines appended to a file, starting at an offset."""
+    """Sends the lines appended to a file to stdout, from a byte offset on."""
 
     def __init__(self, kind: bytes, path: Path, at: int, longest: int) -> None:
         self._kind, self._path, self._longest = kind, path, longest
@@ -80,7 +80,7 @@ class Tail:
 
 
 class Relay:
-    """Copies between one worker's folder and the standard streams."""
+    """Connects ssh to one worker on a remote machine: sends the worker's output and receives requests."""
 
     def __init__(self, home: Path, worker: str, events_at: int, errors_at: int) -> None:
         self._home, self._folder = home, home / "workers" / worker

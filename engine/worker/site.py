@@ -13,12 +13,12 @@ from engine.worker.process import Item, WorkerProcess
 
 
 class Worker(Protocol):
-    """A worker as its supervisor sees it. Any thread may call its methods.
+    """The interface of a worker, local or remote, to its supervisor. Any thread may call its methods.
 
-    On a remote machine it has a keeper. After `keep` it lives on without this program. `leave` disconnects
-    from it, and it continues there. `forget` removes it there, once its job's end is recorded. `place` is the
-    place after the last item returned. No limits apply while it `is_away` (disconnected) or `is_waiting` in a
-    cluster's queue. `delay_seconds` is the time that an answer takes.
+    On a remote machine, `keep` lets it continue when this program ends, `leave` disconnects from it, and
+    `forget` deletes its files once the end of its job is saved. `place` is how far its output has been read.
+    No time limits apply while it `is_away` (disconnected) or `is_waiting` in a cluster's queue.
+    `delay_seconds` is the time that an answer takes.
     """
 
     @property
@@ -51,10 +51,10 @@ class Worker(Protocol):
 
 
 class Site(Protocol):
-    """A machine that runs workers, with their paths and needs. `name` is "" for this machine.
+    """The interface of a machine that runs workers, this one or a remote one. `name` is "" for this machine.
 
-    With `keeps_spare` a worker may wait there for the next job. If it `has_nodes`, jobs may use different
-    nodes.
+    With `keeps_spare` an idle worker may wait there for the next job. If it `has_nodes` (as a cluster has),
+    jobs may run on different nodes.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Site(Protocol):
         """Return a new worker. Raises ProblemError if none can be started."""
 
     def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
-        """Reconnect to a kept worker at its place. It gets the job unless it has it. Raises ProblemError."""
+        """Reconnect to a worker that was kept, and send it the job if it has none. Raises ProblemError."""
 
     @property
     def engine(self) -> object:
-        """Identifies the installation of PyTorch. Workers of another one are outdated."""
+        """An identifier of the PyTorch installation. Workers with another identifier are outdated."""
 
     def require_engine(self) -> None:
         """Raise ProblemError if PyTorch is missing."""
@@ -95,7 +95,7 @@ class Site(Protocol):
 
 
 class ThisMachine:
-    """The site of this machine."""
+    """The `Site` for this machine: workers are its own processes, and files need no copying."""
 
     name = ""
     keeps_spare = True
@@ -131,7 +131,7 @@ class ThisMachine:
         """No-op: all runs are on this machine."""
 
     def close(self) -> None:
-        """No-op: it has no resources."""
+        """No-op: this machine has no resources to release."""
 
 
 HERE = ThisMachine()

@@ -49,7 +49,10 @@ _OVER = {
 
 
 class Allocation:
-    """The folder of an allocation, and its job."""
+    """A Slurm job in which workers of a cluster run, so that one wait in the queue serves several runs.
+
+    Login node and job communicate through its folder.
+    """
 
     def __init__(self, home: Path, name: str) -> None:
         if not _WORKER.fullmatch(name):
@@ -57,7 +60,7 @@ class Allocation:
         self.home, self.folder = home, home / "allocations" / name
 
     def ask(self, worker: str, arguments: list[str]) -> None:
-        """Start a worker's keeper in the allocation's job, or a new one. Raises OSError by sbatch."""
+        """Start a worker's keeper in the job, which is submitted if needed. Raises OSError from sbatch."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             (self.folder / "given").unlink(missing_ok=True)
@@ -77,13 +80,13 @@ class Allocation:
         return True
 
     def end(self) -> None:
-        """Take no more workers, unless one waits."""
+        """Accept no more workers in the job, unless one waits."""
         with self._locked():
             if not self.waiting():
                 (self.folder / "over").touch()
 
     def give_back(self) -> None:
-        """End the job once nothing in it runs."""
+        """End the Slurm job once no worker runs in it."""
         with self._locked():
             (self.folder / "given").touch()
             self._cancel_unused()
@@ -148,7 +151,7 @@ class Allocation:
 
 
 class JobWatch:
-    """The state of a worker's job, queried in a thread because Slurm may be slow."""
+    """Watches the state of the Slurm job that a worker waits for, in a thread because Slurm may be slow."""
 
     def __init__(self, allocation: Allocation, folder: Path) -> None:
         self.allocation, self._kept = allocation, folder / "keeper.json"
@@ -176,7 +179,7 @@ class JobWatch:
         return {**known, "starts_in": _seconds_until(known.get("start", ""))}
 
     def ending(self) -> dict[str, str]:
-        """Return how the job has ended, once Slurm knows, which may be late."""
+        """Return how the Slurm job has ended, once Slurm reports it, which may be late."""
         deadline = time.monotonic() + _ENDING_SECONDS
         while not self.is_over and time.monotonic() < deadline:
             self.state = self.allocation.state()
@@ -193,7 +196,7 @@ class JobWatch:
 
 
 def job_of(home: Path, folder: Path) -> JobWatch | None:
-    """Return the job of a worker that waits for Slurm or runs in it. None for any other."""
+    """Return the Slurm job that a worker waits for or runs in. None for a worker without one."""
     with contextlib.suppress(FileNotFoundError):
         if asked := json.loads((folder / "opened.json").read_text()).get("allocation"):
             return JobWatch(Allocation(home, asked["name"]), folder)

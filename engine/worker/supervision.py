@@ -44,7 +44,7 @@ from engine.worker.site import Worker
 
 
 class Progress:
-    """A run's progress, by its events: the last completed `step`, and the metrics `so_far`."""
+    """A run's progress as seen in its events: the last completed `step`, and the metrics `so_far`."""
 
     def __init__(self) -> None:
         self.step, self.so_far = 0, EarlyEnd()
@@ -73,10 +73,11 @@ _STANDSTILL_SECONDS: Mapping[PhaseName, float] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds after which the supervisor ends a worker.
+    """The time limits, in seconds, after which a worker that does not respond is ended.
 
-    `ready`: to import torch. `silence`: without any line. `standstill`, by phase: without a completed step or
-    other progress despite the heartbeat. `stop`: from the request to the signal. `terminate`: to the kill.
+    `ready`: to import torch. `silence`: without any message. `standstill`, by phase: without a completed step
+    or other progress, although heartbeats arrive. `stop`: from the request to stop to the signal.
+    `terminate`: from the signal to the kill.
     """
 
     ready: float = 180.0
@@ -87,9 +88,10 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process. With `resumes` an earlier program sent the job.
+    """A `Session` that runs one job in a worker process and ends the worker if it does not respond.
 
-    It `is_lost` if a remote machine has lost the worker, as in a restart. The job was interrupted.
+    With `resumes`, the worker already has the job from an earlier program. It `is_lost` if a remote machine
+    no longer has the worker, for example after a restart. The job then counts as interrupted.
     """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, resumes: bool = False) -> None:
@@ -108,7 +110,7 @@ class ProcessSession:
 
     @property
     def place(self) -> RemotePlace | None:
-        """How far the job's remote worker was read. None on this machine."""
+        """How far the output of the job's remote worker was read. None on this machine."""
         return self._worker.place
 
     def leave(self) -> None:
@@ -266,7 +268,7 @@ class ProcessSession:
 
 
 class Watchdog:
-    """The times of the worker's last message and progress. Only supervised time counts."""
+    """Measures how long a worker has sent no message and made no progress. Only supervised time counts."""
 
     def __init__(self, limits: Limits) -> None:
         now = time.monotonic()
@@ -277,7 +279,7 @@ class Watchdog:
         self.phase = PhaseName.BUILDING
 
     def note_supervised(self) -> None:
-        """Note that the worker is supervised now. A program that was suspended must not call it silent."""
+        """Note that the worker is supervised now. Time in which this program was suspended is not counted."""
         now = time.monotonic()
         unwatched = now - self._looked
         self._looked = now

@@ -1,1 +1,1 @@
-"""The user's own models and data: code, library models, files and folders. No code is run here."""
+"""The user's own models and data: Python files, library models, data files and folders. Runs no user code."""

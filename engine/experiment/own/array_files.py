@@ -42,7 +42,10 @@ _ERRORS = (
 
 @dataclass(frozen=True)
 class Array:
-    """An array (samples, ...) as its header describes it. `offset` is None if it cannot be mapped."""
+    """An array in the user's file, as described by the file's header, without its contents.
+
+    The first dimension of `shape` counts the samples. `offset` is None if the array cannot be memory-mapped.
+    """
 
     file: str
     name: str

@@ -16,7 +16,7 @@ from engine.experiment.value import shortened
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of images in an array: channels, height, width, and whether channels are last."""
+    """The shape of images in an array, and whether the channels are the last dimension."""
 
     channels: int
     height: int
@@ -26,7 +26,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class FileSamples:
-    """The arrays to train on and, if the file has any, to validate on. Tokens do not need targets."""
+    """The arrays of a data file: inputs and targets to train on, and optionally some to validate on.
+
+    Token sequences need no targets.
+    """
 
     inputs: Array
     targets: Array | None

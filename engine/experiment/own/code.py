@@ -33,7 +33,10 @@ MODEL, BATCH, DATASET = "model", "batch", "dataset"
 
 
 class Code(Message):
-    """A model file, and the source of the modules that it imports from its `folder`, by relative path."""
+    """The source code of a model file, and of the modules next to it that it imports.
+
+    `folder` is the model file's folder, and `beside` has the source of these modules by relative path.
+    """
 
     file: str = Field(min_length=4, max_length=255, pattern=r"^[^/]+\.py$")
     folder: str = Field(max_length=4_096)
@@ -314,7 +317,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """Where the user's own code failed. `lines` is an excerpt of the file that starts with line `first`."""
+    """The place where the user's code failed, with an excerpt `lines` of the file from line `first` on."""
 
     path: Path
     line: int

@@ -24,7 +24,10 @@ _LOOKED_AT_BYTES = 4_096
 
 @dataclass(frozen=True)
 class Count:
-    """The number of images and classes. If `validation` is 0, some of the `train` images are held out."""
+    """The number of images and classes in a folder.
+
+    If `validation` is 0, some of the `train` images are held out for validation.
+    """
 
     train: int
     validation: int
@@ -113,7 +116,7 @@ def count_images(path: str, is_given_up: Callable[[], bool]) -> Count | None:
 
 @dataclass(frozen=True)
 class TextCount:
-    """The number of text files in a folder, and their bytes."""
+    """The number of text files in a folder of training text, and their total size in bytes."""
 
     files: int
     bytes: int

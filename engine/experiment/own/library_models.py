@@ -28,7 +28,10 @@ from engine.experiment.value import dotted, shortened
 
 @dataclass(frozen=True)
 class Library:
-    """A library whose models are named `prefix`:NAME. `extra` is the optional dependency that installs it."""
+    """A library of models, timm or transformers. `prefix` starts their names in settings: "timm:resnet18".
+
+    `extra` is the optional dependency of Ammeter that installs it.
+    """
 
     prefix: str
     package: str
@@ -103,7 +106,7 @@ _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
 
 
 class Reference(str):
-    """The name of a model or dataset, as text of a setting."""
+    """Base class of the names of models and datasets in settings: a string with validation."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -112,7 +115,7 @@ class Reference(str):
 
 
 class ModelRef(Reference):
-    """The name of a model of the catalog, of a library ("timm:resnet18"), or in a file ("dir/net.py:Net")."""
+    """The name of a model: in the catalog, a library ("timm:resnet18"), or a file ("dir/net.py:Net")."""
 
     @cached_property
     def library(self) -> Library | None:

@@ -26,7 +26,7 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 class UntrustedCodeError(ProblemError):
-    """Raised before `code` would run that came from elsewhere and was not accepted."""
+    """Raised instead of running `code` that came from elsewhere and that the user has not accepted."""
 
     def __init__(self, code: Code) -> None:
         shown = f"{code.file} ({code.sha256[:8]})"
@@ -45,7 +45,10 @@ def is_untrusted(problem: Problem) -> bool:
 
 
 class TrustedCode:
-    """The trusted code, by hash and folder. If nothing can be written, trust lasts as long as this object."""
+    """The model code that the user allows to run, by hash and folder. It is saved for later sessions.
+
+    Where it cannot be saved, trust lasts as long as this object.
+    """
 
     def __init__(self) -> None:
         self._known: set[str] = set()

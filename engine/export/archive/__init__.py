@@ -1,3 +1,3 @@
-"""Complete runs in an archive, a zip file that is read as untrusted."""
+"""Reads and writes archives of complete runs (.ammeter, a zip file). Archives are untrusted input."""
 
 ARCHIVE_SUFFIX = ".ammeter"

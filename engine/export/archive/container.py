@@ -68,7 +68,7 @@ _IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")
 
 
 class FileEntry(Message):
-    """One part of the archive: its unpacked size in bytes, and the SHA-256 in hexadecimal."""
+    """One file in an archive: its name, its unpacked size in bytes, and its SHA-256 in hexadecimal."""
 
     name: Annotated[str, Field(max_length=100)]
     bytes: Annotated[int, Field(ge=0, le=MOST_BYTES_IN_ALL)]
@@ -76,7 +76,7 @@ class FileEntry(Message):
 
 
 class ComparisonEntry(Message):
-    """A comparison that some of the runs belong to."""
+    """A comparison to which some of the archive's runs belong, as saved in the archive's manifest."""
 
     id: _Id
     title: _Name
@@ -85,7 +85,7 @@ class ComparisonEntry(Message):
 
 
 class SheetEntry(Message):
-    """A sheet of images. `key` names its part."""
+    """A set of `count` training images of `side` pixels, saved in the archive's file named `key`."""
 
     key: _Key
     side: Annotated[int, Field(ge=1, le=MOST_SIDE)]
@@ -93,7 +93,7 @@ class SheetEntry(Message):
 
 
 class Manifest(Message):
-    """Everything in the archive."""
+    """The table of contents of an archive: its runs, comparisons, files and images."""
 
     format: Literal[2]
     ammeter: _Version
@@ -104,13 +104,13 @@ class Manifest(Message):
 
 
 class FormatOnly(Bounded, extra="ignore"):
-    """The part of a manifest that is read before its format is known."""
+    """The format version of an archive, read before the rest of its manifest."""
 
     format: Annotated[int, Field(ge=1)]
 
 
 class RecordPart(Message):
-    """A run's row, and the names and length of its sample columns."""
+    """A run's record in an archive, and the names and length of its sample columns."""
 
     id: _Id
     name: _Name
@@ -193,7 +193,7 @@ _ENCRYPTED = 0x1
 
 
 class Container:
-    """An open archive with a checked list of contents. It is never unpacked to the disk."""
+    """An open archive whose contents were checked against its manifest. Nothing is unpacked to the disk."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path

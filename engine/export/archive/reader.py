@@ -147,9 +147,9 @@ def _need(condition: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True)
 class Imported:
-    """The runs of an archive, in its order.
+    """The result of an import: the added runs, and those that the store already had, in the archive's order.
 
-    `copies` are the `added` runs with new ids and without a comparison, because their ids were taken.
+    `copies` are the `added` runs that got a new id because their own was taken. They are in no comparison.
     """
 
     added: tuple[RunRecord, ...]

@@ -1,1 +1,1 @@
-"""The document of each kind of result."""
+"""Converts each kind of result (limit, numerics, profile, sweep, tuning) to a document for export."""

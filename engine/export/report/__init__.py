@@ -1,1 +1,1 @@
-"""The report of a comparison: web page, PDF, Markdown, LaTeX."""
+"""The report of a comparison, with its charts, as a web page, PDF, Markdown or LaTeX."""

@@ -74,7 +74,7 @@ BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "st
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its title. `draw` takes a width in pixels. Bars have neither `against` nor legend."""
+    """A chart of a report. `draw` takes the width in pixels. Bar charts have no `against` and no legend."""
 
     name: ChartName
     title: str
@@ -90,7 +90,7 @@ class Chart:
 
 
 class Charts:
-    """The charts of a content, whose samples are read once, at construction."""
+    """Creates the charts of a report. Reads the samples once, at construction."""
 
     def __init__(self, content: Content) -> None:
         self.sides, self._reports = content.comparison.sides, content.comparison.reports

@@ -129,7 +129,10 @@ def metric_text(metric: Metric, cell: Cell, report: SideReport) -> MetricText:
 
 @dataclass(frozen=True)
 class SettingLine:
-    """A setting or a fact with one value per side. `key` is its name in an experiment."""
+    """A row of the settings table: a setting or other fact, with one value per side of the comparison.
+
+    `key` is the setting's name in an experiment.
+    """
 
     key: str
     title: str

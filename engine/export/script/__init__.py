@@ -1,1 +1,1 @@
-"""A run as a stand-alone PyTorch program that shows everything the run did."""
+"""Exports a run as a stand-alone PyTorch script that trains as the run did, without Ammeter."""

@@ -24,7 +24,7 @@ Reader = _Downloaded | _Made | Literal["npz", "folder", "own", "texts", "arrays"
 
 @dataclass(frozen=True)
 class ColorStats:
-    """The mean and standard deviation of each channel, for pixels from 0 to 1."""
+    """The mean and standard deviation of each color channel, for pixel values from 0 to 1."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -32,7 +32,10 @@ class ColorStats:
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A dataset and how a script reads it. Fields that do not apply, or depend on the run, are 0 or None."""
+    """A built-in dataset and how a script reads it. A field that does not apply is 0 or None.
+
+    So is a field that depends on the run.
+    """
 
     reader: Reader
     image_size: int = 0
@@ -86,7 +89,10 @@ _ARRAY_STATS = ColorStats((0.5,), (0.25,))
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The facts of the data that a script needs, with sizes in pixels. `own` is the user's file."""
+    """The properties of a run's data that decide the script's code. Sizes are in pixels.
+
+    `own` is the user's model file, if there is one.
+    """
 
     experiment: Experiment
     known: KnownDataset

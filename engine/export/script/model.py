@@ -43,8 +43,9 @@ _CONFIG_KEYS = (
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model in a script. `settings` are its constructor's. For text, `classes` is the vocabulary size.
+    """The properties of a run's model that decide the script's code.
 
+    `settings` are the arguments of its constructor. For text, `classes` is the vocabulary size. It
     `has_own_sizes` if its channels, or numbers of inputs and outputs, depend on the loaded samples.
     """
 
@@ -93,12 +94,12 @@ class ModelFacts:
 
     @property
     def copies_lists(self) -> bool:
-        """True if its modules take lists and append to them."""
+        """True if the model's modules take lists and append to them."""
         return self.kind == "torchvision" and self.name.startswith("densenet")
 
     @property
     def passes_structures(self) -> bool:
-        """True if its modules take more than floating-point tensors."""
+        """True if the model's modules take other inputs than floating-point tensors."""
         return self.kind in ("language", "timm", "transformers", "own") or self.copies_lists
 
 

@@ -112,7 +112,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """The facts of the user's model file that a script needs."""
+    """The properties of the user's model file that decide the script's code."""
 
     code: Code
     model: str
@@ -123,7 +123,7 @@ class OwnFacts:
 
     @property
     def names_parts(self) -> bool:
-        """True if its batches may be mappings or classes other than dicts and tuples."""
+        """True if the file's batches may be mappings, or classes other than dicts and tuples."""
         classes = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
         words = (*classes, "def to(", "torch_geometric")
         return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))

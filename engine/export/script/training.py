@@ -24,7 +24,7 @@ _SCALER_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_int
 
 @dataclass(frozen=True)
 class ShortSchedule:
-    """A learning rate that depends on `step`: a line before it, and an expression."""
+    """A learning rate schedule as Python source: an `expression` of `step`, and the line `before` it."""
 
     before: str
     expression: str
@@ -40,7 +40,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """The facts of the training that a script needs. `parts` are those of the applied recipe.
+    """The properties of a training that decide the script's code. `parts` are the applied optimizations.
 
     `epoch_steps` are the steps per epoch that the run reported, needed only if the data do not determine
     them.

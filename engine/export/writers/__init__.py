@@ -1,1 +1,1 @@
-"""A document in each format: web page, PDF, images, Markdown, LaTeX, CSV and JSON."""
+"""Writes a document in each format: web page, PDF, images, Markdown, LaTeX, CSV and JSON."""

@@ -27,7 +27,7 @@ _Face = tuple[int, float, str]  # weight, size in points, color
 
 
 class Pages(FPDF):
-    """A4 pages in points. All text goes through `letters`, so that none is lost silently."""
+    """A PDF of A4 pages, measured in points. A character that its fonts lack is shown as a box."""
 
     def __init__(self, foot: str) -> None:
         super().__init__(format="A4", unit="pt")
@@ -49,7 +49,7 @@ class Pages(FPDF):
         self.set_y(self.get_y() + height)
 
     def room(self, height: float) -> None:
-        """Begin a new page if less than `height` is left on this one."""
+        """Start a new page if less than `height` is left on the current one."""
         if self.will_page_break(height):
             self.add_page()
 

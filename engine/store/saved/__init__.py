@@ -1,1 +1,1 @@
-"""Saved studies and sweeps, and the traces of profiles."""
+"""Saves studies, sweeps, complete runs of other stores, the traces of profiles, and memory forecasts."""

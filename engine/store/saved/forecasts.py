@@ -30,7 +30,7 @@ _APART = 1.5  # the slope between batches closer than this drowns in noise
 
 
 class MeasuredPeak(Message):
-    """The training peak of one run or trial."""
+    """The peak memory of training in one run or trial at a batch size, to correct a forecast."""
 
     batch_size: Positive
     peak_mib: Mib
@@ -113,10 +113,10 @@ class _Kept(Bounded, extra="forbid", ser_json_inf_nan="strings"):
 
 
 class Forecasts:
-    """The forecasts of one machine, in a small file that can be lost, because all of it can be recomputed.
+    """The memory forecasts for one machine, in a small file that may be lost, since all can be recomputed.
 
-    A file that is missing, damaged or foreign counts as empty. One that is not writable stays as it is.
-    `machine` is a remote machine, "" for this one.
+    A file that is missing, damaged or not a list of forecasts counts as empty. One that is not writable stays
+    as it is. `machine` is a remote machine, "" for this one.
     """
 
     def __init__(self, folder: Path, machine: str = "") -> None:

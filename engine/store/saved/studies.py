@@ -28,10 +28,11 @@ _TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")
 
 
 class SavedTable:
-    """A numbered table of jobs that one process at a time runs.
+    """Base class of the tables of studies and sweeps, each of which only one process at a time may run.
 
-    It has `owner`, the process that runs a row's job, and `ended`, the time when it finished. Every method
-    raises ProblemError of kind STORE when the file fails, and of kind REQUEST for an unknown id.
+    The table's column `owner` is the process that runs a row, and `ended` the time when it finished. Every
+    method raises ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST for an
+    unknown id.
     """
 
     _table: ClassVar[str]
@@ -82,7 +83,7 @@ def moment(unix_seconds: float) -> datetime:
 
 
 class Traces:
-    """The traces, by the ids of their studies and the positions of the sides."""
+    """The trace files of saved profiles, by the study's id and the position of the side in it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -92,7 +93,7 @@ class Traces:
         return traces_folder(self._connection.path)
 
     def path(self, study_id: str, place: int) -> Path:
-        """Return the file for the trace of a side. Its worker creates the folder."""
+        """Return the path of a side's trace file. The worker that records the trace creates the folder."""
         return self.folder / f"{file_name_of(study_id)}-{place + 1}.json.gz"
 
     def delete(self, study_id: str, place: int | None = None) -> None:
@@ -131,7 +132,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 class Studies(SavedTable):
-    """The saved studies, one row each with the newest snapshot."""
+    """The table of saved studies, with the latest state of each."""
 
     _table = "studies"
 

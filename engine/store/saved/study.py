@@ -41,12 +41,12 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Generic[A]):
-    """A snapshot of a study, made on `machine`, "" for this one.
+    """The state of a study (limit, numerics, profile or tuning) with its results so far in `answer`.
 
-    It `is_over` once it was finished, stopped or failed, but not if its program ended. `problem` is the
-    reason of a failure. `not_done` are sentences on requested parts that are missing. Not saved are the
-    activity `doing`, as a clause, the `place` of the current experiment, the run `trains` that it trains, and
-    the `folder` of its traces.
+    It `is_over` once it was finished, stopped or failed, but not if its program ended. `machine` is where it
+    was made, "" for this one. `problem` is the reason of a failure. `not_done` are sentences on requested
+    parts that are missing. Not saved are the current activity `doing`, as a clause, the `place` of the
+    current experiment, the run in training (`trains`), and the `folder` of its traces.
     """
 
     answer: A
@@ -82,17 +82,17 @@ class Study(Generic[A]):
 
     @property
     def is_known(self) -> bool:
-        """True if there is something to show."""
+        """True if the study has any result to show."""
         return self.answer.is_known or self.problem is not None
 
     def knowing(self, **changes: Any) -> Study[A]:
-        """Return the study with these fields of its answer changed."""
+        """Return the study with `changes` to the fields of its answer."""
         return replace(self, answer=self.answer.model_copy(update=changes))
 
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """A saved study in a list, read without its answer."""
+    """The entry of a saved study in a list, which is read without the study's results."""
 
     id: str
     kind: StudyKind

@@ -28,9 +28,9 @@ from engine.store.schema import insert
 
 @dataclass(frozen=True)
 class CellRecord:
-    """A combination of a sweep with its runs by repeat.
+    """A saved cell of a sweep (one combination of its values), with its runs in the order of their repeats.
 
-    `left_out` says why it is excluded, `problem` what ended its last run early.
+    `left_out` is the reason if the cell is excluded, `problem` the error that ended its last run early.
     """
 
     index: int
@@ -43,11 +43,11 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep, whose runs belong to `comparison`.
+    """A saved sweep: its grid, plan and cells. Its runs belong to `comparison`.
 
     `ended` is None while runs are left to train. `is_claimed` is True while a running process trains it.
     `machine` is where it trains, "" for this one. `spent_seconds` count towards the plan's time limit.
-    `problem` ended it early.
+    `problem` is the error that ended it early.
     """
 
     grid: Grid = field(repr=False)
@@ -68,7 +68,7 @@ class SweepRecord:
 
 
 class Sweeps(SavedTable):
-    """The saved sweeps. A run is added to a sweep by `Store.add`."""
+    """The table of saved sweeps. Runs are added to a sweep by `Store.add`."""
 
     _table = "sweeps"
 
@@ -79,7 +79,7 @@ class Sweeps(SavedTable):
 
     @property
     def bare(self) -> Sweeps:
-        """The same sweeps, read without their cells, of which there can be thousands."""
+        """The same table, but sweeps are read without their cells, of which there can be thousands."""
         return Sweeps(self._connection, is_bare=True)
 
     def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:

@@ -25,7 +25,7 @@ from engine.store.schema import insert
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A run with all recorded data, but without checkpoints.
+    """A run with all its recorded data, to be copied between stores. Without checkpoints.
 
     `comparison` is the run's, `pictures` are some of its training images. All columns, including `step`, are
     float64.
@@ -40,9 +40,9 @@ class WholeRun:
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """The id of an imported run, and whether it `is_new` in the store.
+    """The result of importing a run: its id in this store, and whether it `is_new` there.
 
-    `is_copy` means that another run, or another state of this run, had its id, so that it got a new one.
+    `is_copy`: the run got a new id, because another run, or another state of this run, had its id.
     """
 
     id: str
