@@ -66,7 +66,10 @@ class Slurm(Bounded, frozen=True, extra="forbid"):
 
 
 class JobState(Bounded, frozen=True):
-    """The state of a Slurm job as reported by Slurm, untrusted. "KEPT": the worker in it has started."""
+    """The state of a Slurm job, in text from Slurm that is not trusted.
+
+    The state "KEPT" is Ammeter's own: the worker in the job has started.
+    """
 
     state: Line
     reason: Line = ""

@@ -52,7 +52,7 @@ class Ready(Message):
 
 
 class CatalogRead(Message):
-    """The answer to the job `catalog`."""
+    """The worker's answer to the job `catalog`: the devices, models, datasets and precisions of its machine."""
 
     event: Literal["catalog"] = "catalog"
     catalog: Catalog

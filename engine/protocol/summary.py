@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntFlag
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, model_validator
 
 from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Seconds, StepNumber, Whole
 
@@ -201,3 +201,11 @@ class Summary(Message):
     paused_seconds: float | None = None
     seconds: Seconds = 0.0
     ranks: Annotated[tuple[RankMetrics, ...], Field(max_length=100)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed(cls, values: Any, info: ValidationInfo) -> Any:
+        # saved runs may have a metric that no longer exists
+        if info.mode == "json" and isinstance(values, dict):
+            values.pop("sampling_seconds", None)
+        return values

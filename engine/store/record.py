@@ -62,7 +62,7 @@ class LazyField(Generic[T]):
 
 
 class UnparsedJson(NamedTuple):
-    """The JSON text in a `LazyField` that has not been used yet."""
+    """The JSON text of a `LazyField`, which is parsed when the field is first read."""
 
     json: str
 

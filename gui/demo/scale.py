@@ -144,9 +144,9 @@ _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 
 
 class DemoButton(Button):
-    """A button on the page Demo. Arrow keys move the replay instead of the focus.
+    """A button on the page Demo, which grows with the page. Arrow keys move the replay instead of the focus.
 
-    Its `kind` begins with "show".
+    Its `kind`, the name of its style, begins with "show".
     """
 
     def set_scale(self, scale: Scale) -> None:

@@ -32,9 +32,9 @@ class ColorStats:
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A built-in dataset and how a script reads it. A field that does not apply is 0 or None.
+    """A built-in dataset, and how an exported script reads it.
 
-    So is a field that depends on the run.
+    A field is 0 or None if it does not apply, or if only the run knows its value.
     """
 
     reader: Reader

@@ -201,8 +201,8 @@ class Circumstances:
     """The facts about a step with NaN or Inf from which its explanation and remedy are chosen.
 
     `calm_scale` is a loss scale at which the gradients do not overflow. `growth` is the factor by which the
-    module's largest weight has grown since the start. Keeping the modules `helping` in FP32 kept the steps
-    finite. So did BF16 if `bf16_helps`.
+    module's largest weight has grown since the start. `helping` are modules that made the steps finite when
+    they were kept in FP32. `bf16_helps` is True if training in BF16 made them finite.
     """
 
     experiment: Experiment

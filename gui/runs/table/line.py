@@ -141,10 +141,10 @@ def _shared_words(
 
 
 class Baselines:
-    """Finds the baseline of each run in the results table and compares the two.
+    """Finds the baseline of each run in the results table, and compares the run with it.
 
-    The baseline is the `chosen` run, or else the first finished run of the comparison. With repeats, it is
-    the run of that side with the same seed.
+    The baseline is the `chosen` run, or else the first finished run of the comparison. If that side has
+    repeats, each run is compared with the repeat of its own seed.
     """
 
     def __init__(self, lines: Iterable[RunRow] = (), chosen: RunRow | None = None) -> None:
