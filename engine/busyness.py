@@ -127,7 +127,7 @@ def _mostly(taken: Usage) -> str:
 
 
 class LoadMonitor:
-    """Measures how busy other programs kept the CPU and GPU since the last measurement, or since its creation.
+    """Measures how busy other programs kept CPU and GPU since the last measurement, or since its creation.
 
     A measurement takes 10 to 50 ms.
     """

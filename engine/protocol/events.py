@@ -52,7 +52,7 @@ class Ready(Message):
 
 
 class CatalogRead(Message):
-    """The worker's answer to the job `catalog`: the devices, models, datasets and precisions of its machine."""
+    """The answer to the job `catalog`: the devices, models, datasets and precisions of the machine."""
 
     event: Literal["catalog"] = "catalog"
     catalog: Catalog

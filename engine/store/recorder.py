@@ -33,8 +33,8 @@ _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 class Recorder:
     """Saves a run's events as they arrive, in a few commits per second. The first samples are saved at once.
 
-    It keeps a temporary copy of the run. If the store's file is deleted, moved, replaced or damaged meanwhile,
-    it saves the run again from the copy. If `has_begun`, an earlier recorder saved the start of the run.
+    It keeps a temporary copy of the run, and saves the run again from it if the store's file is deleted,
+    moved, replaced or damaged meanwhile. If `has_begun`, an earlier recorder saved the start of the run.
     """
 
     def __init__(
