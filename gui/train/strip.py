@@ -98,9 +98,7 @@ class LiveStrip(QWidget):
         self.by = Segmented(
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
         )
-        self.stop = Button(
-            "Stop run", "strip", f"Stop and keep what was recorded ({keys_of('stop')})", "stop"
-        )
+        self.stop = Button("Stop", "strip", f"Stop and keep what was recorded ({keys_of('stop')})", "stop")
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)
@@ -168,7 +166,8 @@ class LiveStrip(QWidget):
         self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
-        _set_words(self.stop, "Stop comparison" if len(runs) > 1 else "Stop run", self._tight)
+        stopped = "comparison" if len(runs) > 1 else "run"
+        self.stop.setToolTip(f"Stop the {stopped} and keep what was recorded ({keys_of('stop')})")
         self._show_pause(current, wishes)
         self._show_status(current, runs, wishes, tells_why=tells_why)
         if busy:

@@ -310,7 +310,7 @@ def read_remote(machine: str, file: str) -> None:
             out.write(json.dumps({"worker": place.worker, **value}).encode() + b"\n")
 
         if notes:
-            session = launcher.take_up(RemotePlace("far", notes[-1]["worker"], *notes[-1]["at"]), job)
+            session = launcher.reconnect(RemotePlace("far", notes[-1]["worker"], *notes[-1]["at"]), job)
         else:
             started = launcher.start(job, keep=note)
             assert isinstance(started, ProcessSession)
@@ -371,7 +371,7 @@ def kill_remotes(kills: int, moments: random.Random) -> bool:
             with Launcher(site=RemoteSite(machine.machine)) as launcher:
                 for folder in machine.folders():
                     place = RemotePlace("far", folder.name)
-                    with closing(launcher.take_up(place, _remote_job())) as session:
+                    with closing(launcher.reconnect(place, _remote_job())) as session:
                         for _ in iterate(session):
                             pass
             # a program that was killed before it had its worker kept leaves it to its keeper's patience

@@ -182,7 +182,7 @@ def saved_runs(count: int) -> Iterator[RunRecord]:
 def fill(path: Path, count: int) -> None:
     """Save runs, a third of them with a tag, some of them pinned."""
     with Store(path) as store:
-        store.add_whole(WholeRun(record, (), {}) for record in saved_runs(count))
+        store.import_runs(WholeRun(record, (), {}) for record in saved_runs(count))
         ids = [run.id for run in store.runs()]
         tags = ("thesis", "week 47")
         store.set_all_tags({run_id: (tags[place % 2],) for place, run_id in enumerate(ids[::3])})

@@ -107,7 +107,7 @@ def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
 def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: Ran) -> None:
     base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
     model = RunsModel()
-    model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
+    model.set_runs([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
     cells = {model.shown[row].key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
     assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, unreliable"

@@ -178,15 +178,15 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     assert window.page == "limit"
     window.others.demo.present()
     assert window.isFullScreen()
-    window.others.shows.measurement.busy.emit("A run is training.")
+    window.others.demo.measurement.busy.emit("A run is training.")
     assert not window.isFullScreen() and window.notice.isVisible(), "a question would be hidden"
     assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
     window.runs.welcome.demo_wanted.emit()
-    assert window.page == "show" and window.others.show_panel.page == "measuring"
-    window.others.shows.show_runs([run.id for run in pair])
-    assert "demo is running" in window.notice.text() and window.others.show_panel.page == "measuring"
-    window.others.show_panel.stop_wanted.emit()
+    assert window.page == "show" and window.others.demo_panel.page == "measuring"
+    window.others.demo.show_runs([run.id for run in pair])
+    assert "demo is running" in window.notice.text() and window.others.demo_panel.page == "measuring"
+    window.others.demo_panel.stop_wanted.emit()
     until_raced(qtbot, window)
 
 
@@ -230,7 +230,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     until_raced(qtbot, window)
     race = window.others.demo_panel.race
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
-    assert window.page == "results" and not window.others.shows.measurement.is_at_work
+    assert window.page == "results" and not window.others.demo.measurement.is_at_work
     assert "2 runs queued" in window.notice.text()
     window.show_page("show")
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
@@ -240,7 +240,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     monkeypatch.setattr("gui.demo.measurement.GuidedMeasurement.case", own)
     window.show_page("show")
     begun: list[str] = []
-    monkeypatch.setattr(window.others.shows.measurement, "start", lambda: begun.append("begun"))
+    monkeypatch.setattr(window.others.demo.measurement, "start", lambda: begun.append("begun"))
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     assert begun == ["begun"]
 

@@ -30,7 +30,7 @@ def test_the_words_of_a_part_with_and_without_results(
 def test_the_words_before_it_while_it_runs_and_after_it_failed(panel: NumericsPanel, golden: Golden) -> None:
     before = words_of(panel)
     live = view_of(is_live=True)
-    panel.show_view(live.during(Phase(name=PhaseName.NUMERICS, fraction=0.25, detail="step 3 of 12")))
+    panel.show_view(live.with_event(Phase(name=PhaseName.NUMERICS, fraction=0.25, detail="step 3 of 12")))
     running = words_of(panel)
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
     panel.show_view(view_of(problem=problem))

@@ -71,7 +71,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     assert window.experiments.running == run.id
     tunings._on_job_event(key, replace(study, answer=tuned))
     assert window.experiments.running is None
-    tunings._end(key, None)
+    tunings._on_ended(key, None)
     assert "finished" in panel.head.note.whole_text()
 
 

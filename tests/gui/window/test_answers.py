@@ -26,7 +26,7 @@ def window(
         trained(precision, speed, comparison=comparison, accuracies=(0.5, 0.61))
     trained("fp16", 900.0)
     window = MainWindow(
-        saved, launcher, Settings(saved.path.with_name("window.json"), {"workspace": "train"})
+        saved, launcher, Settings(saved.path.with_name("window.json"), {"workspace": "experiment"})
     )
     qtbot.addWidget(window)
     window.resize(1_440, 900)

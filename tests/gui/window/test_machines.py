@@ -90,7 +90,7 @@ def window(
     qtbot: QtBot, only_first_view: None, tmp_path: Path, launchers: dict[str, Answering], saved: Store
 ) -> Iterator[MainWindow]:
     Machines().put(new_machine("box", "me@box"))
-    made = MainWindow(saved, launchers[""], Settings(tmp_path / "window.json", {"workspace": "train"}))
+    made = MainWindow(saved, launchers[""], Settings(tmp_path / "window.json", {"workspace": "experiment"}))
     qtbot.addWidget(made)
     made.resize(1_440, 900)
     made.show()
@@ -371,7 +371,7 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
     near.talk("training_worker.py")
     near.train_to(100)
     near.make_known()
-    settings = Settings(tmp_path / "window.json", {"workspace": "train"})
+    settings = Settings(tmp_path / "window.json", {"workspace": "experiment"})
 
     def opened() -> MainWindow:
         window = MainWindow(saved, Answering(""), settings)

@@ -84,7 +84,7 @@ def test_the_first_start_tells_one_story_which_ends_with_a_run(
 
 
 def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(workspace="compare")
+    window = open_window(workspace="results")
 
     def ask_in_help() -> None:
         window.engine.show_dialog()
@@ -92,7 +92,7 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
 
     asked = (
         ask_in_help,
-        window.others.demo.begin,
+        window.others.demo.start,
         partial(window.setup.submit, "limit"),
         window.others.limit_panel.find_wanted.emit,
         window.setup.foot.engine_button.click,
@@ -122,7 +122,7 @@ def test_a_broken_engine_is_told_where_its_page_is_not_in_sight_and_repaired_by_
 ) -> None:
     packages = put_installation(no_engine)
     (packages / "torch" / "__init__.py").unlink()
-    window = open_window(workspace="compare")
+    window = open_window(workspace="results")
     (message,) = window.notice.messages()
     assert "torch is missing" in message.text and message.offers == ("Repair",)
     window.engine.repair()
@@ -136,7 +136,7 @@ def test_a_worker_that_died_has_the_engines_files_looked_at(
 ) -> None:
     packages = put_installation(no_engine)
     (packages.parent / "whole").touch()
-    window = open_window(workspace="compare")
+    window = open_window(workspace="results")
     died = Problem(kind=Kind.WORKER_DIED, message="The training process ended.", remedy="")
     window.experiments.problem.emit(died)
     qtbot.waitUntil(lambda: ("Repair",) in [message.offers for message in window.notice.messages()])
