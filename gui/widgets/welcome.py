@@ -12,10 +12,7 @@ from gui.widgets.boxes import Stretch, in_column, in_row
 
 TITLE = "See what mixed precision gains on this machine"
 MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
-SENTENCE = (
-    "Ammeter trains the same model in full and in mixed precision, and compares their speed, memory and "
-    "accuracy."
-)
+SENTENCE = "Ammeter trains one model in full and in mixed precision, and compares speed, memory and accuracy."
 _ABOUT_DEMO = "Train one model both ways, in about a minute, and see them side by side."
 _EXPERIMENT = "Choose a model and precisions, and watch the curves live."
 _LIMIT = "Find the largest batch that fits into memory in each precision."
