@@ -109,7 +109,7 @@ def _profile(name: str, units: StepPart, matrix_ms: float, memory_ms: float) -> 
                 modules=("fc",),
             ),
         ),
-        notes=("Kernels of the captured step are known by their names alone.",),
+        notes=("For a captured step, only the names of its kernels are known.",),
     )
 
 

@@ -60,7 +60,7 @@ class LimitPanel(Surface):
         self._device: DeviceEntry | None = None
         self._shown: tuple[object, ...] | None = None
         self._note = ElidedLabel("", "legend")
-        tip = "Find a multiple of this. 1 is exact, 8 is faster on Tensor Cores."
+        tip = "Round the batch down to a multiple. 8 suits Tensor Cores."
         self.granularity_box = box = SearchBox("Multiples of", tip, takes_any=True)
         box.setValidator(QIntValidator(1, 1_000_000, box))
         box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])

@@ -138,7 +138,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[RunRow]]:
             "When",
             lambda _line: "",
             _when,
-            "When the run started. Click to see runs below their comparisons again.",
+            "When the run started. Click to group runs by comparison again.",
         ),
         Column.SPEED: Shown(
             "samples/s",

@@ -113,10 +113,10 @@ PARTS: tuple[PartResult, ...] = (
                 losses=(2.0, float("nan")),
                 diverges_at=2,
                 first_module="fc",
-                sentence="FP16 parts from FP32 at step 2.",
+                sentence="FP16 diverges from FP32 at step 2.",
             ),
         ),
-        sentence="Only FP16 parts.",
+        sentence="Only FP16 diverges.",
     ),
     Fp32Modules(
         modules=("fc",),

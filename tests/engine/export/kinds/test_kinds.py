@@ -57,7 +57,7 @@ def made(
         "numerics": Made(
             NUMERICS,
             saved,
-            ("Keep fc in FP32.", "FP16 parts from FP32 at step 2.", "99.5%", "<script>alert"),
+            ("Keep fc in FP32.", "FP16 diverges from FP32 at step 2.", "99.5%", "<script>alert"),
         ),
         "profile": Made(
             PROFILE, profiled, ("FP16 AMP is 2.91 times", "No room <script>", "58.0", "of the measured peak")
