@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.experiment.bounded import Bounded
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.problem import contradiction
 from engine.experiment.setting import Flag, FormValues, Group, has, setting
+from engine.experiment.value import dropping
 
 
 def none_from_text(value: object) -> object:
@@ -51,13 +52,7 @@ class Measure(Part):
         10, "Measured block", "Throughput is the median over blocks of this many steps.", unit="steps"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_removed(cls, values: Any, info: ValidationInfo) -> Any:
-        # saved runs may have a setting that no longer exists
-        if info.mode == "json" and isinstance(values, dict):
-            values.pop("range_every", None)
-        return values
+    _drop_removed = dropping("range_every")
 
 
 class Ranks(Part):

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntFlag
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field
 
-from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Seconds, StepNumber, Whole
+from engine.experiment.value import (
+    MOST_ENTRIES,
+    Line,
+    Message,
+    Mib,
+    Positive,
+    Seconds,
+    StepNumber,
+    Whole,
+    dropping,
+)
 
 Joules = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -202,10 +212,4 @@ class Summary(Message):
     seconds: Seconds = 0.0
     ranks: Annotated[tuple[RankMetrics, ...], Field(max_length=100)] = ()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_removed(cls, values: Any, info: ValidationInfo) -> Any:
-        # saved runs may have a metric that no longer exists
-        if info.mode == "json" and isinstance(values, dict):
-            values.pop("sampling_seconds", None)
-        return values
+    _drop_removed = dropping("sampling_seconds")

@@ -148,7 +148,10 @@ class Sweeps(Jobs[SweepView]):
 
     def pause_cell(self, sweep_id: str, cell: int, is_paused: bool) -> None:
         """Pause a cell, or run it again if it was paused, skipped or has failed."""
-        self._change(sweep_id, lambda: self._store.sweeps.pause(sweep_id, cell, is_paused))
+        sweeps = self._store.sweeps
+        self._change(sweep_id, lambda: sweeps.pause(sweep_id, cell, is_paused))
+        if not is_paused:
+            self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
 
     def skip_cell(self, sweep_id: str, cell: int, why: str) -> None:
         """Skip a cell for a reason, given as a sentence. An empty reason includes the cell again."""

@@ -166,8 +166,6 @@ class LiveStrip(QWidget):
         self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
-        stopped = "comparison" if len(runs) > 1 else "run"
-        self.stop.setToolTip(f"Stop the {stopped} and keep what was recorded ({keys_of('stop')})")
         self._show_pause(current, wishes)
         self._show_status(current, runs, wishes, tells_why=tells_why)
         if busy:

@@ -57,6 +57,8 @@ def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
     assert view is not None and view.is_over and view.problem is None and not problems
     failed, done = store.sweeps.find(sweep_id).cells
     assert failed.problem is not None and "layer9" in failed.problem.message
+    experiments.sweeps.pause_cell(sweep_id, 0, False)
+    assert store.sweeps.find(sweep_id).cells[0].problem is None, "it can be trained again"
     (run,) = done.runs
     assert ("began", run.id) in told and told[-1] == ("ended", run.id)
     live = experiments.runs.opened(run.id)

@@ -205,10 +205,3 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
     assert panel.strip.status.whole_text() == "FP32 failed"
     assert "It did not fit." in panel.page.failure.accessibleName() and panel.plots.isVisible()
     assert not panel.strip.stop.isVisible()
-
-
-def test_the_tooltip_of_stop_says_if_it_ends_a_run_or_a_comparison(panel: LivePanel, live: Any) -> None:
-    fp32, fp16 = live.pair()
-    for runs, words in (([fp16], "Stop the run"), ([fp32, fp16], "Stop the comparison")):
-        panel.set_runs(runs)
-        assert panel.strip.stop.toolTip().startswith(words)
