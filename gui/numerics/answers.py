@@ -20,8 +20,9 @@ from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.charts.painter import DrawingView, words_width
 from gui.widgets import Button, label
-from gui.widgets.answer_page import AnswerPage, facts, names_words, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, names_words
 from gui.widgets.boxes import Part, in_row, wide
+from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 

@@ -19,8 +19,9 @@ from gui.numerics.range_view import RangeView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import EmptyState, label, set_text
-from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs, wrapped
+from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
+from gui.widgets.labels import wrapped
 
 
 class _Choice(NamedTuple):

@@ -15,7 +15,8 @@ from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import InteractiveDrawing
 from gui.widgets import label
-from gui.widgets.answer_page import AnswerPage, wrapped
+from gui.widgets.answer_page import AnswerPage
+from gui.widgets.labels import wrapped
 from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
 

@@ -36,17 +36,9 @@ from gui.profile.rows_view import RowsView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
-from gui.widgets.answer_page import (
-    AdviceView,
-    AdviceWords,
-    AnswerPage,
-    ViewTab,
-    ViewTabs,
-    changes_words,
-    wrapped,
-)
+from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs, changes_words
 from gui.widgets.boxes import Part, Placed, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import plain_tip, wrapped
 from gui.widgets.shortcuts import tab_after
 from gui.widgets.table import ResultTable
 from gui.widgets.table.columns import word_columns

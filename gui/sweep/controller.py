@@ -18,9 +18,9 @@ from engine.export.formats import SWEEP
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.sweep.results import Results, results_of
+from gui.answer.controller import StudyController
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.study_page import StudyController
 from gui.session.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel

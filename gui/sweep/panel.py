@@ -20,8 +20,9 @@ from gui.session.study_page import StudyHead, StudyPage
 from gui.session.sweeps import SweepView
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
-from gui.widgets.answer_page import ViewTab, ViewTabs, wrapped
+from gui.widgets.answer_page import ViewTab, ViewTabs
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, width_of
 

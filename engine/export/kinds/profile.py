@@ -44,7 +44,8 @@ _SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
 _Named = list[tuple[str, StepProfile]]
 
 
-def document(study: Study[Profiles]) -> Document:
+def document(study: Study[Profiles], *, brief: bool = False) -> Document:
+    """Return what is known of profiles. `brief` is for a terminal: shorter names and fewer columns."""
     profiles = study.answer
     experiments = [side.experiment for side in profiles.sides]
     return document_of(
@@ -52,7 +53,7 @@ def document(study: Study[Profiles]) -> Document:
         "profile",
         f"Where the time of {experiments[0].model} goes: {', '.join(side_names(profiles))}",
         experiments,
-        sections(profiles),
+        sections(profiles, brief=brief),
         warnings=failures(profiles),
         tables={
             "parts": lambda: _part_rows(profiles),

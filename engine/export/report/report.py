@@ -34,7 +34,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     reports = comparison.ranked or comparison.reports
     reports = tuple(sorted(reports, key=lambda report: not report.side.contains(content.leading)))
     answers = [_answer(report) for report in reports]
-    leading, omitted = answers[0].side, len(answers[_MOST_SIDES:])
+    leading, omitted = reports[0].side, len(answers[_MOST_SIDES:])
     are = "configuration is" if omitted == 1 else "configurations are"
     title = f"{leading.title} against {baseline.title}"
     if leading is baseline:

@@ -50,7 +50,7 @@ def window(
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.answer.controller.may_delete", lambda *_: True)
     panel, numerics = window.others.numerics_panel, window.experiments.numerics
     assert window.setup.run_action.text() == "Examine BF16 AMP"
     with qtbot.waitSignal(numerics.began, timeout=WAIT_MS):

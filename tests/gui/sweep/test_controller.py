@@ -55,7 +55,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     assert window.setup.text("batch_size") == str(store.run(run_id).experiment.batch_size)
     card.show_runs.click()
     assert window.page == "compare" and [run.run_id for run in window.live.runs()] == [run_id]
-    monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.answer.controller.may_delete", lambda *_: True)
     window.show_page("sweep")
     entries = {action.text(): action for action in panel.head.menu.actions()}
     entries["Delete this sweep…"].trigger()
