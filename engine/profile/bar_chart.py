@@ -1,11 +1,11 @@
-"""The bars of profiles, stacked on one scale, with a table of their parts below.
+"""The bars of profiles on one scale, stacked from the parts of a step.
 
-The color shows the precision and the fill shows the part. The table repeats each fill next to its values.
+The color shows the precision and the fill shows the part. Lines join a part with itself in the next bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.drawing.looks import SideLook, mark_fills, precision_look
@@ -15,10 +15,8 @@ from engine.protocol.profile import StepPart
 from engine.protocol.profiles import Profiles, ProfileSide
 from engine.words.numbers import number, share_text, three_figures
 
-_BAR, _PITCH, _TOP = 26.0, 62.0, 22.0
-_HEAD, _ROW = 30.0, 22.0
-_BESIDE_NAME, _SWATCH = 36.0, 12.0
-_MOST_COLUMN, _ROOM_FOR_SHARE = 190.0, 124.0
+_BAR, _PITCH, _TOP = 40.0, 98.0, 8.0
+_BESIDE_NAME, _INSIDE, _PLATE, _LEAST_SAVED = 36.0, 10.0, 5.0, 120.0
 _SOLID = {
     StepPart.MATRIX_UNITS: "{}",
     StepPart.MATRIX: "{}-dim",
@@ -42,7 +40,7 @@ _HATCH_PITCH = 6.0
 
 @dataclass(frozen=True)
 class PartPlace:
-    """The rectangle of a side's step part in the chart, for tooltips: in its bar or in the table below."""
+    """The rectangle of a part of a side's step in its bar."""
 
     side: int
     part: StepPart
@@ -56,14 +54,13 @@ class PartPlace:
 
 
 def bars_drawing(profiles: Profiles, width: float) -> Drawing:
-    """Draw the chart, as high as its sides and their parts need. At least one side needs a profile."""
+    """Draw the chart, as high as its sides need. At least one side needs a profile."""
     return _Picture(profiles, width).drawing()
 
 
 def part_places(profiles: Profiles, width: float) -> tuple[PartPlace, ...]:
     """Return the places of the parts in `bars_drawing` of this width."""
-    picture = _Picture(profiles, width)
-    return tuple(picture.bars()) + tuple(picture.cells())
+    return tuple(_Picture(profiles, width).places())
 
 
 class _Picture:
@@ -73,36 +70,25 @@ class _Picture:
         self._names = side_names(profiles)
         self._looks = profile_looks(profiles)
         measured = profiles.measured()
-        known = {entry.part for profile in measured for entry in profile.bar.parts}
-        self._parts = [part for part in StepPart if part in known]
-        self._titles = {part: part_title(part, measured[0]) for part in self._parts}
         longest = max(profile.bar.total_ms for profile in measured)
         self._digits = three_figures(longest)
-        widest = max(text_width(name, 12, 600) for name in self._names)
+        widest = max(text_width(name, 13, 600) for name in self._names)
         self._left = min(0.3 * width, _BESIDE_NAME + widest)
-        room = 16 + text_width(self._ms(longest), 13, 600)
-        self._scale = max(1.0, width - self._left - room) / (longest or 1.0)
-        self._table = _TOP + _PITCH * len(profiles.sides)
-        title = max((text_width(title, 12) for title in self._titles.values()), default=0.0)
-        self._first = min(0.45 * width, max(title, text_width(_VALIDATION, 12)) + 16)
-        self._column = min(_MOST_COLUMN, (width - self._first) / len(profiles.sides))
+        room = 24 + text_width(self._ms(longest), 18, 600)
+        self._longest, self._scale = longest, max(1.0, width - self._left - room) / (longest or 1.0)
 
     def drawing(self) -> Drawing:
-        shapes = [*self._rows(), *self._heads()]
-        for place in self.bars():
+        places = tuple(self.places())
+        shapes = [*self._joints(places)]
+        for place in places:
             shapes += self._filled(place)
-        for place in self.cells():
-            shapes += self._cell(place)
-        for row, part in enumerate(self._parts):
-            shapes += self._line(row, self._titles[part])
-        rows = len(self._parts)
-        if any(side.profile is not None and side.profile.validation for side in self._sides):
-            shapes += [*self._line(rows, _VALIDATION), *self._validation(rows)]
-            rows += 1
-        height = self._table + _HEAD + _ROW * rows + 4
+        for number_ in range(len(self._sides)):
+            shapes += self._beside(number_)
+        height = _TOP + _PITCH * (len(self._sides) - 1) + _BAR + 8
         return Drawing(self._width, height, tuple(shapes), self._description())
 
-    def bars(self) -> Iterator[PartPlace]:
+    def places(self) -> Iterator[PartPlace]:
+        """Yield the rectangle of every part, bar by bar."""
         for number_, side in enumerate(self._sides):
             x = self._left
             for entry in side.profile.bar.parts if side.profile is not None else ():
@@ -110,68 +96,60 @@ class _Picture:
                 yield PartPlace(number_, entry.part, x, _TOP + _PITCH * number_, width, _BAR)
                 x += width
 
-    def cells(self) -> Iterator[PartPlace]:
-        for number_, side in enumerate(self._sides):
-            for row, part in enumerate(self._parts):
-                if side.profile is not None and side.profile.bar.ms(part):
-                    x, y = self._first + self._column * number_, self._table + _HEAD + _ROW * row
-                    yield PartPlace(number_, part, x, y, self._column, _ROW)
-
-    def _rows(self) -> Iterator[Shape]:
-        for place, side in enumerate(self._sides):
-            middle = _TOP + _PITCH * place + _BAR / 2
-            yield from self._looks[place].mark(9, middle, 11)
-            name = shortened(self._names[place], self._left - _BESIDE_NAME, 12, 600)
-            yield Words(22, middle + 4, name, "text", 12, 600)
-            if side.profile is None:
-                words = side.problem.message if side.problem is not None else _NO_PROFILE
-                words = shortened(words, self._width - self._left - 8, 12)
-                yield Words(self._left, middle + 4, words, "text3", 12)
-            else:
-                total = side.profile.bar.total_ms
-                end = self._left + total * self._scale + 8
-                yield Words(end, middle + 5, self._ms(total), "text", 13, 600)
+    def _joints(self, places: Sequence[PartPlace]) -> Iterator[Shape]:
+        ends = {(place.side, _kind_of(place.part)): place for place in places}
+        for place in places:
+            below = ends.get((place.side + 1, _kind_of(place.part)))
+            if below is not None:
+                top, bottom = (place.x + place.width, place.y + _BAR), (below.x + below.width, below.y)
+                yield Stroke((top, bottom), "line")
 
     def _filled(self, place: PartPlace) -> Iterator[Shape]:
-        ink = self._looks[place.side].ink
+        ink, profile = self._looks[place.side].ink, self._sides[place.side].profile
+        assert profile is not None  # only profiles have parts
         yield from _fill(place.part, ink, place.x, place.y, max(1.0, place.width - 1), place.height)
-        title = self._titles[place.part]
-        if text_width(title, 11) <= place.width - 6:
-            yield Words(place.x, place.y + _BAR + 15, title, "text3", 11)
+        name, ms = part_title(place.part, profile), number(profile.bar.ms(place.part), self._digits)
+        for words in (f"{name} {ms}", ms):
+            if text_width(words, 12, 600) <= place.width - 2 * _INSIDE:
+                above = "bg0" if _SOLID.get(place.part) == "{}" else "text"
+                if place.part in _HATCHING:
+                    width = text_width(words, 12, 600) + 2 * _PLATE
+                    left, top = place.x + _INSIDE - _PLATE, place.y + _BAR / 2 - 9
+                    yield Box(left, top, width, 18, "bg1")
+                yield Words(place.x + _INSIDE, place.y + _BAR / 2 + 4, words, above, 12, 600)
+                return
 
-    def _heads(self) -> Iterator[Shape]:
-        base = self._table + 14
-        for place, name in enumerate(self._names):
-            x = self._first + self._column * place
-            yield from self._looks[place].mark(x + _SWATCH / 2, base - 4, 8)
-            words = shortened(name, self._column - _SWATCH - 14, 11, 500)
-            yield Words(x + _SWATCH + 6, base, words, "text2", 11, 500)
-        bottom = self._table + _HEAD - 6
-        yield Stroke(((0, bottom), (self._width, bottom)), "line")
+    def _beside(self, number_: int) -> Iterator[Shape]:
+        side, middle = self._sides[number_], _TOP + _PITCH * number_ + _BAR / 2
+        yield from self._looks[number_].mark(9, middle, 11)
+        name = shortened(self._names[number_], self._left - _BESIDE_NAME, 13, 600)
+        yield Words(22, middle + 5, name, "text", 13, 600)
+        if side.profile is None:
+            words = side.problem.message if side.problem is not None else _NO_PROFILE
+            words = shortened(words, self._width - self._left - 8, 12)
+            yield Words(self._left, middle + 4, words, "text3", 12)
+            return
+        total = side.profile.bar.total_ms
+        end = self._left + total * self._scale + 10
+        ink = self._looks[number_].ink
+        yield Words(end, middle + 6, self._ms(total), ink, 18, 600)
+        yield from self._saved(number_, end + text_width(self._ms(total), 18, 600) + 16, middle)
 
-    def _line(self, row: int, title: str) -> Iterator[Shape]:
-        base = self._table + _HEAD + _ROW * row + 15
-        yield Words(0, base, shortened(title, self._first - 12, 12), "text2", 12)
-
-    def _cell(self, place: PartPlace) -> Iterator[Shape]:
-        side = self._sides[place.side]
-        assert side.profile is not None  # cells are of profiles
-        top = place.y + (_ROW - _SWATCH) / 2 + 1
-        yield from _fill(place.part, self._looks[place.side].ink, place.x, top, _SWATCH, _SWATCH)
-        yield Words(
-            place.x + 78, place.y + 15, self._ms(side.profile.bar.ms(place.part)), "text", 12, 500, "end"
-        )
-        if self._column >= _ROOM_FOR_SHARE:
-            share = share_text(side.profile.bar.fraction(place.part))
-            yield Words(place.x + 122, place.y + 15, share, "text3", 12, anchor="end")
-
-    def _validation(self, row: int) -> Iterator[Shape]:
-        base = self._table + _HEAD + _ROW * row + 15
-        for place, side in enumerate(self._sides):
-            if side.profile is not None and side.profile.validation is not None:
-                x = self._first + self._column * place + 78
-                words = self._ms(side.profile.validation.total_ms)
-                yield Words(x, base, words, "text2", 12, anchor="end")
+    def _saved(self, number_: int, left: float, middle: float) -> Iterator[Shape]:
+        first, side = self._sides[0].profile, self._sides[number_].profile
+        right = self._left + self._longest * self._scale
+        is_shorter = number_ > 0 and first is not None and side is not None and first.samples == side.samples
+        if not is_shorter or first is None or side is None or first.bar.total_ms < self._longest:
+            return
+        words = f"{self._ms(first.bar.total_ms - side.bar.total_ms)} saved"
+        width = text_width(words, 12, 600)
+        if right - left < max(_LEAST_SAVED, width + 2 * 24) or side.bar.total_ms >= first.bar.total_ms:
+            return
+        center = (left + right) / 2
+        yield Words(center, middle + 4, words, "text", 12, 600, "middle")
+        for begin, end in ((left, center - width / 2 - 10), (center + width / 2 + 10, right)):
+            yield Stroke(((begin, middle), (end, middle)), "line2")
+        yield Stroke(((right, middle - 10), (right, middle + 10)), "line2")
 
     def _description(self) -> str:
         return " ".join(
@@ -197,13 +175,17 @@ class _Picture:
 
 
 _NO_PROFILE = "no profile yet"
-_VALIDATION = "Validation batch (separate)"
 
 
 def profile_looks(profiles: Profiles) -> tuple[SideLook, ...]:
     """Return the looks of the sides. Sides of one precision differ in the fill of their marks."""
     precisions = [side.experiment.precision for side in profiles.sides]
     return tuple(map(precision_look, precisions, mark_fills(precisions)))
+
+
+def _kind_of(part: StepPart) -> StepPart:
+    # matmuls move from ordinary units to Tensor Cores
+    return StepPart.MATRIX if part is StepPart.MATRIX_UNITS else part
 
 
 def _fill(part: StepPart, ink: str, x: float, y: float, width: float, height: float) -> Iterator[Shape]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.compare.verdict import Piece, Pieces
 from engine.experiment.experiment import Experiment, Precision
 from engine.profile.names import part_phrase, side_names
 from engine.profile.verdict import Verdict, milliseconds, verdict_of
@@ -62,6 +63,46 @@ def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
         None if place == 0 or side is None or sides[0] is None else _gain(side, sides[0])
         for place, side in enumerate(sides)
     )
+
+
+def headline(profiles: Profiles) -> tuple[Pieces, tuple[str, ...]]:
+    """Return the largest speedup with the parts that caused it as a sentence, and its saving per step.
+
+    Without a speedup, return the first bottleneck.
+    """
+    known = gains(profiles)
+    best = max((gain for gain in known if gain is not None), key=lambda gain: gain.ratio or 0.0, default=None)
+    if best is None:
+        named = zip(side_names(profiles), verdicts(profiles), strict=True)
+        name, verdict = next((name, verdict) for name, verdict in named if verdict is not None)
+        several = len(profiles.sides) > 1
+        return (Piece(f"{name}: {verdict.sentence}" if several else verdict.sentence),), ()
+    side, first = profiles.sides[known.index(best)], profiles.sides[0]
+    if best.ratio is None or best.ratio < 1 + _NOTED or side.profile is None or first.profile is None:
+        return (Piece(best.sentence),), ()
+    names = side_names(profiles)
+    new = _Side(names[known.index(best)], side.profile, side.experiment)
+    old = _Side(names[0], first.profile, first.experiment)
+    return _causes(best.ratio, new, old)
+
+
+def _causes(ratio: float, side: _Side, first: _Side) -> tuple[Pieces, tuple[str, ...]]:
+    was, now = first.experiment.precision, side.experiment.precision
+    scale = first.profile.samples / side.profile.samples
+    works = sorted(_works(side, first, scale), key=lambda work: -work.fell)
+    saved = first.profile.step_ms * (1 - 1 / ratio)
+    fallen = [work for work in works[:2] if work.fell >= _NOTED * saved]
+    pieces = [Piece("Why "), Piece(f"{times(ratio)} times", "strong", precision=now), Piece(": ")]
+    for place, work in enumerate(fallen):
+        pieces.append(Piece(f", {work.name} from " if place else f"{work.name} fell from "))
+        pieces += [Piece(number(work.before), "strong", precision=was), Piece(" to ")]
+        pieces.append(Piece(milliseconds(work.now), "strong", precision=now))
+    if -works[-1].fell >= _NOTED * saved:
+        cost = Piece(milliseconds(-works[-1].fell), "strong", precision=now)
+        pieces += [Piece(f", and {works[-1].name} costs "), cost, Piece(" more")]
+    share = share_text(min(1.0, fallen[0].fell / saved)) if fallen else ""
+    most = f", {share} of it in {fallen[0].name}" if fallen else ""
+    return tuple(pieces), (f"{milliseconds(saved)} saved per step{most}",)
 
 
 @dataclass(frozen=True)
