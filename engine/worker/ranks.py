@@ -23,7 +23,7 @@ from engine.protocol.trials import Tried
 from engine.training.data.image_sources import prepare_thumbnails
 from engine.training.doctor import read_catalog
 from engine.training.profile.profile import profile_steps
-from engine.training.ranks.rank import process_group
+from engine.training.ranks import process_group
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan, fetch_data
 from engine.training.runs.trial import try_batch
@@ -42,7 +42,7 @@ _FILE = re.compile(r'  File "(.*?)", line')
 _WAITING = re.compile(
     r"Current thread 0x.*\n"
     r'  File ".*/(torch/(autograd/graph|distributed/.*|amp/grad_scaler|nn/modules/.*|optim/.*'
-    r"|(cuda|accelerator)/.*)|engine/training/(ranks/.*|measuring/(telemetry|speed)))\.py\""
+    r"|(cuda|accelerator)/.*)|engine/training/(ranks|profile/communication|measuring/(telemetry|speed)))\.py\""
 )
 """The innermost frame of a rank that waits for others, or for its device that waits for others: a backward
 pass sends gradients, and a full launch queue blocks any operation."""

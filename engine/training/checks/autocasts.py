@@ -17,9 +17,8 @@ from torch.utils._pytree import tree_leaves
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Finding, FindingKind, Severity
-from engine.training.checks.loops import last_name
 from engine.training.checks.places import CodePlace, calling_line, finding_at
-from engine.training.checks.static import parse_files
+from engine.training.checks.static import last_name, parse_files
 from engine.training.models.own import is_own_file, shown_file
 from engine.training.precision import autocast_dtype
 

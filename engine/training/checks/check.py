@@ -33,8 +33,7 @@ from engine.training.models.fp8 import layers_sentence, layers_table
 from engine.training.models.sizes import size_findings
 from engine.training.precision import EMULATED_NOTE
 from engine.training.runs.prepare import UNCOMPILED_FP8, RunPlan
-from engine.training.steps.own import list_optimizers
-from engine.training.steps.rules import parameters_of
+from engine.training.steps.own import list_optimizers, parameters_of
 
 LIMIT_SECONDS = 60.0
 # A model that takes longer in FP32 goes only forward under autocast, and in BF16 in place of FP16: a CPU may

@@ -25,11 +25,10 @@ from engine.training.checks.places import (
     finding_at,
     forward_place,
 )
-from engine.training.floats import are_finite
-from engine.training.models.backward import is_repeated
-from engine.training.models.cuda_autocast import IN_FLOAT32, PRODUCTS, is_transform, refusal
-from engine.training.precision import masks_with
-from engine.training.ranks.sharing import unused_problem
+from engine.training.models.own import is_repeated
+from engine.training.models.weightless import IN_FLOAT32, PRODUCTS, is_transform, refusal
+from engine.training.precision import are_finite, masks_with
+from engine.training.ranks import unused_problem
 
 _HALF = (torch.float16, torch.bfloat16)
 _READS = {

@@ -19,7 +19,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_count
-from engine.training.ranks.rank import current_rank, rank_indices
+from engine.training.ranks import current_rank, rank_indices
 
 
 def derive_seed(*place: int) -> int:

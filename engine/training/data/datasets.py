@@ -40,9 +40,8 @@ from engine.training.data.image_folder import check_image_folder, read_image_fol
 from engine.training.data.image_sets import set_entries
 from engine.training.data.image_sources import check_device_memory, is_kept_on_device, load_images
 from engine.training.data.images import FAKEDATA, FASHION
-from engine.training.models.build import REGRESSION_FEATURES, input_channels
-from engine.training.models.language import USUAL_VOCABULARY
-from engine.training.ranks.rank import rank_indices
+from engine.training.models.build import REGRESSION_FEATURES, USUAL_VOCABULARY, input_channels
+from engine.training.ranks import rank_indices
 from engine.words.numbers import memory_text
 
 BYTES = 256

@@ -26,8 +26,8 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Phase
 from engine.training.data.batches import Batch
-from engine.training.floats import floating
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase, with_precision
+from engine.training.precision import floating
 
 REPEATS = 4
 """The number of repeats for each size of rounding error, in addition to the run itself."""

@@ -25,9 +25,8 @@ from engine.protocol.numerics.nonfinite import (
     FirstNonfinite,
     module_title,
 )
-from engine.training.floats import are_finite, floating, legible
 from engine.training.numerics.watch import Call
-from engine.training.precision import masks_with
+from engine.training.precision import are_finite, floating, legible, masks_with
 from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})

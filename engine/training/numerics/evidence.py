@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event
 from engine.protocol.numerics.numerics import NumericsResults
 from engine.training.data.batches import Batch
-from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
+from engine.training.measuring.memory import Breakdown, activations_of, breakdown_of
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.sizes import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase

@@ -27,11 +27,11 @@ from engine.protocol.numerics.nonfinite import (
     most_skips,
 )
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.floats import are_finite, floating
 from engine.training.models.recompute import original_class
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explain_origin
 from engine.training.numerics.trail import NonfiniteTracer, finite_range
+from engine.training.precision import are_finite, floating
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
 
 _KEPT_STEPS = 4

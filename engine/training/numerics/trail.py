@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
 from engine.training.data.batches import Batch
-from engine.training.floats import floating, legible
 from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, FoundCause, Origin, find_cause
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
+from engine.training.precision import floating, legible
 
 _UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
 """Their results are memory as it happened to be."""

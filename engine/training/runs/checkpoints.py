@@ -25,10 +25,15 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Scaler
 from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics.nonfinite import most_skips
-from engine.training.floats import are_finite
 from engine.training.measuring.telemetry import Rows
-from engine.training.ranks.sharded import gather_state, shard_tensor, shard_tensors
-from engine.training.ranks.sharing import broadcast_buffers, sum_over_ranks
+from engine.training.precision import are_finite
+from engine.training.ranks import (
+    broadcast_buffers,
+    gather_state,
+    shard_tensor,
+    shard_tensors,
+    sum_over_ranks,
+)
 
 CheckpointKind = Literal["best", "last", "rewind"]
 

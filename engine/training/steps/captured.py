@@ -18,7 +18,7 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.ranks.sharing import DistributedModel
+from engine.training.ranks import DistributedModel
 from engine.training.steps.plain import PlainStep, error_reason
 
 

@@ -32,7 +32,7 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.training.data.datasets import dataset_entries
 from engine.training.data.image_sources import _look
-from engine.training.models.language import SHAPES
+from engine.training.models.build import SHAPES
 from tests.engine.conftest import ENVIRONMENT
 
 HOSTILE = (

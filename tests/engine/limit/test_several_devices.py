@@ -21,7 +21,7 @@ from engine.protocol.trials import Limit, LimitSide, Trial, Tried
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.training.ranks.rank import Rank
+from engine.training.ranks import Rank
 from engine.training.runs import prepare
 from engine.training.runs.prepare import RunPlan
 from engine.worker.launcher import Launcher, Target, iterate

@@ -22,7 +22,7 @@ from engine.protocol.numerics.nonfinite import (
 )
 from engine.protocol.numerics.numerics import DivergenceTest, Fp32Modules, NumericsResults, Part, PrecisionRun
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
-from engine.training.measuring.breakdown import Breakdown
+from engine.training.measuring.memory import Breakdown
 from engine.training.models.sizes import OddSize
 from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
