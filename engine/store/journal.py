@@ -26,8 +26,8 @@ from engine.protocol.events import (
 )
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store import samples
-from engine.store.checksums import BLOCKS, checksum_of, is_intact
 from engine.store.record import checksum_error, unreadable_error
+from engine.store.schema import BLOCKS, checksum_of, is_intact
 
 _LINE = "run, position, line, checksum"
 

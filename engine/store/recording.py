@@ -14,13 +14,11 @@ from typing import Any
 
 from engine.curves import Columns
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.protocol.early_end import EarlyEnd
-from engine.protocol.events import Event, Failed, Finished, Pictures, Started, Summary
+from engine.protocol.events import EarlyEnd, Event, Failed, Finished, Pictures, Started, Summary
 from engine.store import checkpoints, journal, samples
-from engine.store.checksums import seal
 from engine.store.database import open_temporary
 from engine.store.record import Status
-from engine.store.schema import insert
+from engine.store.schema import insert, seal
 
 _INTERRUPTED_NOTE = "the run ended early"
 

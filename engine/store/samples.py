@@ -15,9 +15,8 @@ from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, join_bins, 
 from engine.experiment.problem import ProblemError
 from engine.lazy_imports import np
 from engine.protocol.events import Samples
-from engine.store.checksums import BLOCKS, checksum_of, is_intact
 from engine.store.record import checksum_error, unreadable_error
-from engine.store.schema import insert
+from engine.store.schema import BLOCKS, checksum_of, insert, is_intact
 
 MOST_ROWS = 65_536  # of a block: it is read whole
 _LEAST_OUTLINED = MOST_ROWS // 2

@@ -14,9 +14,7 @@ from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
 from engine.protocol.jobs import RemotePlace
 from engine.store import checkpoints, recording
-from engine.store.checksums import seal
 from engine.store.connection import Connection
-from engine.store.edits import KEPT_SECONDS, Edits, add_comparison, cleaned_name
 from engine.store.queue import (
     Waiting,
     can_take_over,
@@ -31,14 +29,15 @@ from engine.store.queue import (
 )
 from engine.store.record import RunRecord, Status
 from engine.store.recording import InMemoryCopy
+from engine.store.runs import KEPT_SECONDS, SavedRuns, add_comparison, cleaned_name
 from engine.store.saved import whole_runs
 from engine.store.saved.studies import Studies
 from engine.store.saved.sweeps import Sweeps
 from engine.store.saved.whole_runs import ImportedRun, WholeRun
-from engine.store.schema import insert
+from engine.store.schema import insert, seal
 
 
-class Store(Edits):
+class Store(SavedRuns):
     """The saved runs, studies, sweeps and queue. Reads, edits and records runs.
 
     `studies` has batch-size searches, numerics studies, profiles and tunings, and `waiting` is the queue.

@@ -21,8 +21,7 @@ from engine.sweep.chart import (
     line_looks,
     numbers_of,
 )
-from engine.sweep.results import CellResult, Results
-from engine.sweep.scaling import IDEAL, STRONG, WEAK
+from engine.sweep.results import IDEAL, STRONG, WEAK, CellResult, Results
 from resources.looks import MarkFill
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 14.0

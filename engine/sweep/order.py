@@ -17,8 +17,8 @@ from engine.compare.metrics import SPEED, metric_row
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.repeats import MOST_EXTRA_REPEATS, Pilot
 from engine.experiment.settings import Checkpoint, Measure
+from engine.experiment.sweep import MOST_EXTRA_REPEATS, Pilot
 from engine.protocol.events import Epoch, Event, Failed, Finished, Phase, PhaseName, Samples, Started, Summary
 from engine.statistics import student_t
 from engine.store.record import RunRecord, Status

@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Signal
 
 from engine.drawing.shapes import Drawing
-from engine.profile.bar_chart import PartPlace, bars_drawing, part_places
+from engine.profile.charts import (
+    PartPlace,
+    RooflinePoint,
+    bars_drawing,
+    part_places,
+    roofline_drawing,
+    roofline_points,
+)
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.profile.roofline import RooflinePoint, roofline_drawing, roofline_points
 from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text

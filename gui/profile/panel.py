@@ -12,20 +12,20 @@ from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
 from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
-from engine.profile.columns import TABLES
-from engine.profile.communication import (
+from engine.profile.gain import Gain, gains, verdicts
+from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
+from engine.profile.tables import (
     BY_DEVICE,
     BY_SIZE,
     DEVICE_HEADINGS,
     HOW_MEASURED,
     SIZE_HEADINGS,
+    TABLES,
     communication_by_side,
     communication_sentences,
     device_rows,
     size_rows,
 )
-from engine.profile.gain import Gain, gains, verdicts
-from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import PEAK_MEANING, Verdict, peak_sentence
 from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles

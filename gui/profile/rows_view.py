@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.profile import columns as measured
-from engine.profile.columns import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
+from engine.profile import tables as measured
 from engine.profile.names import part_phrase, part_title, side_names
+from engine.profile.tables import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
 from engine.protocol.profile import StepPart, StepProfile, TimeRow
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import share_text

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics
+from engine.protocol.numerics import FIRST_STEPS, Numerics
 from engine.protocol.profiles import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from gui.compare.head import ItemHead

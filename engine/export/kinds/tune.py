@@ -13,7 +13,7 @@ from engine.export.document import Cells, Document, Picture, Row, Section, docum
 from engine.export.script.page import built_in_data, script_source
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.tune.result import answers, command_of, not_tried, title_of, waterfall_drawing, waterfall_steps
 from engine.words.numbers import NONE, memory_text, number, times
 

@@ -10,8 +10,8 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
+from engine.protocol.numerics import DivergenceTest, ModuleError, PrecisionRun
+from engine.protocol.ranges import module_title
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import (
     MOST_STEPS,

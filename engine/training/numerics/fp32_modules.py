@@ -16,7 +16,7 @@ from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
+from engine.protocol.numerics import Fp32Modules, Fp32Trial
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import (
     REPEATS,

@@ -17,15 +17,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.nonfinite import (
-    ELSEWHERE,
-    LOSS,
-    OPTIMIZER,
-    SKIPS_IN_A_ROW,
-    FirstNonfinite,
-    NonfiniteSearch,
-    most_skips,
-)
+from engine.protocol.numerics import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch, most_skips
+from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.recompute import original_class
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision

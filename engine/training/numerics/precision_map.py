@@ -13,7 +13,8 @@ from torch import Tensor
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.nonfinite import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics import Direction, MappedModule, Operation, PrecisionMap
+from engine.protocol.ranges import ELSEWHERE
 from engine.training.measuring.telemetry import HostClock, Mark, clock_for
 from engine.training.models.recompute import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase

@@ -27,9 +27,11 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
-from engine.protocol.numerics.ranges import (
+from engine.protocol.ranges import (
+    LEAST_EXPONENT,
+    MOST_EXPONENT,
     MOST_MODULES,
+    Exponents,
     LayerCast,
     LayerMatmul,
     ModuleRange,

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
+from engine.protocol.numerics import Cause, Direction
+from engine.protocol.ranges import OPTIMIZER
 from engine.training.data.batches import Batch
 from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, FoundCause, Origin, find_cause
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in

@@ -18,7 +18,7 @@ from sys import intern
 from typing import Any, Literal, NamedTuple
 
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.protocol.numerics.nonfinite import Direction
+from engine.protocol.numerics import Direction
 from engine.training.profile import recording
 from engine.training.profile.trace import (
     Collective,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from engine.protocol.numerics.nonfinite import Direction
+from engine.protocol.numerics import Direction
 from engine.training.profile.formulas import flops_of, has_flops
 
 WorkKind = Literal["kernel", "copy", "set"]

@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.export.kinds.profile import sections
-from engine.profile.communication import BY_DEVICE, BY_SIZE, communication_sentences, device_rows
+from engine.profile.tables import BY_DEVICE, BY_SIZE, communication_sentences, device_rows
 from engine.profile.verdict import Bound, verdict_of
 from engine.protocol.profile import StepProfile
 from engine.protocol.profiles import Profiles, ProfileSide

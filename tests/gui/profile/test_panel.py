@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.profile import StepPart
 from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.profile.bar_chart import PartPlace
+from engine.profile.charts import PartPlace
 from engine.protocol.profile import StepPart, TimeRow
 from engine.protocol.profiles import Profiles
 from gui.profile.charts import Bars, BarsView, RooflineView

@@ -16,8 +16,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Failed, Finished, Summary
 from engine.protocol.profiles import profiles_of

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.tune.panel import Waterfall, candidates
 from gui.window.main_window import MainWindow

@@ -9,7 +9,7 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol.numerics.numerics import DivergenceTest, PrecisionRun
+from engine.protocol.numerics import DivergenceTest, PrecisionRun
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import StepResult, run_first_steps
 from engine.training.numerics.divergence import _variants, measure_divergence

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
 from engine.experiment.settings import Step
-from engine.protocol.numerics.ranges import LayerCast
+from engine.protocol.ranges import LayerCast
 from engine.training.models.fp8 import convert, linear_layers
 from engine.training.models.recompute import checkpoint_activations
 from engine.training.numerics.ranges import CastRecorder, measure_ranges

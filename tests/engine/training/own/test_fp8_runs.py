@@ -14,9 +14,8 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.advice import FindingKind, NotInFP8
 from engine.protocol.events import Failed
 from engine.protocol.jobs import Control, StudyNumerics
-from engine.protocol.numerics.nonfinite import PrecisionMap
-from engine.protocol.numerics.numerics import Part, PartMeasured
-from engine.protocol.numerics.ranges import Ranges
+from engine.protocol.numerics import Part, PartMeasured, PrecisionMap
+from engine.protocol.ranges import Ranges
 from engine.training.checks.check import check
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
