@@ -20,7 +20,7 @@ from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.profile.driver import ProfileDriver
 from engine.protocol.numerics import USUAL_PARTS, Numerics, Part
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import CHANGE_KINDS, MOST_PROOF_REPEATS, Tuning, TuningPlan
 from engine.store.saved.studies import Study

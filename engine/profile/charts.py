@@ -12,8 +12,7 @@ from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Box, Drawing, Point, Shape, Stroke, Words, hatching, shortened, text_width
 from engine.experiment.experiment import Precision
 from engine.profile.names import part_title, side_names
-from engine.protocol.profile import Limits, StepPart, TimeRow
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Limits, Profiles, ProfileSide, StepPart, TimeRow
 from engine.words.numbers import number, share_text, three_figures, throughput_text
 
 _BAR, _PITCH, _TOP = 26.0, 62.0, 22.0

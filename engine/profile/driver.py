@@ -10,8 +10,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.profile.names import side_names
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log, Phase
-from engine.protocol.profile import Profiled
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiled, Profiles
 from engine.store.saved.studies import Study
 from engine.words.numbers import number
 

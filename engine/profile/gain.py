@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from engine.experiment.experiment import Experiment, Precision
 from engine.profile.names import part_phrase, side_names
 from engine.profile.verdict import Verdict, milliseconds, verdict_of
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import Profiles, ProfileSide, other_precision
+from engine.protocol.advice import other_precision
+from engine.protocol.profile import Bar, Profiles, ProfileSide, StepPart, StepProfile
 from engine.words.numbers import number, share_text, throughput_text, times
 
 

@@ -10,8 +10,7 @@ from typing import Any, Literal, get_args
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.profile.names import side_names
-from engine.protocol.profile import Communication, RankProfile, StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Communication, Profiles, RankProfile, StepPart, StepProfile, TimeRow
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, three_figures, times
 
 BY_DEVICE, BY_SIZE = "By device", "Bus bandwidth by message size"

@@ -8,20 +8,19 @@ from enum import StrEnum
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.profile.names import part_phrase, part_title
-from engine.protocol.advice import Changes
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import (
+from engine.protocol.advice import (
+    Changes,
     Remedy,
     fast_recipe,
     fused_optimizer,
     kept_on_device,
     larger_batch,
-    more_workers,
     other_precision,
     pinned_memory,
     sent_less_often,
     shorter_gradients,
 )
+from engine.protocol.profile import Bar, StepPart, StepProfile, more_workers
 from engine.words.numbers import number, share_text, throughput_text, times
 
 

@@ -23,7 +23,7 @@ from engine.experiment.value import one_line, printable, shortened
 from engine.lazy_imports import np
 from engine.protocol.events import Event, Summary
 from engine.protocol.pictures import ContactSheet
-from engine.store import checkpoints, journal, recording, samples
+from engine.store import checkpoints, journal, samples
 from engine.store.connection import Connection
 from engine.store.queue import can_take_over, leave, owner_row, remote_place_of
 from engine.store.record import (
@@ -215,7 +215,7 @@ class SavedRuns:
     def summary_so_far(self, run_id: str) -> Summary:
         """Return a summary from the recorded samples and events, for a run without its own."""
         with self._connection.reading() as connection:
-            return recording.summary_so_far(connection, run_id)
+            return journal.summary_so_far(connection, run_id)
 
     def comparisons(self) -> tuple[ComparisonRecord, ...]:
         """Return the comparisons, newest first."""

@@ -17,7 +17,7 @@ from engine.profile.charts import (
 )
 from engine.profile.names import part_meaning, part_title, side_names
 from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import InteractiveDrawing
 from gui.widgets import label

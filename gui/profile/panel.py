@@ -27,8 +27,7 @@ from engine.profile.tables import (
     size_rows,
 )
 from engine.profile.verdict import PEAK_MEANING, Verdict, peak_sentence
-from engine.protocol.profile import StepPart, StepProfile
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles, StepPart, StepProfile
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import number, share_text
 from gui.profile.charts import BarsView, RooflineView

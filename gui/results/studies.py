@@ -15,7 +15,7 @@ from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
 from engine.profile.gain import gains
 from engine.protocol.numerics import Numerics, NumericsResults
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.saved.studies import Study

@@ -12,7 +12,7 @@ from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.numerics import FIRST_STEPS, Numerics
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel

@@ -14,7 +14,7 @@ from engine.experiment.sweep import Grid, Plan, alternating_turns
 from engine.installation.installed import Engine, State, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.numerics import Numerics
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle

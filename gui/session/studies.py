@@ -14,7 +14,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.settings import PLAIN
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.numerics import SKIPS_IN_A_ROW
-from engine.protocol.profiles import MOST_SIDES
+from engine.protocol.profile import MOST_SIDES
 from engine.store.record import RunRecord
 from engine.store.saved.studies import NAMES, Study
 from engine.store.store import Store

@@ -32,8 +32,7 @@ from engine.profile.tables import (
     size_rows,
 )
 from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Bar, Profiles, StepPart, StepProfile
 from engine.protocol.ranges import module_title
 from engine.store.saved.studies import Study, traces_of
 from engine.words.numbers import NONE, number, share_text, throughput_text

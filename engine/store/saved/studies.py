@@ -21,7 +21,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import one_line
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.numerics import Numerics
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.connection import Connection

@@ -7,10 +7,9 @@ from collections.abc import Callable, Generator, Iterator
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import named
-from engine.protocol.advice import Advice, AdviceKind, Advices, Changes
+from engine.protocol.advice import Advice, AdviceKind, Advices, Changes, fast_recipe, larger_batch
 from engine.protocol.events import Event
 from engine.protocol.numerics import Cause, NumericsResults, Operation, Part, most_skips
-from engine.protocol.profiles import fast_recipe, larger_batch
 from engine.protocol.ranges import (
     ELSEWHERE,
     FP16,

@@ -41,7 +41,7 @@ from engine.protocol.ranges import (
     range_notes,
 )
 from engine.training.data.batches import Batch
-from engine.training.models.fp8 import InFP8
+from engine.training.models.tensor_cores import InFP8
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)

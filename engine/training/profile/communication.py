@@ -10,9 +10,15 @@ from torch import distributed
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.advice import (
+    Advice,
+    AdviceKind,
+    Remedy,
+    larger_buckets,
+    sent_less_often,
+    shorter_gradients,
+)
 from engine.protocol.profile import Bar, BusRate, Communication, RankProfile, StepPart, StepProfile
-from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, shorter_gradients
 from engine.training.measuring.telemetry import clock_for
 from engine.training.profile.bar import StepBar
 from engine.training.profile.trace import Collective, Trace, merged_spans

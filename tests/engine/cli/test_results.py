@@ -16,8 +16,7 @@ from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.protocol.answer import Answer
 from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics import NonfiniteSearch, Numerics, NumericsResults
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import Bar, StepPart, StepProfile, profiles_of
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.saved.studies import Study

@@ -12,8 +12,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.profile.charts import bars_drawing, part_places, roofline_drawing, roofline_points, short_name
 from engine.profile.names import part_meaning, part_title, side_names
 from engine.profile.tables import side_rows
-from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 from tests.drawings import assert_legible, texts_of
 
 PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 695.0}

@@ -8,8 +8,7 @@ from engine.experiment.experiment import Experiment
 from engine.export.kinds.profile import sections
 from engine.profile.tables import BY_DEVICE, BY_SIZE, communication_sentences, device_rows
 from engine.profile.verdict import Bound, verdict_of
-from engine.protocol.profile import StepProfile
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Profiles, ProfileSide, StepProfile
 from tests.profiles import exchange, exchanging
 
 

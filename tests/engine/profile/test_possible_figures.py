@@ -18,8 +18,7 @@ from engine.profile.charts import bars_drawing, roofline_drawing
 from engine.profile.gain import gains, verdicts
 from engine.profile.names import advice_by_side
 from engine.profile.verdict import Verdict, peak_sentence
-from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}
 MS = st.floats(0.01, 1e4)

@@ -10,8 +10,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.profile.gain import gains, verdicts
 from engine.profile.verdict import Bound, peak_sentence, verdict_of
 from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
 GPU_PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 690.0}
 CPU_PEAKS = {"fp32": 0.12, "fp16": 0.01, "bf16": 0.03}

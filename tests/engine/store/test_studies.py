@@ -23,8 +23,7 @@ from engine.protocol.numerics import (
     Operation,
     PrecisionMap,
 )
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import Bar, StepPart, StepProfile, profiles_of
 from engine.protocol.trials import Limit, LimitSide, MemoryLine, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.studies import Study, traces_of

@@ -125,7 +125,7 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import profiles_of
 from engine.store.queue import RUN
 from engine.store.saved.studies import Study
 from engine.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.store.saved.studies import Study
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView

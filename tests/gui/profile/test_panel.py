@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profile import StepPart
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles, StepPart
 from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel

@@ -7,8 +7,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.profile.charts import PartPlace
-from engine.protocol.profile import StepPart, TimeRow
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles, StepPart, TimeRow
 from gui.profile.charts import Bars, BarsView, RooflineView
 from gui.profile.rows_view import RowsView
 

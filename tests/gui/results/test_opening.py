@@ -18,7 +18,7 @@ from engine.experiment.sweep import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.numerics import NonfiniteSearch, Numerics, NumericsResults
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.studies import Study

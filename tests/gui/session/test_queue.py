@@ -19,7 +19,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Failed, Finished, Summary
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import profiles_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session

@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Log, Phase, PhaseName
 from engine.protocol.numerics import NonfiniteSearch, Numerics, NumericsResults
-from engine.protocol.profiles import Profiles, profiles_of
+from engine.protocol.profile import Profiles, profiles_of
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved.studies import Study

@@ -16,7 +16,7 @@ from engine.experiment.presets import own_presets_folder
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.protocol.events import Environment, Failed, Finished, Log, Samples, Started, Summary
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue import WaitingItem

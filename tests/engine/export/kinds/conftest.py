@@ -28,7 +28,7 @@ from engine.protocol.numerics import (
     PrecisionMap,
     PrecisionRun,
 )
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Profiles, ProfileSide
 from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Ranges
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.studies import Study

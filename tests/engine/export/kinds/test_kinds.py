@@ -21,7 +21,7 @@ from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
 from engine.protocol.numerics import Numerics
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import Tuning
 from engine.store.saved.studies import Study

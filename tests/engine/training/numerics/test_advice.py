@@ -25,7 +25,7 @@ from engine.protocol.numerics import (
 )
 from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Quantity, Ranges
 from engine.training.measuring.memory import Breakdown
-from engine.training.models.sizes import OddSize
+from engine.training.models.tensor_cores import OddSize
 from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, Evidence, gather_evidence
