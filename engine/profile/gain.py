@@ -48,7 +48,7 @@ def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
         return verdict
     ratio, remedy = side.profile.step_ms / step_ms[best], other_precision(best)
     sentence = f"{remedy.action}, which is {times(ratio)} times as fast here."
-    return replace(verdict, next_step=sentence, changes=remedy.changes, action=remedy.action)
+    return replace(verdict, next_step=sentence, **remedy._asdict())
 
 
 def gains(profiles: Profiles) -> tuple[Gain | None, ...]:

@@ -104,7 +104,7 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
         if step is not None:
             why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
             words, remedy = step
-            return Verdict(bound, sentence, f"{why}{words}", remedy.changes, remedy.action)
+            return Verdict(bound, sentence, f"{why}{words}", *remedy)
     return Verdict(bound, sentence, _nothing(longest, profile))
 
 

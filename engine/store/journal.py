@@ -1,4 +1,4 @@
-"""Save what a run records while it trains: samples, other events in order, images, and its status and summary.
+"""Save what a run records while it trains: samples, other events in order, images, and its state and summary.
 
 Runs with the same images share one saved sheet. A run that ended without a summary gets its metrics from the
 recorded events and samples. A copy of the run is kept in memory in case the store's file is removed.

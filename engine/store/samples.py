@@ -46,7 +46,7 @@ def columns_in(batches: Iterable[Samples]) -> Columns:
     )
 
 
-def shardable_blocks(columns: Columns) -> Iterator[Block]:
+def split_into_blocks(columns: Columns) -> Iterator[Block]:
     """Yield the columns as blocks of at most `MOST_ROWS` rows."""
     rows = min((len(values) for values in columns.values()), default=0)
     for first in range(0, rows, MOST_ROWS):
@@ -62,7 +62,7 @@ def columns_of(block: Block) -> Columns:
 
 def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
     """Add rows to a run."""
-    for block in shardable_blocks(columns):
+    for block in split_into_blocks(columns):
         position = next_position(connection, "samples", run_id)
         _put(connection, run_id, position, block)
         if position % _JOINED_BLOCKS == _JOINED_BLOCKS - 1:
@@ -149,7 +149,7 @@ def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int])
         # a damaged block keeps its checksum, which names it, and the others stay readable beside it
         return
     _drop(connection, run_id, positions[0], positions[-1])
-    for block in shardable_blocks(columns):
+    for block in split_into_blocks(columns):
         _put(connection, run_id, positions[-1], block)
 
 

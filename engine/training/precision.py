@@ -261,6 +261,16 @@ def masks_with(tensors: Iterable[torch.Tensor], numbers: Iterable[float] = ()) -
     return any(value in _MASKS.to(dtype).tolist() for value, dtype in least if math.isfinite(value))
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return PyTorch's name of a dtype, such as "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def leaf_tensors(value: Any) -> list[Tensor]:
+    """Return the tensors in nested tuples, lists and dicts."""
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
 def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield the parts of tensors that can hold NaN and Inf, strided, real and in the tensors' own memory.
 
@@ -281,7 +291,7 @@ def legible(tensor: Tensor) -> Tensor:
 def are_finite(value: Any) -> bool:
     """Return True if no number in nested tensors, lists and dicts is NaN or Inf. Waits for the device."""
     leaves = tree_leaves(value)
-    tensors = floating(leaf for leaf in leaves if isinstance(leaf, Tensor))
+    tensors = floating(leaf_tensors(leaves))
     return all(bool(legible(part).isfinite().all()) for part in tensors) and all(
         math.isfinite(leaf) for leaf in leaves if isinstance(leaf, float)
     )

@@ -241,7 +241,7 @@ class Sweeps(SavedTable):
             ammeter=row["ammeter"],
             machine=one_line(row["machine"]),
             name=row["name"],
-            grid=_grid(row["grid"]),
+            grid=Grid.model_validate_json(row["grid"]),
             plan=Plan.model_validate_json(row["plan"]),
             device_name=row["device_name"],
             comparison=row["comparison"],

@@ -29,6 +29,7 @@ from engine.training.checks.static import find_half_cast, find_syncs_in_text, st
 from engine.training.checks.watches import gradient_findings, name_first
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
+from engine.training.models.recompute import removed_at_end
 from engine.training.models.tensor_cores import layers_sentence, layers_table, size_findings
 from engine.training.precision import EMULATED_NOTE
 from engine.training.runs.prepare import UNCOMPILED_FP8, RunPlan
@@ -176,11 +177,8 @@ def _counted_parameters(work: _Work) -> Iterator[None]:
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         work.built_parameters += 0 if parameter is None else parameter.numel()
 
-    handle = register_module_parameter_registration_hook(count)
-    try:
+    with removed_at_end([register_module_parameter_registration_hook(count)]):
         yield
-    finally:
-        handle.remove()
 
 
 def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Finding]:

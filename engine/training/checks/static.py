@@ -299,7 +299,11 @@ def _waits(file: File) -> Iterator[Finding]:
             name = last_name(call.func)
             if isinstance(call.func, ast.Attribute) and name in _READS and not call.args:
                 what = f".{name}()"
-            elif isinstance(call.func, ast.Name) and name == "print" and _prints_value(call):
+            elif (
+                isinstance(call.func, ast.Name)
+                and name == "print"
+                and not all(isinstance(argument, ast.Constant) for argument in call.args)
+            ):
                 what = "print(...)"
             else:
                 continue
@@ -307,10 +311,6 @@ def _waits(file: File) -> Iterator[Finding]:
             remedy = "Keep the value on the device as a tensor."
             message, place = f"{function.name} calls {what}, {waits}.", CodePlace(file.name, call.lineno)
             yield finding_at(place, FindingKind.WAITS, "warning", message, remedy)
-
-
-def _prints_value(call: ast.Call) -> bool:
-    return any(not isinstance(argument, ast.Constant) for argument in call.args)
 
 
 def _functions(tree: ast.Module, names: set[str]) -> Iterator[ast.FunctionDef]:

@@ -37,6 +37,7 @@ from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import LoadedSource
 from engine.training.models.outputs import TARGETS, describe_value
 from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
+from engine.training.precision import leaf_tensors
 from engine.training.ranks import current_rank
 
 BATCH_SIZE = "batch_size"
@@ -95,9 +96,7 @@ def _own_count(own: OwnFile, count: Any) -> int:
 
 def _lengths(batch: Batch) -> list[int]:
     # of inputs and targets: of both lists, where they are lists of samples, else of their first tensors
-    sides = [
-        [part for part in tree_leaves(side) if isinstance(part, Tensor) and part.dim()] for side in batch
-    ]
+    sides = [[part for part in leaf_tensors(side) if part.dim()] for side in batch]
     are_lists = all(type(side) in (tuple, list) for side in batch) and len(batch[0]) == len(batch[1])
     if are_lists and len({len(part) for tensors in sides for part in tensors}) > 1:
         return [len(side) for side in batch]
@@ -216,8 +215,7 @@ def own_footprint(templates: tuple[Batch, Batch], experiment: Experiment, batch_
         SizedBatch(resize_batch(tuple(templates[0]), tuple(templates[1]), batch_size), batch_size, batch_size)
         for _ in range(max(groups, _TURNS))
     )
-    rest = [part for part in tree_leaves(batches[groups:]) if isinstance(part, Tensor)]
-    return Footprint(batches[:groups], tuple(rest))
+    return Footprint(batches[:groups], tuple(leaf_tensors(batches[groups:])))
 
 
 @contextmanager

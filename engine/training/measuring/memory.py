@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from engine.experiment.value import BYTES_PER_MIB
+from engine.training.models.recompute import removed_at_end
 from engine.training.ranks import local_shard
 
 
@@ -348,11 +349,8 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
         # also after a failed forward: what was begun must be ended
         model.register_forward_hook(end, always_call=True),
     )
-    try:
+    with removed_at_end(handles):
         yield meter
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Layers on Tensor Cores: linear layers in FP8 by torchao, and sizes that slow down 16-bit matmuls.
 
-NVIDIA, Matrix Multiplication Background, "Tensor Core Requirements": cuBLAS and cuDNN use Tensor Cores for any
-size, most efficiently for multiples of 8.
+NVIDIA, Matrix Multiplication Background, "Tensor Core Requirements": cuBLAS and cuDNN use Tensor Cores for
+any size, most efficiently for multiples of 8.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
+
+from engine.training.precision import dtype_name, leaf_tensors
 
 IN_FLOAT32 = frozenset(
     (
@@ -96,7 +98,7 @@ def call_name(function: Any) -> str:
 
 def refusal(name: str, half: torch.dtype, args: Sequence[Any], settings: Mapping[str, Any]) -> str | None:
     """Return why CUDA refuses a call with an input of dtype `half`, as a clause. None if it does not."""
-    dtype = str(half).removeprefix("torch.")
+    dtype = dtype_name(half)
     if name in _NO_HALF or (half is torch.bfloat16 and name in _NO_BF16 | _TRANSFORMS):
         return f"it has no kernel for {dtype}"
     if name in _TRANSFORMS and any(size & (size - 1) for size in _sizes(name, args, settings)):
@@ -163,8 +165,7 @@ def _in_half(function: Any, args: Any, settings: Any) -> Any:
 
 
 def _promoted(function: Any, args: Any, settings: Any) -> Any:
-    tensors = (leaf for leaf in tree_leaves((args, settings)) if isinstance(leaf, torch.Tensor))
-    is_wide = any(tensor.dtype is torch.float32 for tensor in tensors)
+    is_wide = any(tensor.dtype is torch.float32 for tensor in leaf_tensors((args, settings)))
     return (_in_float32 if is_wide else _kept)(function, args, settings)
 
 

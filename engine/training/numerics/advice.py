@@ -375,8 +375,7 @@ def _advise_on_little_work(evidence: Evidence) -> Iterator[Advice]:
         "precision cannot speed them up.",
         evidence=f"The CPU takes {_ms(cost.issue_seconds)} to launch a forward and backward pass, and the "
         f"pass takes {_ms(cost.pass_seconds)}.",
-        changes=remedy.changes,
-        action=remedy.action,
+        **remedy._asdict(),
     )
 
 

@@ -185,8 +185,7 @@ def _larger_buckets(exchange: Communication, exposed_ms: float, experiment: Expe
             evidence=f"A step sends {len(sizes):,} messages of {memory_text(mean / BYTES_PER_MIB)} on "
             f"average, at {number(exchange.rate(mean))} GB/s. With {memory_text(best.size / BYTES_PER_MIB)} "
             f"the devices reach {number(best.gb_per_second)} GB/s.",
-            changes=remedy.changes,
-            action=remedy.action,
+            **remedy._asdict(),
         ),
     )
 
@@ -212,5 +211,4 @@ def _of_transfer(
         f"For {number(exposed_ms)} ms of a {number(step_ms)} ms step ({share_text(exposed_ms / step_ms)}), "
         "rank 0 only sends, without waiting for others."
     )
-    offer = {"changes": remedy.changes, "action": remedy.action}
-    return exposed_ms * _HALVED, Advice(kind=kind, message=message, evidence=evidence, **offer)
+    return exposed_ms * _HALVED, Advice(kind=kind, message=message, evidence=evidence, **remedy._asdict())

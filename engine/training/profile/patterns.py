@@ -94,7 +94,7 @@ def _advice(
     modules: tuple[str, ...] = (),
     remedy: Remedy | None = None,
 ) -> tuple[float, Advice]:
-    offer = {} if remedy is None else {"changes": remedy.changes, "action": remedy.action}
+    offer = {} if remedy is None else remedy._asdict()
     return saved_ms, Advice(kind=kind, message=message, evidence=evidence, modules=modules, **offer)
 
 
