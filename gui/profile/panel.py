@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
 from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
-from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.tables import (
     BY_DEVICE,
@@ -26,7 +25,7 @@ from engine.profile.tables import (
     device_rows,
     size_rows,
 )
-from engine.profile.verdict import PEAK_MEANING, Verdict, peak_sentence
+from engine.profile.verdict import PEAK_MEANING, Gain, Verdict, gains, peak_sentence, verdicts
 from engine.protocol.profile import Profiles, StepPart, StepProfile
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import number, share_text

@@ -14,7 +14,6 @@ from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
 from engine.profile.charts import bars_drawing, roofline_drawing
-from engine.profile.gain import gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
 from engine.profile.tables import (
     BY_DEVICE,
@@ -31,7 +30,7 @@ from engine.profile.tables import (
     side_rows,
     size_rows,
 )
-from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
+from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, gains, peak_sentence, verdicts
 from engine.protocol.profile import Bar, Profiles, StepPart, StepProfile
 from engine.protocol.ranges import module_title
 from engine.store.saved.studies import Study, traces_of

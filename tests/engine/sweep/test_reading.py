@@ -15,9 +15,9 @@ from engine.experiment.sweep import Axis, Grid, Pilot, Plan, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import RATIO_FIGURE, best_of, default_places
-from engine.sweep.heat_map import heat_map
 from engine.sweep.results import results_of
 from engine.sweep.scatter import pareto_front
+from engine.sweep.slices import heat_map
 from engine.sweep.words import answers, columns_of, notes_of
 from tests.drawings import texts_of
 from tests.sweeps import small_grid

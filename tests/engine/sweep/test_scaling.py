@@ -14,8 +14,8 @@ from engine.export.kinds.sweep import document
 from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import CellRecord, SweepRecord
-from engine.sweep.lines import lines
 from engine.sweep.results import EXCHANGE, STRONG, WEAK, CellResult, Results, results_of
+from engine.sweep.slices import lines
 from engine.sweep.words import answers
 from tests.drawings import texts_of
 
