@@ -183,7 +183,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     left = _own_children() - children_before
     if left:
         _, alive = psutil.wait_procs(left, timeout=5)
-        assert not alive, f"left running: {[' '.join(site.cmdline()) for process in alive]}"
+        assert not alive, f"left running: {[' '.join(process.cmdline()) for process in alive]}"
     threads = [
         thread
         for thread in set(threading.enumerate()) - threads_before
