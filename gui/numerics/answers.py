@@ -7,16 +7,16 @@ import math
 from PySide6.QtCore import QSize, Signal
 
 from engine.drawing.shapes import Box, Drawing, Words
-from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
-from engine.protocol.numerics.nonfinite import (
+from engine.protocol.numerics import FirstNonfinite, Fp32Modules, Fp32Trial, NonfiniteSearch
+from engine.protocol.ranges import (
     ELSEWHERE,
+    FORMATS,
     LOSS,
     OPTIMIZER,
-    FirstNonfinite,
-    NonfiniteSearch,
+    NumberFormat,
+    dtype_label,
     module_title,
 )
-from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.charts.painter import DrawingView, words_width
 from gui.widgets import Button, label

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
 
 from engine.export.formats import NUMERICS
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
+from engine.protocol.numerics import USUAL_PARTS, Numerics, Part
 from engine.words.names import dataset_words
 from gui.numerics.answers import Fp32ModulesView, NonfiniteView
 from gui.numerics.divergence import DivergenceView

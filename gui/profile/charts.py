@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF
 
 from engine.drawing.shapes import Drawing
-from engine.profile.bar_chart import PartPlace, bars_drawing, part_places
+from engine.profile.charts import (
+    PartPlace,
+    RooflinePoint,
+    bars_drawing,
+    part_places,
+    roofline_drawing,
+    roofline_points,
+)
 from engine.profile.names import part_meaning, part_title, side_names
-from engine.profile.roofline import RooflinePoint, roofline_drawing, roofline_points
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import InteractiveDrawing
 

@@ -13,10 +13,9 @@ from engine.experiment.experiment import Precision
 from engine.export.document import Document
 from engine.export.formats import PROFILE
 from engine.export.kinds import profile
-from engine.profile.columns import TABLES
 from engine.profile.names import side_names
-from engine.protocol.profile import StepPart
-from engine.protocol.profiles import Profiles
+from engine.profile.tables import TABLES
+from engine.protocol.profile import Profiles, StepPart
 from engine.words.names import dataset_words, listed
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.profile.charts import Bars, Roofline

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QSizePolicy
 
-from engine.profile import columns as measured
-from engine.profile.columns import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
+from engine.profile import tables as measured
 from engine.profile.names import part_phrase, part_title, side_names
-from engine.protocol.profile import StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles
+from engine.profile.tables import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
+from engine.protocol.profile import Profiles, StepPart, StepProfile, TimeRow
 from engine.words.numbers import share_text
 from gui.widgets import Button, Segmented
 from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable

@@ -25,27 +25,27 @@ from engine.export.document import (
     advice_cells,
     document_of,
 )
-from engine.profile.bar_chart import bars_drawing
-from engine.profile.columns import NOUNS, TABLES, Table, columns_of, side_rows
-from engine.profile.communication import (
+from engine.profile.charts import bars_drawing, roofline_drawing
+from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
+from engine.profile.tables import (
     BY_DEVICE,
     BY_SIZE,
     DEVICE_HEADINGS,
     HOW_MEASURED,
+    NOUNS,
     SIZE_HEADINGS,
+    TABLES,
+    Table,
+    columns_of,
     communication_sentences,
     device_rows,
+    side_rows,
     size_rows,
 )
-from engine.profile.gain import gains, headline, verdicts
-from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
-from engine.profile.roofline import roofline_drawing
-from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import Profiles
-from engine.store.saved.studies import traces_of
-from engine.store.saved.study import Study
+from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, gains, headline, peak_sentence, verdicts
+from engine.protocol.profile import Bar, Profiles, StepPart, StepProfile
+from engine.protocol.ranges import module_title
+from engine.store.saved.studies import Study, traces_of
 from engine.words.numbers import NONE, counted, number, share_text, throughput_text
 
 BAR, PARTS, LIMITS = "Where the time goes", "Parts of a step", "How close to the hardware limits"

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.protocol.numerics.nonfinite import PrecisionMap
+from engine.protocol.numerics import PrecisionMap
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow

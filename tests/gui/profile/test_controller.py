@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
-from engine.protocol.profiles import Profiles, profiles_of
+from engine.protocol.profile import Profiles, profiles_of
 from engine.store.record import RunRecord
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.window.main_window import MainWindow
 

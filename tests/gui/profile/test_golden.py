@@ -8,8 +8,8 @@ import pytest
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.protocol.profile import Profiles
+from engine.store.saved.studies import Study
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from tests.golden import Golden, words_of

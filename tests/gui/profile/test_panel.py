@@ -11,9 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.export.kinds import profile
-from engine.protocol.profile import StepPart
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.protocol.profile import Profiles, StepPart
+from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.profile.charts import Bars
 from gui.profile.panel import ProfilePanel

@@ -6,9 +6,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.profile.bar_chart import PartPlace
-from engine.protocol.profile import StepPart, TimeRow
-from engine.protocol.profiles import Profiles
+from engine.profile.charts import PartPlace
+from engine.protocol.profile import Profiles, StepPart, TimeRow
 from gui.profile.charts import Bars, Roofline
 from gui.profile.rows_view import RowsView
 

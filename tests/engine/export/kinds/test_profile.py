@@ -16,9 +16,8 @@ from engine.export.formats import COMPARISON, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, PARTS, document, sections
 from engine.export.report.pages import page
 from engine.profile.names import failures
-from engine.protocol.profile import StepProfile
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.protocol.profile import Profiles, StepProfile
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 
