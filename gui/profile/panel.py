@@ -18,8 +18,7 @@ from engine.profile.tables import TABLES
 from engine.protocol.profile import Profiles, StepPart
 from engine.words.names import dataset_words, listed
 from gui.answer.page import PageTexts, StudyPage, state_words
-from gui.profile.charts import Bars, Roofline
-from gui.profile.rows_view import RowsView
+from gui.profile.views import Bars, Roofline, RowsView
 from gui.session.studies import StudyView
 from gui.widgets import Button, EmptyState
 

@@ -14,8 +14,8 @@ from engine.export.kinds import profile
 from engine.protocol.profile import Profiles, StepPart
 from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
-from gui.profile.charts import Bars
 from gui.profile.panel import ProfilePanel
+from gui.profile.views import Bars
 from gui.session.studies import StudyView
 from gui.widgets import Button
 from tests.hostile import MARKUP, markup_in, names_in, poisoned

@@ -8,8 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.profile.charts import PartPlace
 from engine.protocol.profile import Profiles, StepPart, TimeRow
-from gui.profile.charts import Bars, Roofline
-from gui.profile.rows_view import RowsView
+from gui.profile.views import Bars, Roofline, RowsView
 
 
 @pytest.fixture
