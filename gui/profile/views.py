@@ -1,4 +1,4 @@
-"""The charts of profiles: stacked bars of a step's parts, and the roofline of its kernels."""
+"""The interactive parts of a profile: bars of a step's parts, the roofline, and the tables of its rows."""
 
 from __future__ import annotations
 
