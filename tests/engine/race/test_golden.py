@@ -7,10 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from engine.drawing.shapes import Dot, Fill, Shape, Stroke, Words
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.pictures import patterns
 from engine.race import headline, words
+from engine.race.card import race_card
 from engine.race.race import Race
+from engine.race.words import scene_of
 from engine.store.record import Status
 from tests.golden import Golden
 
@@ -157,3 +161,31 @@ def test_the_words_of_a_race(record: Any, racers: Any, golden: Golden) -> None:
     golden("\n\n".join(parts), "words")
     parts = [f"## {name}\n{refusal(type(racers)(record), ask)}" for name, ask in REFUSALS.items()]
     golden("\n\n".join(parts), "refusals")
+
+
+def drawn(shape: Shape) -> str:
+    """One shape as a line: text with its place, anything else as its bounding box."""
+    if isinstance(shape, Words):
+        how = f"{shape.size:g}/{shape.weight} {shape.ink} {shape.anchor}"
+        return f"({shape.x:.0f}, {shape.y:.0f}) {how}: {shape.text}"
+    if isinstance(shape, Stroke | Fill):
+        across, down = zip(*shape.points, strict=True)
+        box = min(across), min(down), max(across) - min(across), max(down) - min(down)
+    elif isinstance(shape, Dot):
+        box = shape.x, shape.y, shape.radius, shape.radius
+    else:
+        box = shape.x, shape.y, shape.width, shape.height
+    return f"{type(shape).__name__} {shape.ink} ({', '.join(f'{length:.0f}' for length in box)})"
+
+
+def test_the_picture_of_a_race(racers: Any, golden: Golden) -> None:
+    """At its start, a quarter, half, as the first one ends, and at its end."""
+    race = racers.of_two(880, 5_016, **peak(10_445.0), mine=peak(3_277.0))
+    card = race_card(scene_of(race, patterns(race.blocks)), ("small-cnn, measured today",))
+    moments = []
+    for part in (0.0, 0.25, 0.5, 0.999, 1.0):
+        instant = card.scene.at(race.seconds * part)
+        lines = [drawn(shape) for shape in card.drawing(instant).shapes]
+        lines += [f"{lane.lit} of {lane.grid.count} blocks lit" for lane in card.blocks(instant)]
+        moments.append(f"## {part:.0%}\n" + "\n".join(lines))
+    golden("\n\n".join(moments), "picture")
