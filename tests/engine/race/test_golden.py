@@ -7,17 +7,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from engine.drawing.blocks import Blocks, Tiles
 from engine.drawing.shapes import Dot, Fill, Shape, Stroke, Words
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.pictures import patterns
-from engine.race import headline, words
-from engine.race.card import race_card
-from engine.race.race import Race
-from engine.race.words import scene_of
+from engine.race import words
+from engine.race.race import BLOCKS, Race
 from engine.store.record import Status
 from tests.golden import Golden
 
+TILES = Tiles(patterns(BLOCKS))
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 FAST = {"step": {"recipe": "fast"}}
 RATE = {"optimizer": {"learning_rate": 0.5}}
@@ -137,14 +137,14 @@ REFUSALS: dict[str, Ask] = {
 
 
 def told(race: Race) -> str:
-    moments = [race.at(0.0), race.at(race.seconds / 2), race.at(race.seconds)]
-    lines = [headline.title(race), headline.sentence(race), words.playback_rate_words(race)]
-    for lane in ("full", "mixed"):
-        name = f"{headline.lane_name(race, lane)} ({', '.join(headline.short_name(race, lane))})"
-        counters = [words.counter_words(race, lane, moment) for moment in moments]
-        lines.append(" | ".join((name, words.lane_detail(race, lane), *counters)))
-    lines += [f"{words.counted_text(race, at)}: {' / '.join(words.caption(race, at))}" for at in moments]
-    lines += [" ".join(words.memory_words(race)), words.sure_words(race), *words.doubt_words(race)]
+    frames = [words.frame_of(race, race.seconds * part) for part in (0.0, 0.5, 1.0)]
+    card = words.card_of(race, TILES)
+    lines = [card.title, card.sentence, words.playback_words(race)]
+    for which, head in enumerate(card.heads):
+        counters = [f"{frame.samples[which]} {frame.words[which]}" for frame in frames]
+        lines.append(" | ".join((f"{head.name} ({', '.join(head.short)})", head.detail, *counters)))
+    lines += [f"{frame.number}: {' / '.join(frame.caption)}" for frame in frames]
+    lines += [frames[-1].sure, " ".join(card.memory).strip(), *card.doubts]
     return "\n".join(line for line in lines if line)
 
 
@@ -168,6 +168,8 @@ def drawn(shape: Shape) -> str:
     if isinstance(shape, Words):
         how = f"{shape.size:g}/{shape.weight} {shape.ink} {shape.anchor}"
         return f"({shape.x:.0f}, {shape.y:.0f}) {how}: {shape.text}"
+    if isinstance(shape, Blocks):
+        return f"({shape.x:.0f}, {shape.y:.0f}) {shape.lit:.0f} of {shape.count} blocks {shape.ink}"
     if isinstance(shape, Stroke | Fill):
         across, down = zip(*shape.points, strict=True)
         box = min(across), min(down), max(across) - min(across), max(down) - min(down)
@@ -181,11 +183,9 @@ def drawn(shape: Shape) -> str:
 def test_the_picture_of_a_race(racers: Any, golden: Golden) -> None:
     """At its start, a quarter, half, as the first one ends, and at its end."""
     race = racers.of_two(880, 5_016, **peak(10_445.0), mine=peak(3_277.0))
-    card = race_card(scene_of(race, patterns(race.blocks)), ("small-cnn, measured today",))
-    moments = []
+    card = words.card_of(race, TILES)
+    moments = ["## still\n" + "\n".join(drawn(shape) for shape in card.still.shapes)]
     for part in (0.0, 0.25, 0.5, 0.999, 1.0):
-        instant = card.scene.at(race.seconds * part)
-        lines = [drawn(shape) for shape in card.drawing(instant).shapes]
-        lines += [f"{lane.lit} of {lane.grid.count} blocks lit" for lane in card.blocks(instant)]
-        moments.append(f"## {part:.0%}\n" + "\n".join(lines))
+        frame = words.frame_of(race, race.seconds * part)
+        moments.append(f"## {part:.1%}\n" + "\n".join(drawn(shape) for shape in card.moving(frame).shapes))
     golden("\n\n".join(moments), "picture")
