@@ -123,11 +123,6 @@ class Section:
     widget: str = ""
     actions: tuple[Action, ...] = ()
 
-    @property
-    def is_filled(self) -> bool:
-        """True if there is anything to show."""
-        return bool(self.sentences or self.rows or self.pictures or self.pairs or self.notes or self.actions)
-
     def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
         """Return at most `most` rows, and the number of omitted rows."""
         return self.rows[:most], max(0, len(self.rows) - most)

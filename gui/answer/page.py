@@ -196,12 +196,6 @@ class StudyPage(Surface, Generic[View]):
         """Return the sentence and the quiet line."""
         return f"{self.sentence.accessibleName()} {self.quiet.text()}".strip()
 
-    def section_widget(self, tab: str, section: str) -> QWidget | None:
-        """Return the interactive widget of a section, if it is made."""
-        view = self.tabs.views.get(tab)
-        found = None if view is None else view.sections.get(section)
-        return None if found is None else found.widget
-
     def _show_document(self, document: Document) -> None:
         sections = [section for section in document.sections if section.part == "answer"]
         answer = document.answers[0] if document.answers else Answer(None, (), ())
