@@ -38,7 +38,6 @@ from engine.installation.request import (
     Source,
     Stage,
     StageBegan,
-    Unpacked,
 )
 from engine.machines.catalogs import refuse_kept
 from engine.machines.check import check_known
@@ -179,7 +178,6 @@ class _InstallProgress(ProgressLine):
             text_column("{task.fields[figures]}"),
             figures="",
         )
-        self._retry: str | None = None
 
     def show(self, event: InstallEvent) -> None:
         """Show one event of the installation."""
@@ -190,30 +188,23 @@ class _InstallProgress(ProgressLine):
                 plan = event.plan
                 if plan.note:
                     self._say(plan.note, always=True)
-                self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to download")
+                self._say(f"PyTorch {plan.torch} ({plan.backend}). Download: {plan.download}")
             case Fetched():
-                if event.retry is not None and event.retry != self._retry:
-                    self._say(event.retry, always=True)
-                self._retry = event.retry
                 self._update(total=event.total_bytes, completed=event.done_bytes, figures=_fetched(event))
-            case Unpacked():
-                figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
-                self._update(total=event.total_bytes, completed=event.done_bytes, figures=figures)
 
 
 _STAGES = {
     Stage.SENDING: "Copying Ammeter",
     Stage.RESOLVING: "Looking up the packages",
-    Stage.FETCHING: "Downloading",
-    Stage.UNPACKING: "Unpacking",
+    Stage.FETCHING: "Downloading and unpacking",
     Stage.TRYING: "Training a test step",
 }
 
 
 def _fetched(event: Fetched) -> str:
-    figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
-    if event.bytes_per_second is not None:
-        figures += f", {_size(event.bytes_per_second)}/s"
+    figures = f"{_size(event.done_bytes)} on disk"
+    if event.total_bytes is not None:
+        figures = f"{_size(event.done_bytes)} of about {_size(event.total_bytes)}"
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 
