@@ -26,7 +26,7 @@ from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import State
 from engine.installation.installer import Installer
-from engine.installation.request import InstallRequest, Plan, Wheel
+from engine.installation.request import InstallRequest, Package, Plan
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, try_out
@@ -62,7 +62,7 @@ class Net(nn.Module):
         return self.head(x.flatten(1))
 """
 START_SECONDS = 120.0
-ENGINE_FILES = 21
+ENGINE_PACKAGES = 21
 ENGINE_FOLDER = "/home/you/.local/share/Ammeter/engine"
 WORKSTATION = Hardware(
     system="linux",
@@ -93,9 +93,9 @@ def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -
     def plan(wanted: InstallRequest, _: Callable[[], bool]) -> Plan:
         build = found.builds[0]
         size_bytes = build.download_bytes or 0
-        wheel = Wheel("torch", "2.15.0", "torch.whl", "", size_bytes // ENGINE_FILES, None)
-        wheels, place = (wheel,) * ENGINE_FILES, Path(ENGINE_FOLDER)
-        return Plan(wanted, build.backend, "2.15.0", wheels, place, 0, 3 * size_bytes, 200 * 2**30)
+        packages = (Package("torch", "2.15.0"),) * ENGINE_PACKAGES
+        sizes = (size_bytes, False, 2 * size_bytes, 0, 200 * 2**30)
+        return Plan(wanted, build.backend, "2.15.0", packages, Path(ENGINE_FOLDER), *sizes)
 
     backend = InstallerBackend(lambda: found, plan, lambda: Installer(Path(ENGINE_FOLDER), try_out))
     with pytest.MonkeyPatch.context() as patch, Store() as store:

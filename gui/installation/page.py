@@ -95,7 +95,6 @@ class SetupPage(Surface):
 
     def _connect(self) -> None:
         self.choice.changed.connect(self._resolve)
-        self.progress.pause_toggled.connect(lambda: self._setup.pause(not self._setup.is_paused))
         self.progress.stop_wanted.connect(self._setup.stop)
         self.begin_button.clicked.connect(self._begin)
         self.again_button.clicked.connect(self._try_again)
@@ -107,7 +106,6 @@ class SetupPage(Surface):
         self._setup.plan_failed.connect(self._on_refusal)
         self._setup.began.connect(self._on_start)
         self._setup.progressed.connect(self._on_event)
-        self._setup.paused_changed.connect(self._on_event)
         self._setup.ended.connect(self._on_end)
         self._setup.problem.connect(self._on_failure)
 
@@ -199,10 +197,9 @@ class SetupPage(Surface):
         self._set_progress(Progress(is_waiting=self._setup.is_waiting))
         self.progress.stop_button.setFocus()
 
-    def _on_event(self, event: InstallEvent | bool) -> None:
+    def _on_event(self, event: InstallEvent) -> None:
         if self._progress is not None:
-            known = self._progress
-            self._set_progress(known.paused(event) if isinstance(event, bool) else known.after(event))
+            self._set_progress(self._progress.after(event))
 
     def _set_progress(self, progress: Progress | None) -> None:
         self._progress = progress

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 
 import psutil
-from PySide6.QtCore import QObject, QThread, Signal
+from PySide6.QtCore import QObject, Signal
 
-from engine.experiment.problem import Problem, ProblemError
-from engine.installation.control import Stopped
+from engine.experiment.problem import Problem
 from engine.installation.description import Description, description_here
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.request import Installed, InstallRequest, Installs, Plan
+from engine.installation.request import Installed, InstallRequest, Installs, Plan, Stopped
 from engine.worker.launcher import kept_awake, try_out
-from gui.session.background import Background, own_error
-
-_log = logging.getLogger(__name__)
+from gui.session.background import Background
 
 
 @dataclass(frozen=True)
@@ -65,9 +62,9 @@ class EngineSetup(QObject):
     (InstallRequest, Problem) answer the last request for a plan.
 
     `began` carries the InstallRequest of an installation that was started. It waits while `may_begin` returns
-    False, until `begin_if_waiting` is called and it returns True. `progressed` carries each InstallEvent,
-    `paused_changed` whether it is paused. At the end, `problem` carries the Problem of a failure, or `ended`
-    the Installation, None if it was stopped.
+    False, until `begin_if_waiting` is called and it returns True. `progressed` carries each InstallEvent.
+    At the end, `problem` carries the Problem of a failure, or `ended` the Installation, None if it was
+    stopped.
 
     `checked` carries the Problem of an incomplete installation, or None. `removed` carries the freed bytes.
     If checking or removing fails, `refused` carries the Problem.
@@ -80,7 +77,6 @@ class EngineSetup(QObject):
     progressed = Signal(object)
     ended = Signal(object)
     problem = Signal(object)
-    paused_changed = Signal(bool)
     checked = Signal(object)
     removed = Signal(object)
     refused = Signal(object)
@@ -96,15 +92,18 @@ class EngineSetup(QObject):
         self._background = Background(self)
         # not behind a plan, which takes as long as the network does
         self._upkeep = Background(self)
+        self._work = Background(self)
         self._is_unwanted = Event()
-        self._thread: _InstallThread | None = None
-        self.is_paused = self.is_waiting = False
-        """Whether an installation is paused, and whether it waits to start."""
+        self._installer: Installs | None = None
+        self._wanted = InstallRequest()
+        self._is_stopped = False
+        self.is_waiting = False
+        """True while an installation waits to start."""
 
     @property
     def is_busy(self) -> bool:
-        """True if an installation is in progress, also if it is paused or waits."""
-        return self._thread is not None
+        """True if an installation is in progress, also while it waits."""
+        return self._installer is not None
 
     def look(self) -> None:
         """Examine this machine."""
@@ -149,95 +148,61 @@ class EngineSetup(QObject):
             self._upkeep.do(remove, self.removed.emit, self.refused.emit)
 
     def start(self, wanted: InstallRequest) -> None:
-        """Install, reusing the files of an earlier attempt. Does nothing during an installation."""
-        if self._thread is not None:
+        """Install, reusing the packages of an earlier attempt. Does nothing during an installation."""
+        if self._installer is not None:
             return
         self.drop_plan()
-        # without a parent, as in `Background`
-        self._thread = _InstallThread(self._backend.installer(), wanted)
-        self._thread.progressed.connect(self.progressed)
-        self._thread.finished.connect(self._end)
+        self._installer, self._wanted = self._backend.installer(), wanted
+        self._is_stopped = False
         self.is_waiting = True
         self.begin_if_waiting()
         self.began.emit(wanted)
 
     def begin_if_waiting(self) -> None:
         """Start the waiting installation, if it may start now."""
-        if self._thread is not None and self.is_waiting and self._may_begin():
+        if self._installer is not None and self.is_waiting and self._may_begin():
             self.is_waiting = False
-            self._thread.start()
-
-    def pause(self, is_paused: bool = True) -> None:
-        if self._thread is not None and is_paused != self.is_paused:
-            self.is_paused = is_paused
-            installer = self._thread.installer
-            (installer.pause if is_paused else installer.resume)()
-            self.paused_changed.emit(is_paused)
+            install = partial(self._install, self._installer, self._wanted)
+            self._work.do(install, self._on_end, self._on_problem)
 
     def stop(self) -> None:
         """Stop the installation and keep the downloaded files."""
-        if self._thread is not None:
-            self._thread.stop()
+        if self._installer is not None:
+            self._is_stopped = True
+            self._installer.stop()
             if self.is_waiting:
-                self._end()
+                self._on_end(None)
 
     def shut_down(self) -> None:
         """Stop, keep the downloaded files, and wait for the threads. Nothing is reported any more."""
         self.drop_plan()
-        self._background.stop()
-        self._upkeep.stop()
-        if self._thread is not None:
-            self._thread.finished.disconnect(self._end)
-            self._thread.progressed.disconnect(self.progressed)
-            self._thread.stop()
-            self._thread.wait()
-            self._thread = None
+        self.blockSignals(True)
+        if self._installer is not None:
+            self._installer.stop()
+        for background in (self._background, self._upkeep, self._work):
+            background.stop()
+        self._installer = None
 
-    def _end(self) -> None:
-        thread = self._thread
-        if thread is None:
+    def _install(self, installer: Installs, wanted: InstallRequest) -> Installation | None:
+        """Install in the thread, whose signals Qt delivers in the window's."""
+        installation = None
+        with kept_awake():
+            for event in installer.install(wanted):
+                if isinstance(event, Installed):
+                    installation = event.installation
+                self.progressed.emit(event)
+        return installation
+
+    def _on_problem(self, problem: Problem) -> None:
+        if self._is_stopped:
+            self._on_end(None)
             return
-        # `finished` is emitted just before the thread has ended
-        thread.wait()
-        self._thread = None
-        self.is_waiting = False
-        if self.is_paused:
-            self.is_paused = False
-            self.paused_changed.emit(False)
-        if thread.problem is not None and not thread.is_stopped:
-            self.problem.emit(thread.problem)
-        else:
-            self.ended.emit(thread.installation)
+        self._installer = None
+        self.problem.emit(problem)
 
-
-class _InstallThread(QThread):
-    progressed = Signal(object)
-
-    def __init__(self, installer: Installs, wanted: InstallRequest) -> None:
-        super().__init__()
-        self.setObjectName("installation")
-        self.installer = installer
-        self._wanted = wanted
-        self.installation: Installation | None = None
-        self.problem: Problem | None = None
-        self.is_stopped = False
-
-    def stop(self) -> None:
-        self.is_stopped = True
-        self.installer.stop()
-
-    def run(self) -> None:
-        try:
-            with kept_awake():
-                for event in self.installer.install(self._wanted):
-                    if isinstance(event, Installed):
-                        self.installation = event.installation
-                    self.progressed.emit(event)
-        except ProblemError as error:
-            self.problem = error.problem
-        except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
-            _log.exception("The installation failed.")
-            self.problem = own_error(error, "The installation")
+    def _on_end(self, installation: Installation | None) -> None:
+        self._installer, self.is_waiting = None, False
+        self.ended.emit(installation)
 
 
 _STAMP = "whole"

@@ -15,7 +15,7 @@ from engine.installation.builds import Build
 from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Installation, State
-from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Plan, Wheel
+from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Package, Plan
 from gui.installation.setup import EngineSetup, InstallerBackend
 
 GIB = 2**30
@@ -60,7 +60,7 @@ class Performed:
 
     def __init__(self) -> None:
         self.events: Queue[InstallEvent | Problem | None] = Queue()
-        self.asked: list[str] = []
+        self.is_stopped = False
         self.wanted: list[InstallRequest] = []
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
@@ -70,25 +70,17 @@ class Performed:
                 raise ProblemError(event)
             yield event
 
-    def pause(self) -> None:
-        self.asked.append("pause")
-
-    def resume(self) -> None:
-        self.asked.append("go on")
-
     def stop(self) -> None:
-        self.asked.append("stop")
+        self.is_stopped = True
         self.events.put(None)
 
 
 def plan_of(wanted: InstallRequest, *, free_bytes: int = 100 * GIB) -> Plan:
     """The plan that uv could have made of the choice."""
     backend = "cu130" if wanted.backend == AUTOMATIC else wanted.backend
-    wheels = (
-        Wheel("torch", "2.15.0", f"torch-2.15.0+{backend}.whl", "https://x/torch.whl", 2 * GIB, None),
-        Wheel("sympy", "1.14.0", "sympy-1.14.0.whl", "https://x/sympy.whl", GIB // 2, None),
-    )
-    return Plan(wanted, backend, "2.15.0", wheels, Path("/data/engine"), 0, 8 * GIB, free_bytes)
+    packages = (Package("torch", "2.15.0", 2 * GIB), Package("sympy", "1.14.0", GIB // 2))
+    sizes = (5 * GIB // 2, True, 8 * GIB, 0, free_bytes)
+    return Plan(wanted, backend, "2.15.0", packages, Path("/data/engine"), *sizes)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""An installation in its thread: told by signals, paused, stopped, and ended with the window."""
+"""An installation in its thread: told by signals, stopped, and ended with the window."""
 
 from __future__ import annotations
 
@@ -30,17 +30,13 @@ def test_an_installation_is_told_event_by_event_and_ends(qtbot, setup, performed
     assert not setup.is_busy
 
 
-def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(qtbot, setup, performed):
+def test_a_stop_reaches_the_installer_and_is_no_failure(qtbot, setup, performed):
     setup.problem.connect(lambda problem: pytest.fail(problem.message))
     setup.start(CHOICE)
-    setup.pause()
-    assert setup.is_paused
-    setup.pause(False)
     setup.start(InstallRequest())
     with qtbot.waitSignal(setup.ended) as ended:
         setup.stop()
-    assert (performed.asked, ended.args) == (["pause", "go on", "stop"], [None])
-    assert performed.wanted == [CHOICE]
+    assert (performed.is_stopped, ended.args, performed.wanted) == (True, [None], [CHOICE])
 
 
 def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:

@@ -188,7 +188,7 @@ def test_the_top_bar_tells_elsewhere_how_far_the_installation_is(
     page = window.engine.page
     qtbot.waitUntil(page.begin_button.isEnabled)
     page.begin_button.click()
-    performed.events.put(Fetched(1, 4, None, None, "torch.whl"))
+    performed.events.put(Fetched(1, 4, None, "torch"))
     window.show_page("results")
     chip = window.top_bar.findChild(SetupChip)
     qtbot.waitUntil(lambda: chip.accessibleName() == "Downloading PyTorch: 25%")
