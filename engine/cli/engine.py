@@ -121,7 +121,7 @@ def install(
 ) -> int:
     """Install, repair or update PyTorch and its dependencies.
 
-    Ctrl+C stops it and keeps the downloaded files, and the same command resumes it. The old installation
+    Ctrl+C stops it. The same command continues with the packages that are complete. The old installation
     stays in use until the new one has trained a step. With --machine, Ammeter is copied there first if it is
     missing or of another version, and mirror and folder are those of that machine.
     """
@@ -138,7 +138,7 @@ def install(
 def execute(installer: Installs, wanted: InstallRequest, as_json: bool, place: Callable[[], str]) -> int:
     """Install PyTorch with a progress line. `place` is called at the end and returns the folder."""
     installation = None
-    with Interrupt(installer.stop, "Stopping. Downloaded files are kept.") as interrupt, kept_awake():
+    with Interrupt(installer.stop, "Stopping. Complete packages are kept.") as interrupt, kept_awake():
         try:
             with _InstallProgress() as progress:
                 for event in installer.install(wanted):

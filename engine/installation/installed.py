@@ -286,7 +286,7 @@ def normal_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-ROOM = "Free some space, or set AMMETER_ENGINE to a folder on another disk. Downloaded files are kept."
+ROOM = "Free some space, or set AMMETER_ENGINE to a folder on another disk. Complete packages are kept."
 
 
 def not_written(error: OSError, folder: Path) -> Problem:

@@ -173,7 +173,7 @@ _FAILURES = (
     (
         "error decoding response body",
         "The connection was lost while {package} was being downloaded.",
-        f"Check the network and try again. Files already downloaded are kept. Otherwise {OTHER_SOURCE}.",
+        f"Check the network and try again. Complete packages are kept. Otherwise {OTHER_SOURCE}.",
     ),
     (
         r"\b(40[13]) (?:Unauthorized|Forbidden)",

@@ -137,7 +137,7 @@ class RemoteInstaller:
         self._channel: Channel | None = None
 
     def stop(self) -> None:
-        """Stop the installation. Downloaded files are kept on the machine."""
+        """Stop the installation. Complete packages are kept on the machine."""
         self._stopped.set()
         if (channel := self._channel) is not None:
             channel.put(None)
@@ -241,7 +241,7 @@ class RemoteInstaller:
         if not isinstance(last, Installed | Planned):
             said = shortened(complaint or f"ssh ended with status {status}", 200)
             message = f"The installation on {self.machine.name} stopped before it was finished: {said}"
-            remedy = "Start it again. It continues with the files already downloaded."
+            remedy = "Start it again. It continues with the complete packages."
             raise ProblemError(Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy))
 
     def _check_stopped(self) -> None:

@@ -69,7 +69,7 @@ class SetupPage(Surface):
         self.choice, self.progress = ChoiceView(), ProgressView()
         self.begin_button = Button("", "primary", "")
         self.train_button = Button("Start training", "primary", "Train the experiment in the form")
-        self.again_button = Button("Try again", "primary", "Continue with the files already downloaded")
+        self.again_button = Button("Try again", "primary", "Continue with the complete packages")
         self.back_button = Button("Change options", "secondary", "Choose another build or source")
         self.leave_button = Button("Not now", "secondary", "Go back without changing anything")
         self._meanwhile = label(_MEANWHILE, "hint")

@@ -93,7 +93,7 @@ class Progress:
         return ", ".join(part for part in (self.percent, self.left) if part)
 
 
-_KEPT = "Downloaded files are kept if you stop or close Ammeter."
+_KEPT = "Complete packages are kept if you stop or close Ammeter."
 
 
 class ProgressView(Surface):
@@ -109,7 +109,7 @@ class ProgressView(Surface):
         self._packages = ElidedLabel("", "hint", mode=Qt.TextElideMode.ElideMiddle)
         self._stages = {stage: _StageMark(title) for stage, title in STAGES.items()}
         self.stop_button = Button(
-            "Stop", "secondary", "Stop and keep the downloaded files", "stop", do=self.stop_wanted
+            "Stop", "secondary", "Stop and keep the complete packages", "stop", do=self.stop_wanted
         )
         kept = label(_KEPT, "hint", wraps=True)
         in_column(

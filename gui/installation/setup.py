@@ -166,7 +166,7 @@ class EngineSetup(QObject):
             self._work.do(install, self._on_end, self._on_problem)
 
     def stop(self) -> None:
-        """Stop the installation and keep the downloaded files."""
+        """Stop the installation and keep the complete packages."""
         if self._installer is not None:
             self._is_stopped = True
             self._installer.stop()
@@ -174,7 +174,7 @@ class EngineSetup(QObject):
                 self._on_end(None)
 
     def shut_down(self) -> None:
-        """Stop, keep the downloaded files, and wait for the threads. Nothing is reported any more."""
+        """Stop, keep the complete packages, and wait for the threads. Nothing is reported any more."""
         self.drop_plan()
         self.blockSignals(True)
         if self._installer is not None:

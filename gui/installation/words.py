@@ -51,8 +51,8 @@ def gpu_facts(hardware: Hardware) -> str:
 
 
 def download_text(plan: Plan) -> str:
-    """Return the download: "2.6 GiB in 34 packages, of which some are already downloaded"."""
-    here = ", of which some are already downloaded" if plan.kept_bytes else ""
+    """Return the download: "2.6 GiB in 34 packages, 1.1 GiB already unpacked"."""
+    here = f", {size_text(plan.kept_bytes)} already unpacked" if plan.kept_bytes else ""
     size = f"{plan.download[:1].upper()}{plan.download[1:]}"
     return f"{size} in {counted(len(plan.packages), 'package')}{here}"
 
@@ -131,7 +131,7 @@ def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:
     stays = f"PyTorch {here} stays in use until the new installation has trained a step."
     match purpose:
         case Purpose.RESUME:
-            return Words("Resume the installation", "Files already downloaded are kept.", "Resume")
+            return Words("Resume the installation", "Complete packages are kept.", "Resume")
         case Purpose.REPAIR:
             sentence = engine.problem.message if engine.problem else "Its files have changed."
             return Words("PyTorch needs a repair", f"{sentence} Your runs are not affected.", "Repair")

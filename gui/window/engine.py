@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _IN_PROGRESS = "PyTorch is being installed."
 _NOT_FINISHED = "The installation of PyTorch was interrupted."
-_KEPT = "The download so far is kept and used."
+_KEPT = "Complete packages are kept and used."
 _OFFERS = {State.ABSENT: "Install PyTorch", State.BROKEN: "Repair PyTorch"}
 _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs a repair"}
 
@@ -178,7 +178,7 @@ class EngineController(QObject):
         show_engine_dialog(self._window, self.installing, self.engine, self.show_page)
 
     def stop(self) -> None:
-        """Stop the installation as the window closes. The download so far is kept."""
+        """Stop the installation as the window closes. Complete packages are kept."""
         self._background.stop()
         if "installing" in vars(self):
             self.installing.shut_down()

@@ -74,7 +74,7 @@ def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
     put_python(home, '{"stage": "fetching"}')
     with pytest.raises(ProblemError, match="stopped before it was finished") as failed:
         list(RemoteInstaller(FAR, near_line()).install(InstallRequest()))
-    assert "continues with the files already downloaded" in failed.value.problem.remedy
+    assert "continues with the complete packages" in failed.value.problem.remedy
 
 
 def test_stop_ends_it_without_an_installation(home, near_line):

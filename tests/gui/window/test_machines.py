@@ -341,8 +341,8 @@ def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder
 
 
 def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot, near_ssh, tmp_path):
-    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
-    plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
+    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "packages": [], "folder": "/e"}
+    plan |= {"download_bytes": 3, "is_exact": True, "unpacked_bytes": 9, "kept_bytes": 4, "free_bytes": 9}
     put_python(near_ssh, json.dumps({"plan": plan}))
     Machines().put(new_machine("box", "me@box"))
     setup = EngineSetup(remote_backend("box"))
