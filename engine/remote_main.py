@@ -33,7 +33,6 @@ def _install(*, only_plans: bool) -> int:
     from engine.cli.engine import checked_request
     from engine.experiment.problem import ProblemError
     from engine.installation.installer import Installer
-    from engine.installation.plan import make_plan
     from engine.installation.request import Planned, event_line, read_request
     from engine.worker.launcher import try_out
 
@@ -43,10 +42,10 @@ def _install(*, only_plans: bool) -> int:
 
     try:
         wanted = checked_request(read_request(sys.stdin.buffer.readline()))
-        if only_plans:
-            report(Planned(make_plan(wanted)))
-            return 0
         installer = Installer(None, try_out)
+        if only_plans:
+            report(Planned(installer.plan(wanted)))
+            return 0
         threading.Thread(target=_stop_at_end, args=(installer,), daemon=True).start()
         for event in installer.install(wanted):
             report(event)

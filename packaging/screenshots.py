@@ -12,7 +12,7 @@ import argparse
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -30,7 +30,6 @@ from engine.installation.request import InstallRequest, Package, Plan
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, try_out
-from gui.installation.setup import InstallerBackend
 from gui.theme.theme import theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
@@ -90,20 +89,24 @@ def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -
     builds = builds_for(WORKSTATION)
     found = Description(state=State.ABSENT, folder=ENGINE_FOLDER, hardware=WORKSTATION, builds=builds)
 
-    def plan(wanted: InstallRequest, _: Callable[[], bool]) -> Plan:
-        build = found.builds[0]
-        size_bytes = build.download_bytes or 0
-        packages = (Package("torch", "2.15.0"),) * ENGINE_PACKAGES
-        sizes = (size_bytes, False, 2 * size_bytes, 0, 200 * 2**30)
-        return Plan(wanted, build.backend, "2.15.0", packages, Path(ENGINE_FOLDER), *sizes)
+    class Constructed(Installer):
+        def describe(self) -> Description:
+            return found
 
-    backend = InstallerBackend(lambda: found, plan, lambda: Installer(Path(ENGINE_FOLDER), try_out))
+        def plan(self, wanted: InstallRequest) -> Plan:
+            build = found.builds[0]
+            size_bytes = build.download_bytes or 0
+            packages = (Package("torch", "2.15.0"),) * ENGINE_PACKAGES
+            sizes = (size_bytes, False, 2 * size_bytes, 0, 200 * 2**30)
+            return Plan(wanted, build.backend, "2.15.0", packages, Path(ENGINE_FOLDER), *sizes)
+
+    make_installer = partial(Constructed, Path(ENGINE_FOLDER), try_out)
     with pytest.MonkeyPatch.context() as patch, Store() as store:
         patch.setenv("AMMETER_ENGINE", ENGINE_FOLDER)
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
             patch.delenv(name, raising=False)
         patch.setattr(installed, "has_own_torch", lambda: False)
-        window = MainWindow(store, Launcher(), Settings.load(), installer_backend=backend)
+        window = MainWindow(store, Launcher(), Settings.load(), make_installer=make_installer)
         window.resize(*size)
         window.show()
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.experiment.paths import write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
+from engine.installation.description import Description, description_here
 from engine.installation.installed import (
     CURRENT,
     MANIFEST,
@@ -68,6 +69,14 @@ class Installer:
         self._is_stopped = threading.Event()
         self.stop = self._is_stopped.set
 
+    def describe(self) -> Description:
+        """Describe this machine and its PyTorch. It takes a moment."""
+        return description_here()
+
+    def plan(self, wanted: InstallRequest) -> Plan:
+        """Resolve a request. Raises ProblemError, Stopped."""
+        return make_plan(wanted, self._folder, self._is_stopped.is_set)
+
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install, and reuse the packages of an earlier attempt. Ends without `Installed` if it is stopped.
 
@@ -82,7 +91,7 @@ class Installer:
     def _install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         _remove_unused(self._folder)
         yield StageBegan(Stage.RESOLVING)
-        plan = make_plan(wanted, self._folder, self._is_stopped.is_set)
+        plan = self.plan(wanted)
         yield Planned(plan)
         self._check()
         yield StageBegan(Stage.FETCHING)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
@@ -25,7 +25,7 @@ from gui.installation.words import (
     size_text,
 )
 from gui.setup.controls import ChoiceBox, NumberEdit
-from gui.widgets import Button, ElidedLabel, Field, IconButton, Segmented, divider, label, set_text
+from gui.widgets import Button, ElidedLabel, Field, IconButton, divider, label, set_text
 from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 
 _NAMES = 104
@@ -202,13 +202,8 @@ class ChoiceView(Surface):
         return heading
 
 
-_OFFICIAL, _MIRROR, _FOLDER = "official", "mirror", "folder"
-_SOURCES = ((_OFFICIAL, "Official"), (_MIRROR, "A mirror"), (_FOLDER, "A folder"))
-_HINTS = {
-    _OFFICIAL: "Download from PyTorch's index and PyPI.",
-    _MIRROR: "Address of a package index with PyTorch and its dependencies.",
-    _FOLDER: "Folder of wheels (.whl), for a machine without a network.",
-}
+_HINT = "The address of a package index, or a folder of wheels (.whl) for a machine without a network."
+_WRONG = "Enter an address that starts with https:// or http://, or an existing folder."
 _SETTLES_MS = 600
 
 
@@ -224,56 +219,41 @@ class Options(QWidget):
         super().__init__(parent)
         self._typing = QTimer(self, singleShot=True, interval=_SETTLES_MS)
         self._typing.timeout.connect(self.changed)
-        self.kind = Segmented(_SOURCES, "Source", "Choose where to download PyTorch and its dependencies")
-        self.kind.changed.connect(self._change_kind)
-        self.mirror = QLineEdit()
-        self.mirror.setAccessibleName("Address of the mirror")
-        self.mirror.setPlaceholderText("https://pypi.example.org/simple")
-        self.mirror.textEdited.connect(lambda _text: self._typing.start())
-        self.folder = _FolderEdit()
-        self.folder.edited.connect(lambda _text: self._typing.start())
-        self._place = QWidget()
-        in_column(self.mirror, self.folder, parent=self._place)
-        self._field = Field("Source", self.kind, below=self._place)
+        tip = "Address of a package index, or folder of wheels"
+        self.place = NumberEdit("Source of packages", tip, hint="PyTorch's index and PyPI")
+        self.place.put_right(IconButton("folder", "Choose a folder", "Choose a folder", do=self._choose))
+        self.place.edited.connect(lambda _text: self._typing.start())
+        self._field = Field("Source", self.place)
+        self._field.set_hint(_HINT)
         self.extras = {name: self._extra(name) for name in EXTRAS}
         rows = [
             in_row(box, wide(label(EXTRAS[name], "hint")), spacing=8) for name, box in self.extras.items()
         ]
         in_column(self._field, label("Also install", "label"), *rows, parent=self, spacing=8)
-        self._show_kind()
 
     def source(self) -> Source | None:
-        """Return the source. None while its address or folder is missing or wrong."""
-        kind = self.kind.value()
-        if kind == _MIRROR:
-            address = self.mirror.text().strip()
-            return Source(mirror=address) if address.startswith(("https://", "http://")) else None
-        if kind == _FOLDER:
-            folder = Path(self.folder.text().strip()).expanduser()
-            return Source(folder=folder) if self.folder.text().strip() and folder.is_dir() else None
-        return Source()
+        """Return the source. None if it is neither an address nor a folder."""
+        text = self.place.text().strip()
+        if text.startswith(("https://", "http://")):
+            return Source(mirror=text)
+        folder = Path(text).expanduser()
+        if text and not folder.is_dir():
+            return None
+        return Source(folder=folder) if text else Source()
 
     def chosen_extras(self) -> tuple[str, ...]:
         return tuple(name for name, box in self.extras.items() if box.isChecked())
 
     def set_choice(self, source: Source, extras: tuple[str, ...]) -> None:
         """Show a request, without emitting `changed`."""
-        self.kind.set_value(_MIRROR if source.mirror else _FOLDER if source.folder else _OFFICIAL)
-        self.mirror.setText(source.mirror or "")
-        self.folder.set_value(str(source.folder or ""))
+        self.place.set_value(source.mirror or str(source.folder or ""))
         for name, box in self.extras.items():
             box.setChecked(name in extras)
-        self._show_kind()
+        self.show_problem()
 
     def show_problem(self) -> None:
-        """Show the problem of the entered address or folder."""
-        sentence = None
-        if self.source() is None:
-            if self.kind.value() == _MIRROR and self.mirror.text().strip():
-                sentence = "An address starts with https:// or http://."
-            elif self.kind.value() == _FOLDER and self.folder.text().strip():
-                sentence = "This folder does not exist."
-        self._field.set_problem(sentence)
+        """Show whether the entered source is wrong."""
+        self._field.set_problem(_WRONG if self.source() is None else None)
 
     def problem(self) -> str | None:
         return self._field.problem()
@@ -285,30 +265,8 @@ class Options(QWidget):
         box.clicked.connect(self.changed)
         return box
 
-    def _change_kind(self) -> None:
-        self._show_kind()
-        edit = {_MIRROR: self.mirror, _FOLDER: self.folder}.get(self.kind.value())
-        if edit is not None:
-            edit.setFocus()
-        self.changed.emit()
-
-    def _show_kind(self) -> None:
-        kind = self.kind.value()
-        self.mirror.setVisible(kind == _MIRROR)
-        self.folder.setVisible(kind == _FOLDER)
-        self._place.setVisible(kind != _OFFICIAL)
-        self._field.set_hint(_HINTS[kind])
-        self.show_problem()
-
-
-class _FolderEdit(NumberEdit):
-    def __init__(self) -> None:
-        super().__init__("Folder of wheels", "Folder with the downloaded wheels", hint="choose a folder")
-        tip = "Choose the folder of wheels"
-        self.put_right(IconButton("folder", "Choose the folder", tip, do=self._choose))
-
     def _choose(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, "Choose the folder of wheels", self.text())
+        chosen = QFileDialog.getExistingDirectory(self, "Choose the folder of wheels", self.place.text())
         if chosen:
-            self.set_value(chosen)
-            self.edited.emit(chosen)
+            self.place.set_value(chosen)
+            self.changed.emit()

@@ -4,55 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from threading import Event
 
 import psutil
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from engine.experiment.problem import Problem
-from engine.installation.description import Description, description_here
 from engine.installation.installed import Engine, Installation, State
 from engine.installation.request import Installed, InstallRequest, Installs, Plan, Stopped
 from engine.worker.launcher import kept_awake, try_out
 from gui.session.background import Background
 
 
-@dataclass(frozen=True)
-class InstallerBackend:
-    """The functions that examine a machine, plan an installation of PyTorch and carry it out.
-
-    There is one backend for this machine and one for each remote machine. Tests pass their own.
-    """
-
-    look: Callable[[], Description]
-    plan: Callable[[InstallRequest, Callable[[], bool]], Plan]
-    installer: Callable[[], Installs]
-
-
-def local_backend() -> InstallerBackend:
-    """Return the functions for this machine, imported on first use."""
+def local_installer() -> Installs:
+    """Return an installer for this machine, imported on first use."""
     from engine.installation.installer import Installer
-    from engine.installation.plan import make_plan
 
-    def plan(wanted: InstallRequest, is_stopped: Callable[[], bool]) -> Plan:
-        return make_plan(wanted, None, is_stopped)
-
-    return InstallerBackend(description_here, plan, lambda: Installer(None, try_out))
+    return Installer(None, try_out)
 
 
-def remote_backend(name: str) -> InstallerBackend:
-    """Return the functions for a remote machine. Ammeter is copied there first, if its version differs."""
+def remote_installer(name: str) -> Installs:
+    """Return an installer for a remote machine, which copies Ammeter there if its version differs."""
     from engine.machines.machine import Machines
     from engine.machines.program import RemoteInstaller
 
-    def installer() -> RemoteInstaller:
-        return RemoteInstaller(Machines().find(name))
-
-    return InstallerBackend(
-        lambda: installer().describe(), lambda wanted, _is_stopped: installer().plan(wanted), installer
-    )
+    return RemoteInstaller(Machines().find(name))
 
 
 class EngineSetup(QObject):
@@ -83,17 +59,17 @@ class EngineSetup(QObject):
 
     def __init__(
         self,
-        backend: InstallerBackend,
+        make_installer: Callable[[], Installs],
         parent: QObject | None = None,
         may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(parent)
-        self._backend, self._may_begin = backend, may_begin
+        self._make_installer, self._may_begin = make_installer, may_begin
         self._background = Background(self)
         # not behind a plan, which takes as long as the network does
         self._upkeep = Background(self)
         self._work = Background(self)
-        self._is_unwanted = Event()
+        self._planner: Installs | None = None
         self._installer: Installs | None = None
         self._wanted = InstallRequest()
         self._is_stopped = False
@@ -107,32 +83,29 @@ class EngineSetup(QObject):
 
     def look(self) -> None:
         """Examine this machine."""
-        self._background.do(self._backend.look, self.found.emit, self.problem.emit)
+        self._background.do(lambda: self._make_installer().describe(), self.found.emit, self.problem.emit)
 
     def plan(self, wanted: InstallRequest) -> None:
         """Resolve a request, in place of the last one."""
         self.drop_plan()
-        is_unwanted = self._is_unwanted = Event()
-
-        def answer(signal: Callable[[InstallRequest, object], None], value: object) -> None:
-            if not is_unwanted.is_set():
-                signal(wanted, value)
+        planner = self._planner = self._make_installer()
 
         def resolve() -> Plan | None:
-            try:
-                return self._backend.plan(wanted, is_unwanted.is_set)
-            except Stopped:
-                return None
+            with suppress(Stopped):
+                return planner.plan(wanted)
+            return None
 
-        self._background.do(
-            resolve,
-            lambda plan: answer(self.planned.emit, plan),
-            lambda problem: answer(self.plan_failed.emit, problem),
-        )
+        def answer(signal: SignalInstance, value: object) -> None:
+            if self._planner is planner:
+                signal.emit(wanted, value)
+
+        self._background.do(resolve, partial(answer, self.planned), partial(answer, self.plan_failed))
 
     def drop_plan(self) -> None:
         """Cancel the request that is being resolved."""
-        self._is_unwanted.set()
+        if self._planner is not None:
+            self._planner.stop()
+            self._planner = None
 
     def check(self) -> None:
         """Check that no file of PyTorch is missing."""
@@ -152,7 +125,7 @@ class EngineSetup(QObject):
         if self._installer is not None:
             return
         self.drop_plan()
-        self._installer, self._wanted = self._backend.installer(), wanted
+        self._installer, self._wanted = self._make_installer(), wanted
         self._is_stopped = False
         self.is_waiting = True
         self.begin_if_waiting()

@@ -16,7 +16,7 @@ from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Installation, State
 from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Package, Plan
-from gui.installation.setup import EngineSetup, InstallerBackend
+from gui.installation.setup import EngineSetup
 
 GIB = 2**30
 CARD = Description(
@@ -60,19 +60,30 @@ class Performed:
 
     def __init__(self) -> None:
         self.events: Queue[InstallEvent | Problem | None] = Queue()
-        self.is_stopped = False
+        self.is_installing = self.is_stopped = False
+        self.found = CARD
+        self.answer: Callable[[InstallRequest], Plan] = plan_of
         self.wanted: list[InstallRequest] = []
+
+    def describe(self) -> Description:
+        return self.found
+
+    def plan(self, wanted: InstallRequest) -> Plan:
+        return self.answer(wanted)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         self.wanted.append(wanted)
+        self.is_installing = True
         while (event := self.events.get()) is not None:
             if isinstance(event, Problem):
                 raise ProblemError(event)
             yield event
 
     def stop(self) -> None:
-        self.is_stopped = True
-        self.events.put(None)
+        # a plan needs none
+        if self.is_installing:
+            self.is_stopped = True
+            self.events.put(None)
 
 
 def plan_of(wanted: InstallRequest, *, free_bytes: int = 100 * GIB) -> Plan:
@@ -104,6 +115,7 @@ def answer() -> Callable[[InstallRequest], Plan]:
 def setup(
     qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[InstallRequest], Plan]
 ) -> Iterator[EngineSetup]:
-    made = EngineSetup(InstallerBackend(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
+    performed.found, performed.answer = found, answer
+    made = EngineSetup(lambda: performed)
     yield made
     made.shut_down()

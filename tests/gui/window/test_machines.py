@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
-from gui.installation.setup import EngineSetup, remote_backend
+from gui.installation.setup import EngineSetup, remote_installer
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import MachineDialog
 from gui.window.main_window import MainWindow
@@ -345,7 +346,7 @@ def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot
     plan |= {"download_bytes": 3, "is_exact": True, "unpacked_bytes": 9, "kept_bytes": 4, "free_bytes": 9}
     put_python(near_ssh, json.dumps({"plan": plan}))
     Machines().put(new_machine("box", "me@box"))
-    setup = EngineSetup(remote_backend("box"))
+    setup = EngineSetup(partial(remote_installer, "box"))
     with qtbot.waitSignal(setup.found, timeout=WAIT_MS) as found:
         setup.look()
     assert found.args[0].hardware.machine == "x86_64"
