@@ -63,6 +63,8 @@ def make_plan(
     text = "".join([lock.head, *entries.values()])
     begun = lock_file(folder, wanted.source)
     is_begun = begun.is_file() and begun.read_text("utf-8", errors="replace") == text
+    # without hidden parts of wheels that uv had not finished
+    whole = cache_folder(folder).glob("[!.]*")
     # the disk where the folder is or will be
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return Plan(
@@ -74,7 +76,7 @@ def make_plan(
         download_bytes=size_bytes,
         is_exact=is_exact,
         unpacked_bytes=None if size_bytes is None else int(factor * size_bytes),
-        kept_bytes=folder_size(cache_folder(folder))[1] if is_begun else 0,
+        kept_bytes=sum(folder_size(part)[1] for part in whole) if is_begun else 0,
         free_bytes=shutil.disk_usage(place).free,
         note=note,
         lock=text,

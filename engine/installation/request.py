@@ -89,6 +89,11 @@ class Plan:
         return max((self.unpacked_bytes or 0) - self.kept_bytes, 0)
 
     @property
+    def fits(self) -> bool:
+        """True if the disk has room for it."""
+        return self.free_bytes >= self.needed_bytes
+
+    @property
     def download(self) -> str:
         """The size of all wheels as text: "2.6 GiB", "about 2.6 GiB", "size unknown"."""
         if self.download_bytes is None:

@@ -19,7 +19,6 @@ from gui.installation.words import (
     download_text,
     gpu_facts,
     gpu_title,
-    has_room,
     network_text,
     room_text,
     size_text,
@@ -97,7 +96,7 @@ class ChoiceView(Surface):
     @property
     def can_begin(self) -> bool:
         """True if the request is resolved and fits on the disk."""
-        return self._plan is not None and has_room(self._plan)
+        return self._plan is not None and self._plan.fits
 
     def show_found(self, found: Description) -> None:
         """Show the machine and its builds."""
@@ -150,7 +149,7 @@ class ChoiceView(Surface):
         if plan is not None:
             set_text(self._download, download_text(plan))
             room = room_text(plan)
-            set_text(self._room, room if has_room(plan) else f"Not enough disk space: {room}.")
+            set_text(self._room, room if plan.fits else f"Not enough disk space: {room}.")
         elif self.wanted() is None and self._found is not None:
             set_text(self._download, "Unknown")
             set_text(self._room, "Enter the source under More options.")

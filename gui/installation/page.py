@@ -161,12 +161,12 @@ class SetupPage(Surface):
             self._setup.plan(wanted)
         self._refresh_words()
 
-    def _on_plan(self, _wanted: InstallRequest, plan: Plan) -> None:
+    def _on_plan(self, plan: Plan) -> None:
         self._plan = plan
         self.choice.show_plan(plan)
         self._refresh_words()
 
-    def _on_refusal(self, _wanted: InstallRequest, problem: Problem) -> None:
+    def _on_refusal(self, problem: Problem) -> None:
         self.choice.show_problem(problem)
         self._refresh_words(is_refused=True)
 

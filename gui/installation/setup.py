@@ -34,8 +34,8 @@ def remote_installer(name: str) -> Installs:
 class EngineSetup(QObject):
     """Examines a machine, then plans, carries out, checks or removes an installation of PyTorch, in threads.
 
-    `found` carries the Description of the machine. `planned` (InstallRequest, Plan) and `plan_failed`
-    (InstallRequest, Problem) answer the last request for a plan.
+    `found` carries the Description of the machine. `planned` (a Plan) and `plan_failed` (a
+    Problem) answer the last request for a plan.
 
     `began` carries the InstallRequest of an installation that was started. It waits while `may_begin` returns
     False, until `begin_if_waiting` is called and it returns True. `progressed` carries each InstallEvent.
@@ -47,8 +47,8 @@ class EngineSetup(QObject):
     """
 
     found = Signal(object)
-    planned = Signal(object, object)
-    plan_failed = Signal(object, object)
+    planned = Signal(object)
+    plan_failed = Signal(object)
     began = Signal(object)
     progressed = Signal(object)
     ended = Signal(object)
@@ -97,7 +97,7 @@ class EngineSetup(QObject):
 
         def answer(signal: SignalInstance, value: object) -> None:
             if self._planner is planner:
-                signal.emit(wanted, value)
+                signal.emit(value)
 
         self._background.do(resolve, partial(answer, self.planned), partial(answer, self.plan_failed))
 

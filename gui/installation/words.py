@@ -63,11 +63,6 @@ def room_text(plan: Plan) -> str:
     return f"{needed}{size_text(plan.free_bytes)} free"
 
 
-def has_room(plan: Plan) -> bool:
-    """Return True if the disk has room for the plan."""
-    return plan.free_bytes >= plan.needed_bytes
-
-
 def network_text(environment: Mapping[str, str]) -> str:
     """Return the proxy and the certificates from the environment, without passwords. "" for neither."""
     parts = []

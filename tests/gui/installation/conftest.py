@@ -74,10 +74,13 @@ class Performed:
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         self.wanted.append(wanted)
         self.is_installing = True
-        while (event := self.events.get()) is not None:
-            if isinstance(event, Problem):
-                raise ProblemError(event)
-            yield event
+        try:
+            while (event := self.events.get()) is not None:
+                if isinstance(event, Problem):
+                    raise ProblemError(event)
+                yield event
+        finally:
+            self.is_installing = False
 
     def stop(self) -> None:
         # a plan needs none

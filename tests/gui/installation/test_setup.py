@@ -41,11 +41,11 @@ def test_a_stop_reaches_the_installer_and_is_no_failure(qtbot, setup, performed)
 
 def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:
     answers: list[object] = []
-    setup.planned.connect(lambda wanted, plan: answers.append((wanted, plan)))
+    setup.planned.connect(answers.append)
     setup.plan(InstallRequest("cu130"))
     with qtbot.waitSignal(setup.planned):
         setup.plan(CHOICE)
-    assert answers == [(CHOICE, plan_of(CHOICE))]
+    assert answers == [plan_of(CHOICE)]
 
 
 def test_files_are_looked_at_once_after_each_start_of_the_machine(no_engine, monkeypatch):

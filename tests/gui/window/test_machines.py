@@ -352,7 +352,7 @@ def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot
     assert found.args[0].hardware.machine == "x86_64"
     with qtbot.waitSignal(setup.planned, timeout=WAIT_MS) as planned:
         setup.plan(InstallRequest())
-    assert planned.args[1].needed_bytes == 5
+    assert planned.args[0].needed_bytes == 5
     place = put_python_again(near_ssh)
     with qtbot.waitSignal(setup.ended, timeout=WAIT_MS) as ended:
         setup.start(InstallRequest())
