@@ -45,11 +45,11 @@ def make_plan(
     _require_names(wanted.extras)
     folder = folder or engines_folder()
     program = _packages_of_program()
-    note = ""
+    resolver, note = _Resolver(wanted, program, is_stopped), ""
     try:
-        lock = _resolve(wanted, program, is_stopped)
+        lock = resolver.resolve()
     except ProblemError as failure:
-        lock = _resolve_without_own_index(wanted, program, is_stopped, failure)
+        lock = resolver.resolve_without_own_index(failure)
         note = f"{failure.problem.message} PyPI has the same build."
     backend = lock.backend
     _require_backend(wanted, backend)
@@ -146,83 +146,73 @@ def _requirements(text: str, folder: Path) -> _Lock:
     return _Lock("", packages)
 
 
-def _resolve(
-    wanted: InstallRequest,
-    program: Mapping[str, _Package],
-    is_stopped: Callable[[], bool],
-    *,
-    asks_own_index: bool = True,
-) -> _Lock:
-    source = wanted.source
-    if source.mirror is not None:
-        # uv's --torch-backend would use PyTorch's own indexes
-        strategy = ["--index-strategy", "unsafe-first-match"]
-        folders = [f"{source.mirror.rstrip('/')}/{backend}" for backend in _backends(wanted.backend)]
+@dataclass(frozen=True)
+class _Resolver:
+    """Resolves a request with uv. What `program` has of it stays in the version that Ammeter has."""
+
+    wanted: InstallRequest
+    program: Mapping[str, _Package]
+    is_stopped: Callable[[], bool]
+
+    def resolve(self, *, asks_own_index: bool = True) -> _Lock:
+        """Resolve from the source, or from PyTorch's own index and PyPI. Raises ProblemError, Stopped."""
+        source, backend = self.wanted.source, self.wanted.backend
+        if source.mirror is not None:
+            # uv's --torch-backend would use PyTorch's own indexes
+            strategy = ["--index-strategy", "unsafe-first-match"]
+            folders = [f"{source.mirror.rstrip('/')}/{backend}" for backend in _backends(backend)]
+            try:
+                return self._compile(strategy, [*folders, source.mirror])
+            except ProblemError:
+                # it has no such folders and says so in its own way, or it fails again and is explained better
+                return self._compile([], [source.mirror])
+        options = []
+        if source.folder is None and asks_own_index:
+            is_automatic = backend == AUTOMATIC
+            options = ["--torch-backend", automatic_backend(hardware_here()) if is_automatic else backend]
+        return self._compile(options)
+
+    def resolve_without_own_index(self, failure: ProblemError) -> _Lock:
+        """Resolve the requested build from PyPI, which has one of the builds in PyTorch's own index.
+
+        Raises `failure` if PyPI has another build. If that one fits this machine, the remedy names it.
+        """
+        if self.wanted.source != Source() or failure.problem.kind is not Kind.DOWNLOAD:
+            raise failure
         try:
-            return _compile(wanted, program, is_stopped, strategy, [*folders, source.mirror])
+            lock = self.resolve(asks_own_index=False)
         except ProblemError:
-            # it has no such folders and says so in its own way, or it fails again and is explained better
-            return _compile(wanted, program, is_stopped, [], [source.mirror])
-    options = []
-    if source.folder is None and asks_own_index:
-        automatic = automatic_backend(hardware_here()) if wanted.backend == AUTOMATIC else wanted.backend
-        options = ["--torch-backend", automatic]
-    return _compile(wanted, program, is_stopped, options)
-
-
-def _compile(
-    wanted: InstallRequest,
-    program: Mapping[str, _Package],
-    is_stopped: Callable[[], bool],
-    options: Sequence[str],
-    indexes: Sequence[str] = (),
-) -> _Lock:
-    bounds, folder = dict(REQUIREMENTS), wanted.source.folder
-    if folder is not None:
-        bounds |= _bounds_in_folder(folder, _backends(wanted.backend))
-    with tempfile.TemporaryDirectory(prefix="ammeter-plan-") as scratch:
-        requirements, lock = Path(scratch, "requirements.in"), lock_file(Path(scratch), wanted.source)
-        lock.parent.mkdir()
-        lines = [*(f"{name}{bound}" for name, bound in bounds.items()), *wanted.extras]
-        requirements.write_text("\n".join(lines), encoding="utf-8")
-        constraints = _describe(program, Path(scratch))
-        arguments = ["pip", "compile", str(requirements), "-o", str(lock), "--no-header", "--no-annotate"]
-        arguments += ["--python", sys.executable, "--constraints", str(constraints), *options]
-        arguments += ["--only-binary", ":all:", "--prerelease", "disallow", "--find-links", scratch]
-        arguments += source_options(wanted.source)
-        with closing(run_uv(arguments, wanted.source, indexes=indexes)) as running:
-            for _ in running:
-                if is_stopped():
-                    raise Stopped
-        text = lock.read_text("utf-8")
-    return _pylock(text) if folder is None else _requirements(text, folder)
-
-
-def _resolve_without_own_index(
-    wanted: InstallRequest,
-    program: Mapping[str, _Package],
-    is_stopped: Callable[[], bool],
-    failure: ProblemError,
-) -> _Lock:
-    """Resolve the requested build from PyPI, which has one of the builds in PyTorch's own index.
-
-    Raises `failure` if PyPI has another build. If that one fits this machine, the remedy names it.
-    """
-    if wanted.source != Source() or failure.problem.kind is not Kind.DOWNLOAD:
+            raise failure from None
+        backend, builds = lock.backend, builds_for(hardware_here())
+        best = builds[0].backend
+        if backend == (best if self.wanted.backend == AUTOMATIC else self.wanted.backend):
+            return lock
+        # a GPU build also works on a CPU
+        if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
+            remedy = f"Choose the build {backend} ({build_title(backend)}) from PyPI, or {OTHER_SOURCE}."
+            raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
         raise failure
-    try:
-        lock = _resolve(wanted, program, is_stopped, asks_own_index=False)
-    except ProblemError:
-        raise failure from None
-    backend, builds = lock.backend, builds_for(hardware_here())
-    best = builds[0].backend
-    if backend == (best if wanted.backend == AUTOMATIC else wanted.backend):
-        return lock
-    # a GPU build also works on a CPU
-    if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
-        remedy = f"Choose the build {backend} ({build_title(backend)}) from PyPI, or {OTHER_SOURCE}."
-        raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
-    raise failure
+
+    def _compile(self, options: Sequence[str], indexes: Sequence[str] = ()) -> _Lock:
+        bounds, source = dict(REQUIREMENTS), self.wanted.source
+        if source.folder is not None:
+            bounds |= _bounds_in_folder(source.folder, _backends(self.wanted.backend))
+        with tempfile.TemporaryDirectory(prefix="ammeter-plan-") as scratch:
+            requirements, lock = Path(scratch, "requirements.in"), lock_file(Path(scratch), source)
+            lock.parent.mkdir()
+            lines = [*(f"{name}{bound}" for name, bound in bounds.items()), *self.wanted.extras]
+            requirements.write_text("\n".join(lines), encoding="utf-8")
+            constraints = _describe(self.program, Path(scratch))
+            arguments = ["pip", "compile", str(requirements), "-o", str(lock), "--no-header", "--no-annotate"]
+            arguments += ["--python", sys.executable, "--constraints", str(constraints), *options]
+            arguments += ["--only-binary", ":all:", "--prerelease", "disallow", "--find-links", scratch]
+            arguments += source_options(source)
+            with closing(run_uv(arguments, source, indexes=indexes)) as running:
+                for _ in running:
+                    if self.is_stopped():
+                        raise Stopped
+            text = lock.read_text("utf-8")
+        return _pylock(text) if source.folder is None else _requirements(text, source.folder)
 
 
 def _backends(wanted: str) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Kind, ProblemError
 from engine.installation.installed import CURRENT, installations_folder, sole
 from engine.installation.installer import Installer
 from engine.installation.request import InstallRequest, Planned, Source
@@ -248,15 +248,6 @@ def test_uv_that_is_missing_is_named(place: Place) -> None:
     place.patch.setenv("PATH", str(place.wheels))
     with pytest.raises(ProblemError, match=r"uv, which installs PyTorch, is missing"):
         find_uv()
-
-
-def test_a_step_that_does_not_train_leaves_pytorch_as_it_was(place: Place) -> None:
-    def useless(packages: Path) -> None:
-        raise ProblemError(Problem(kind=Kind.NO_ENGINE, message="No step.", remedy="Choose another build."))
-
-    with pytest.raises(ProblemError, match=r"No step\."):
-        list(Installer(place.engines, useless).install(place.wanted))
-    assert not list(installations_folder(place.engines).glob("*"))
 
 
 def told(install: Callable[[], None]) -> str:
