@@ -57,7 +57,9 @@ def _install(*, only_plans: bool) -> int:
 
 def _stop_at_end(installer: Installer) -> None:
     """Stop the installation at the end of stdin, also when the connection is lost."""
-    sys.stdin.buffer.read()
+    # not through the buffer, whose lock would abort the interpreter as it ends
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     installer.stop()
 
 
