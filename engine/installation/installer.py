@@ -166,6 +166,8 @@ def _progress(plan: Plan, done_bytes: int, seconds: float, said: str) -> Fetched
     left = None
     if total is not None and new > 0 and seconds > _LEAST_SECONDS:
         left = max(total - done_bytes, 0) * seconds / new
+    # an estimate may be too small
+    total = None if total is None else max(total, done_bytes)
     return Fetched(max(done_bytes, 0), total, left, ", ".join(current[:_MOST_NAMES]))
 
 
