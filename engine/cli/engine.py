@@ -26,14 +26,13 @@ from engine.installation.builds import Build, builds_for
 from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
 from engine.installation.installed import State, engine_here, engines_folder, missing_files_problem
-from engine.installation.installer import Installer, has_leftovers, remove
+from engine.installation.installer import Installer, Installs, has_leftovers, remove
 from engine.installation.request import (
     AUTOMATIC,
     Fetched,
     Installed,
     InstallEvent,
     InstallRequest,
-    Installs,
     Planned,
     Source,
     Stage,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
 from engine.experiment.paths import write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -55,6 +56,15 @@ from engine.words.numbers import memory_text
 
 _EACH_SECONDS = 0.3
 _MOST_NAMES = 3
+
+
+class Installs(Protocol):
+    """Interface of a local or remote installer, for one call. Any thread may call `stop`."""
+
+    def describe(self) -> Description: ...
+    def plan(self, wanted: InstallRequest) -> Plan: ...
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
+    def stop(self) -> None: ...
 
 
 class Installer:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json
@@ -16,9 +15,6 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB, shortened
 from engine.installation.installed import Installation
 from engine.words.numbers import memory_text
-
-if TYPE_CHECKING:
-    from engine.installation.description import Description
 
 AUTOMATIC = "auto"
 
@@ -147,15 +143,6 @@ class Installed:
 
 
 InstallEvent = StageBegan | Planned | Fetched | Installed
-
-
-class Installs(Protocol):
-    """Interface of a local or remote installer, for one call. Any thread may call `stop`."""
-
-    def describe(self) -> Description: ...
-    def plan(self, wanted: InstallRequest) -> Plan: ...
-    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
-    def stop(self) -> None: ...
 
 
 LONGEST_LINE = 4 * 2**20  # in bytes, of which a plan of a few hundred packages takes a tenth

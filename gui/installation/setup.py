@@ -10,16 +10,15 @@ import psutil
 from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from engine.experiment.problem import Problem
-from engine.installation.installed import Engine, Installation, State
-from engine.installation.request import Installed, InstallRequest, Installs, Plan, Stopped
+from engine.installation.installed import Engine, Installation, State, missing_files_problem
+from engine.installation.installer import Installer, Installs, remove, remove_leftovers
+from engine.installation.request import Installed, InstallRequest, Plan, Stopped
 from engine.worker.launcher import kept_awake, try_out
 from gui.session.background import Background
 
 
 def local_installer() -> Installs:
-    """Return an installer for this machine, imported on first use."""
-    from engine.installation.installer import Installer
-
+    """Return an installer for this machine."""
     return Installer(None, try_out)
 
 
@@ -109,14 +108,10 @@ class EngineSetup(QObject):
 
     def check(self) -> None:
         """Check that no file of PyTorch is missing."""
-        from engine.installation.installed import missing_files_problem
-
         self._upkeep.do(missing_files_problem, self.checked.emit, self.refused.emit)
 
     def remove(self) -> None:
         """Remove PyTorch with all downloads. Does nothing during an installation."""
-        from engine.installation.installer import remove
-
         if not self.is_busy:
             self._upkeep.do(remove, self.removed.emit, self.refused.emit)
 
@@ -189,10 +184,6 @@ def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
     """
     if engine.state is not State.READY or engine.packages is None:
         return engine.problem
-    # needed once the window is open
-    from engine.installation.installed import missing_files_problem
-    from engine.installation.installer import remove_leftovers
-
     remove_leftovers()
     stamp = engine.packages.parent / _STAMP
     if not is_doubtful and stamp.exists() and stamp.stat().st_mtime > psutil.boot_time():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from engine.installation.description import Description
     from engine.installation.installed import Installation
-    from engine.installation.request import Installs
+    from engine.installation.installer import Installs
     from gui.installation.page import SetupPage
     from gui.installation.progress import SetupChip
     from gui.installation.setup import EngineSetup

@@ -47,7 +47,7 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 if TYPE_CHECKING:
-    from engine.installation.request import Installs
+    from engine.installation.installer import Installs
     from gui.demo.controller import DemoController
     from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
