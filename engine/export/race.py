@@ -69,7 +69,7 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
 
 def race_source_if_any(content: Content, report: Document) -> RaceSource | None:
     """Return the race of the leading side, else of the first in mixed precision, else None."""
-    sides = [answer.side for answer in report.answers]
+    sides = [answer.side for answer in report.answers if answer.side is not None]
     leading = [side for side in sides if side.contains(content.leading)]
     for side in [*leading, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         # the baseline itself, or runs with nothing to replay, have none

@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from engine.experiment.bounded import check_size
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.value import BYTES_PER_MIB, shortened
+from engine.experiment.value import BYTES_PER_MIB, check_size, shortened
 from engine.installation.installed import Installation
 from engine.words.numbers import memory_text
 

@@ -19,9 +19,8 @@ from engine.words.names import recipe_words
 from engine.words.numbers import times
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, label
-from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import plain_tip, wrapped
 from gui.widgets.stat_card import VerdictLabel
 
 _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.profile import columns as measured
-from engine.profile.columns import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
+from PySide6.QtWidgets import QSizePolicy
+
+from engine.profile import tables as measured
 from engine.profile.names import part_phrase, part_title, side_names
-from engine.protocol.profile import StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles
+from engine.profile.tables import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
+from engine.protocol.profile import Profiles, StepPart, StepProfile, TimeRow
 from engine.words.numbers import share_text
 from gui.widgets import Button, Segmented
-from gui.widgets.messages import OfferedView
 from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 
@@ -22,39 +22,29 @@ _WAITING = "The device runs no kernels while it waits."
 _STRONG = ("ms", "Ratio")
 
 
-class RowsView(OfferedView):
-    """A table of the kernels, operations or modules of the profiles. `wanted` asks for a profile."""
+class RowsView(FilteredTable[SideRow]):
+    """A table of the kernels, operations or modules of the profiles, with a filter."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "Which kernels, operations and modules take a step's time?",
-            "Adds up the time of every kernel, operation and module in a step, and shows its throughput and "
-            "whether it uses Tensor Cores.",
-            "Profile",
-            "Profile a few steps with the form's settings",
-        )
         self._profiles: Profiles | None = None
         self.shown_part: StepPart | None = None
         """The part whose rows are shown. None for the rows of all parts."""
         self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
         self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
-        self.table = ResultTable[SideRow](
+        table = ResultTable[SideRow](
             "Rows",
             key=lambda row: row.name,
             about=self._about,
             found_by=lambda row: " ".join([row.name, *(cell.operation or "" for cell in row.known)]),
         )
-        self._page = FilteredTable(self.table, "row", _FILTER_TIP, before=(self.choice,), after=(self.part,))
-        self.filter = self._page.filter
+        super().__init__(table, "row", _FILTER_TIP, before=(self.choice,), after=(self.part,))
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.choice.changed.connect(self._show)
         self.part.clicked.connect(lambda: self.show_part(None))
-        self.addWidget(self._page)
-        self.show_profiles(None)
 
-    def show_profiles(self, profiles: Profiles | None) -> None:
-        """Show the tables of profiles. For None, show the empty state."""
-        self._profiles = profiles if profiles is not None and profiles.measured() else None
-        self.show_page(is_known=self._profiles is not None)
+    def show_answer(self, answer: Profiles) -> None:
+        """Show the tables of profiles."""
+        self._profiles = answer
         self._show()
 
     def show_part(self, part: StepPart | None) -> None:
@@ -71,7 +61,7 @@ class RowsView(OfferedView):
 
     def _show(self) -> None:
         profiles, table = self._profiles, self.shown_table()
-        if profiles is None:
+        if profiles is None or not profiles.measured():
             return
         rows = side_rows(profiles, table)
         self.table.setAccessibleName(table.capitalize())
@@ -79,7 +69,7 @@ class RowsView(OfferedView):
         self._show_part(profiles.measured()[0])
         noun = NOUNS[table].lower()
         notes = dict.fromkeys(note for side in profiles.measured() for note in side.notes)
-        self._page.show_count(" ".join([f"The profile has no {noun}s.", *notes]), noun)
+        self.show_count(" ".join([f"The profile has no {noun}s.", *notes]), noun)
 
     def _show_part(self, profile: StepProfile) -> None:
         part = self.shown_part
@@ -89,12 +79,10 @@ class RowsView(OfferedView):
         self.part.setChecked(True)
         self.part.setVisible(part is not None)
         if part is None:
-            self._page.keep(None)
+            self.keep(None)
         else:
             waits = part in (StepPart.COMMUNICATION, StepPart.HOST, StepPart.DATA)
-            self._page.keep(
-                lambda row: any(cell.part is part for cell in row.known), _WAITING if waits else ""
-            )
+            self.keep(lambda row: any(cell.part is part for cell in row.known), _WAITING if waits else "")
 
     def _about(self, row: SideRow) -> str:
         return "\n".join([row.name, *_lines(self._profiles, row)]) if self._profiles is not None else ""

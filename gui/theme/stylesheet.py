@@ -244,7 +244,7 @@ QTabWidget::pane { border: none; }
 QTabBar { background: transparent; }
 QTabBar::tab {
     background: transparent; color: $text2; border: none; border-bottom: 2px solid transparent;
-    padding: 6px 2px; margin-right: 22px; font-size: 13px; font-weight: 500;
+    padding: 9px 2px; margin-right: 22px; font-size: 13px; font-weight: 500;
 }
 QTabBar::tab:hover, QTabBar::tab:selected { color: $text; }
 QTabBar::tab:selected { border-bottom-color: $pri; }

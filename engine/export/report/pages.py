@@ -59,6 +59,7 @@ def page(content: Content) -> str:
             race.append((size, Markup(card_svg(page_card(scene, sizes), css_color, f"race-{size}"))))
         section = Section(scene.title, (scene.sentence,), template="race.html")
         report = replace(report, sections=(section, *report.sections))
+    first = report.answers[0].side if len(comparison.sides) > 1 else None
     marks = {side.title: Drawing(12, 12, charts.looks[side.id].mark(6, 6, 9)) for side in comparison.sides}
     return web_page.page(
         report,
@@ -68,7 +69,7 @@ def page(content: Content) -> str:
         curves=curves,
         sides=comparison.sides,
         baseline=comparison.baseline.id,
-        lead=report.answers[0].side.id if len(comparison.sides) > 1 else None,
+        lead=None if first is None else first.id,
         marks={title: decorative(mark, "mark") + Markup(" ") for title, mark in marks.items()},
     )
 

@@ -1,24 +1,31 @@
-"""Energy over the measured steps, from the device's own counter: NVML for a GPU, RAPL for a CPU.
+"""The instruments of a run: energy, memory, GPU sensors, and the load of other programs.
 
-Counters are updated 10 to 1,000 times per second, so a thread measures between updates and delays no step.
+Energy is read from the device's own counter: NVML for a GPU, RAPL for a CPU. Counters are updated 10 to 1,000
+times per second, so a thread measures between updates and delays no step.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pynvml
 import torch
 
+from engine.busyness import TOLERATED_SHARE, OtherPrograms
 from engine.protocol.summary import Energy
-from engine.training.measuring.sensors import nvml_handle, start_nvml
+from engine.training.measuring.memory import MemoryMeter, activations_of, breakdown_of
+from engine.training.measuring.sensors import SensorGauge, nvml_handle, start_nvml
+from engine.training.measuring.speed import Speed
+from engine.training.ranks import current_rank
+from engine.training.steps.plain import PlainStep
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -196,3 +203,82 @@ class EnergyMeter:
 def energy_meter(device: torch.device) -> EnergyMeter:
     """Return the device's meter. Make it before the model is on the device."""
     return EnergyMeter(energy_counter(device))
+
+
+class Instruments:
+    """The instruments of a run, which measure its memory, GPU sensors, energy, and other programs' load.
+
+    Create the memory meter before the model.
+    """
+
+    def __init__(
+        self, device: torch.device, memory: MemoryMeter, sensors: SensorGauge, energy: EnergyMeter
+    ) -> None:
+        self._device = device
+        self._memory = memory
+        self._sensors = sensors
+        self.energy = energy
+        # several ranks are of one family
+        root = os.getppid() if current_rank().count > 1 else None
+        self._others = OtherPrograms(root) if device.type == "cpu" else None
+        self._activations_mib: float | None = None
+
+    def close(self) -> None:
+        """End the threads that read the GPU and its energy."""
+        self._sensors.close()
+        self.energy.close()
+
+    def count(self, is_measured: bool, *, is_capturing: bool = False) -> None:
+        """Set whether the following steps belong to the measurement, or are the capture of a step."""
+        self._memory.count(is_measured, captures=is_capturing)
+        self._sensors.count(is_measured)
+        self.energy.count(is_measured)
+        if self._others is not None:
+            self._others.count(is_measured)
+
+    def settle(self) -> None:
+        """Free memory that only the first steps needed. Call it before the last warm-up step."""
+        self._memory.settle()
+
+    def now(self) -> dict[str, float]:
+        """Return the columns of a `Samples` event that describe this moment."""
+        return {**self._memory.sample(), **self._sensors.sample()}
+
+    @contextmanager
+    def measuring_memory(self, step: PlainStep) -> Iterator[None]:
+        """Measure the memory that the forward of one eager step leaves for its backward."""
+        with activations_of(step.watched, self._device) as meter:
+            yield
+        self._activations_mib = meter.mib
+
+    def figures(self, step: PlainStep) -> dict[str, Any]:
+        """Return the fields of a `Summary` that the instruments know."""
+        peaks = self._memory.peaks()
+        parts = breakdown_of(step.model, step.optimizer, self._activations_mib)
+        peak_mib = peaks.resident_mib if self._device.type == "cpu" else peaks.allocated_mib
+        return {
+            "peak_allocated_mib": peaks.allocated_mib,
+            "peak_reserved_mib": peaks.reserved_mib,
+            "whole_run_peak_mib": peaks.whole_run_mib,
+            "peak_resident_mib": peaks.resident_mib,
+            "spilled_mib": peaks.spilled_mib,
+            **asdict(parts),
+            "other_mib": parts.other_mib(peak_mib),
+            **self._sensors.figures(),
+            "slowed_by": self._sensors.slowed_by,
+        }
+
+    def with_note(self, speed: Speed) -> Speed:
+        return speed if speed.samples_per_second is None else replace(speed, note=self.disturbance())
+
+    def disturbance(self) -> str | None:
+        """Return the cause of a disturbed measurement, as a clause. None if none is known."""
+        if slowed := self._sensors.slowed_by:
+            return f"the GPU's clocks were throttled by {' and '.join(slowed)}"
+        share = 0.0 if self._others is None else self._others.share()
+        if share < TOLERATED_SHARE:
+            return None
+        return (
+            f"other programs used {100 * share:.0f}% of the CPU ({os.cpu_count()} cores) during the run, "
+            "so the measured throughput is too low"
+        )
