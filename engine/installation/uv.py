@@ -243,7 +243,7 @@ def _names(said: str, source: Source) -> dict[str, str]:
     return {
         "host": host,
         "proxy": urlsplit(proxies.get("https") or proxies.get("all") or "").hostname or host,
-        "file": unquote(_address(said, source).path.rpartition("/")[2]),
+        "file": unquote(_address(said, source).path.rstrip("/").rpartition("/")[2]) or "The index",
         "package": package[1].replace("==", " ") if package else "a package",
     }
 
