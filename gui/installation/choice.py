@@ -35,7 +35,7 @@ _BUILD_TIP = "Which PyTorch build to install: NVIDIA, AMD, Intel, or CPU only"
 class ChoiceView(Surface):
     """The form to choose which PyTorch to install. `changed` is emitted when the user edits it.
 
-    The packages to install then have to be resolved again.
+    The packages to install then have to be resolved again. `plan` is the result, None until then.
     """
 
     changed = Signal()
@@ -43,7 +43,7 @@ class ChoiceView(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Installation", parent)
         self._found: Description | None = None
-        self._plan: Plan | None = None
+        self.plan: Plan | None = None
         self.options = Options()
         self._make_parts()
         self._grid = grid_of(margins=None, spacing=(16, 4), grows=(1,))
@@ -90,13 +90,13 @@ class ChoiceView(Surface):
             return None
         backend = self.builds.value()
         if backend == AUTOMATIC:
-            backend = self._plan.backend if self._plan else self._found.builds[0].backend
+            backend = self.plan.backend if self.plan else self._found.builds[0].backend
         return self._found.build(backend)
 
     @property
     def can_begin(self) -> bool:
         """True if the request is resolved and fits on the disk."""
-        return self._plan is not None and self._plan.fits
+        return self.plan is not None and self.plan.fits
 
     def show_found(self, found: Description) -> None:
         """Show the machine and its builds."""
@@ -122,18 +122,18 @@ class ChoiceView(Surface):
 
     def forget_plan(self) -> None:
         """Forget the plan, and show a rough size until there is another."""
-        self._plan = None
+        self.plan = None
         self._refresh()
 
     def show_plan(self, plan: Plan) -> None:
         """Show the plan that uv resolved."""
-        self._plan = plan
+        self.plan = plan
         self._place.set_whole_text(str(plan.folder))
         self._refresh()
 
     def show_problem(self, problem: Problem) -> None:
         """Show why the request cannot be resolved."""
-        self._plan = None
+        self.plan = None
         self._refresh()
         set_text(self._download, problem.message)
         set_text(self._room, problem.remedy)
@@ -144,7 +144,7 @@ class ChoiceView(Surface):
         return "\n".join(part.text() for part in parts)
 
     def _refresh(self) -> None:
-        build, plan = self.selected_build(), self._plan
+        build, plan = self.selected_build(), self.plan
         set_text(self._why, self._reason(build))
         if plan is not None:
             set_text(self._download, download_text(plan))
@@ -161,10 +161,10 @@ class ChoiceView(Surface):
     def _reason(self, build: Build | None) -> str:
         why = "" if build is None else build.why if build.fits else f"{build.why} {_ALL_THE_SAME}"
         is_automatic = self.builds.value() == AUTOMATIC
-        if is_automatic and build is not self._best and self._plan is not None:
+        if is_automatic and build is not self._best and self.plan is not None:
             # a mirror may have no builds to choose from
-            why = f"The source has the build for {build_title(self._plan.backend)}. {why}".strip()
-        note = self._plan.note if self._plan is not None else ""
+            why = f"The source has the build for {build_title(self.plan.backend)}. {why}".strip()
+        note = self.plan.note if self.plan is not None else ""
         return f"{why} {note}".strip()
 
     @property
@@ -173,7 +173,6 @@ class ChoiceView(Surface):
 
     def _change(self) -> None:
         self.options.show_problem()
-        self.forget_plan()
         self.changed.emit()
 
     def _open_more(self, is_open: bool) -> None:

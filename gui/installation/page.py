@@ -54,7 +54,6 @@ class SetupPage(Surface):
         self._progress: Progress | None = None
         self._wanted: InstallRequest | None = None
         self._source = Source()
-        self._plan: Plan | None = None
         self._began = 0.0
         self._lay_out()
         self._connect()
@@ -152,7 +151,7 @@ class SetupPage(Surface):
         self._resolve()
 
     def _resolve(self) -> None:
-        self._plan = None
+        self.choice.forget_plan()
         wanted = self.choice.wanted()
         if wanted is None:
             self._setup.drop_plan()
@@ -162,7 +161,6 @@ class SetupPage(Surface):
         self._refresh_words()
 
     def _on_plan(self, plan: Plan) -> None:
-        self._plan = plan
         self.choice.show_plan(plan)
         self._refresh_words()
 
@@ -171,10 +169,10 @@ class SetupPage(Surface):
         self._refresh_words(is_refused=True)
 
     def _begin(self) -> None:
-        if self._plan is None:
+        if self.choice.plan is None:
             self._resolve()
         elif self.choice.can_begin:
-            self._setup.start(self._plan.wanted)
+            self._setup.start(self.choice.plan.wanted)
 
     def _try_again(self) -> None:
         if self._wanted is None:
@@ -185,7 +183,6 @@ class SetupPage(Surface):
     def _offer(self) -> None:
         self._show_choice()
         if self._found is not None:
-            self.choice.forget_plan()
             self._resolve()
         elif self.isVisible():
             self._setup.look()
@@ -235,7 +232,7 @@ class SetupPage(Surface):
     def _refresh_words(self, *, is_refused: bool = False) -> None:
         if self.choice.isHidden():
             return
-        words = words_for(self.purpose, self._engine, self._plan)
+        words = words_for(self.purpose, self._engine, self.choice.plan)
         self._show_words(words.title, words.sentence)
         self.begin_button.set_words("Try again" if is_refused else words.button)
         self.begin_button.setEnabled(is_refused or (words.can_begin and self.choice.can_begin))
@@ -259,7 +256,7 @@ class SetupPage(Surface):
         super().showEvent(event)
         if self._found is None:
             self._setup.look()
-        elif self._plan is None:
+        elif self.choice.plan is None:
             self._resolve()
 
 
