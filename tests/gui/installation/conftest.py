@@ -72,8 +72,8 @@ class Performed:
         return self.answer(wanted)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
-        self.wanted.append(wanted)
         self.is_installing = True
+        self.wanted.append(wanted)
         try:
             while (event := self.events.get()) is not None:
                 if isinstance(event, Problem):

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import Engine, State
-from engine.installation.request import Fetched, Installed, InstallRequest, Plan, Source
+from engine.installation.request import Installed, InstallRequest, Plan, Source
 from gui.installation.page import SetupPage
 from gui.installation.setup import EngineSetup
 from gui.installation.words import Purpose, network_text, without_password
@@ -19,7 +19,6 @@ from tests.gui.installation.conftest import BARE, GIB, INSTALLATION, Performed, 
 
 NO_NETWORK = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect to one.")
 READY = Engine(State.READY, INSTALLATION, Path("/data/engine"))
-HALF = Fetched(GIB, 2 * GIB, 61.0, "torch")
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_a_stop_keeps_the_choice_for_the_next_start(qtbot, page, setup, performe
     page.choice.options.extras["timm"].click()
     resolved(qtbot, page)
     press(qtbot, page.begin_button)
-    performed.events.put(HALF)
+    qtbot.waitUntil(lambda: performed.is_installing)
     with qtbot.waitSignal(setup.ended):
         press(qtbot, page.progress.stop_button)
     assert performed.is_stopped
