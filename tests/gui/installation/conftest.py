@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
@@ -60,10 +61,15 @@ class Performed:
 
     def __init__(self) -> None:
         self.events: Queue[InstallEvent | Problem | None] = Queue()
-        self.is_installing = self.is_stopped = False
+        self.stops: list[InstallRequest] = []
+        self.is_installing = False
         self.found = CARD
         self.answer: Callable[[InstallRequest], Plan] = plan_of
         self.wanted: list[InstallRequest] = []
+
+    def another(self) -> Performed:
+        """An installer for one call, which shares all that a test asks for."""
+        return copy(self)
 
     def describe(self) -> Description:
         return self.found
@@ -85,7 +91,7 @@ class Performed:
     def stop(self) -> None:
         # a plan needs none
         if self.is_installing:
-            self.is_stopped = True
+            self.stops.append(self.wanted[-1])
             self.events.put(None)
 
 
@@ -119,6 +125,6 @@ def setup(
     qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[InstallRequest], Plan]
 ) -> Iterator[EngineSetup]:
     performed.found, performed.answer = found, answer
-    made = EngineSetup(lambda: performed)
+    made = EngineSetup(performed.another)
     yield made
     made.shut_down()

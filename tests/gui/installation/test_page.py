@@ -47,10 +47,10 @@ def test_a_stop_keeps_the_choice_for_the_next_start(qtbot, page, setup, performe
     page.choice.options.extras["timm"].click()
     resolved(qtbot, page)
     press(qtbot, page.begin_button)
-    qtbot.waitUntil(lambda: performed.is_installing)
+    qtbot.waitUntil(lambda: bool(performed.wanted))
     with qtbot.waitSignal(setup.ended):
         press(qtbot, page.progress.stop_button)
-    assert performed.is_stopped
+    assert performed.stops == performed.wanted
     assert page.begin_button.text() == "Resume" and "kept" in page.words()
     later = SetupPage(setup, Engine(State.ABSENT))
     qtbot.addWidget(later)

@@ -10,21 +10,19 @@ from engine.installation.installed import engine_here, installation_folder
 from engine.installation.request import InstallRequest
 from gui.installation import setup
 from gui.installation.setup import EngineSetup, look_after
-from tests.gui.installation.conftest import Performed, plan_of
+from tests.gui.installation.conftest import plan_of
 from tests.installations import put_installation
 
 CHOICE = InstallRequest("cpu")
 
 
-def test_only_the_last_choice_is_answered(qtbot: QtBot) -> None:
-    setup = EngineSetup(Performed)
+def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:
     answers: list[object] = []
     setup.planned.connect(answers.append)
     setup.plan(InstallRequest("cu130"))
     with qtbot.waitSignal(setup.planned):
         setup.plan(CHOICE)
     assert answers == [plan_of(CHOICE)]
-    setup.shut_down()
 
 
 def test_files_are_looked_at_once_after_each_start_of_the_machine(no_engine, monkeypatch):

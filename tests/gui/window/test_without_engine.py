@@ -40,7 +40,7 @@ def open_window(qtbot: QtBot, store: Store, no_engine: Path, performed: Performe
 
         def open_one(used: Store = store, **remembered: object) -> MainWindow:
             settings = Settings(no_engine / "window.json", dict(remembered))
-            window = MainWindow(used, launcher, settings, make_installer=lambda: performed)
+            window = MainWindow(used, launcher, settings, make_installer=performed.another)
             opened.append(window)
             qtbot.addWidget(window)
             with qtbot.waitSignal(window.painted):
