@@ -67,9 +67,9 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
     return RaceSource(race, patterns(MOST_BLOCKS))
 
 
-def race_source_if_any(content: Content, report: Document) -> RaceSource | None:
-    """Return the race of the leading side, else of the first in mixed precision, else None."""
-    sides = [answer.side for answer in report.answers]
+def race_source_if_any(content: Content) -> RaceSource | None:
+    """Return the race of the leading side, else of the best in mixed precision, else None."""
+    sides = [report.side for report in content.comparison.ranked]
     leading = [side for side in sides if side.contains(content.leading)]
     for side in [*leading, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         # the baseline itself, or runs with nothing to replay, have none

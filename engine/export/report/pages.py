@@ -17,6 +17,7 @@ from typing import Any
 from fpdf import FPDF
 from markupsafe import Markup
 
+from engine.compare.ranking import MANY
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import Blocks
 from engine.drawing.curve_chart import last_x
@@ -51,8 +52,9 @@ def page(content: Content) -> str:
     charts, comparison = Charts(content), content.comparison
     curves = _curves(charts)
     interactive = [Section("", template="curves.html")] if curves else []
-    report = report_of(content, [*charts.sections(BARS), *interactive])
-    source, race = race_source_if_any(content, report), []
+    differences = charts.sections(*_differences(charts))
+    report = report_of(content, [*charts.sections(BARS), *interactive, *differences])
+    source, race = race_source_if_any(content), []
     if source is not None:
         scene = source.scene
         for size, sizes in _RACE_SIZES.items():
@@ -71,6 +73,10 @@ def page(content: Content) -> str:
         lead=report.answers[0].side.id if len(comparison.sides) > 1 else None,
         marks={title: decorative(mark, "mark") + Markup(" ") for title, mark in marks.items()},
     )
+
+
+def _differences(charts: Charts) -> tuple[tuple[tuple[ChartName, By], ...], ...]:
+    return ((("difference", "step"),),) if len(charts.sides) >= MANY else ()
 
 
 def _curves(charts: Charts) -> list[dict[str, Any]]:
@@ -123,12 +129,13 @@ def _json(value: Mapping[str, Any]) -> Markup:
 
 def write_pdf(content: Content, path: Path) -> None:
     """Write the report as PDF, in the order of the web page."""
-    report = report_of(content, Charts(content).sections(BARS, *_CURVES))
+    charts = Charts(content)
+    report = report_of(content, charts.sections(BARS, *_CURVES, *_differences(charts)))
     pdf_pages.write_pdf(report, path, partial(_race, content, report))
 
 
 def _race(content: Content, report: Document, pages: pdf_pages.Pages) -> None:
-    source = race_source_if_any(content, report)
+    source = race_source_if_any(content)
     if source is None:
         return
     scene = source.scene
