@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.compare.comparison import Comparison, SideReport, learned_worse
 from engine.compare.metrics import LOSS, SPEED, Cell, Metric
 from engine.compare.sides import Side, is_interleaved
-from engine.compare.verdict import Pieces
+from engine.compare.verdict import Piece, Pieces
 from engine.words.names import listed
 from engine.words.numbers import counted
 
@@ -82,8 +82,10 @@ def learning_words(metric: Metric, cell: Cell) -> str:
 
 def headline(report: SideReport) -> tuple[Pieces, ...]:
     """Return the sentence on a side as lines, without what is in brackets."""
-    lines = (tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
-    return tuple(filter(None, lines))
+    lines = [tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines]
+    if report.verdict.kind == "ratio" and len(lines) > 1:
+        lines[0] = (*lines[0], Piece(","))
+    return tuple(lines)
 
 
 def quiet_clauses(comparison: Comparison, report: SideReport) -> tuple[str, ...]:

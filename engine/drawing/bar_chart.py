@@ -81,8 +81,13 @@ def _finite(bar: Bar) -> Bar:
 
 def axis_end(bars: Sequence[Bar]) -> float:
     """Return the end of the axis, limited so that no whisker dwarfs the bars."""
-    value = max((bar.value or 0.0 for bar in bars), default=0.0)
-    end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
+    return longest_bar([(bar.value, bar.interval) for bar in bars])
+
+
+def longest_bar(bars: Sequence[tuple[float | None, tuple[float, float] | None]]) -> float:
+    """Return the end of the axis of bars by their values and intervals."""
+    value = max((value or 0.0 for value, _ in bars), default=0.0)
+    end = max((interval[1] for value, interval in bars if interval and value is not None), default=0.0)
     return max(value, min(end, _LONGEST_WHISKER * value))
 
 

@@ -19,7 +19,6 @@ from engine.drawing.curve_chart import (
     draw_line,
     label_room,
     last_x,
-    local_line,
 )
 from engine.drawing.looks import By, SideLook, side_looks
 from engine.drawing.shapes import Drawing, Fill, Shape, Stroke, Words, shortened, text_width
@@ -30,7 +29,7 @@ from engine.words.numbers import number
 _TOP, _BOTTOM, _RIGHT = 12.0, 26.0, 12.0
 _PITCH, _CASCADE, _MARK = 19.0, 23.0, 8.0
 _LEADER, _NAME, _GAP, _SIGN = 22.0, 110.0, 8.0, 7.0
-_MARKS, _WINDOWS = 3, 8
+_MARKS, _WINDOWS = 3, 16
 MOST_LABELS = 12
 """The sides that are labeled. More labels would leave no room for the curves."""
 
@@ -169,10 +168,21 @@ def _lines(curves: Sequence[Curve], looks: Mapping[str, SideLook], by: By, frame
 
 def _minus(curve: Curve, base: Points) -> Curve:
     differences = _at(base.steps, curve.line, "values") - base.values
-    values = local_line(differences, len(differences) // _WINDOWS)
+    values = _smooth(differences)
     known = np.isfinite(_at(base.steps, curve.line, "seconds"))
     line = Points(base.steps[known], base.seconds[known], base.samples[known], values[known])
     return replace(curve, line=line)
+
+
+def _smooth(values: Values) -> Values:
+    # means, since a line fitted at the end would exaggerate the last difference
+    window, finite = np.ones(2 * (len(values) // _WINDOWS) + 1), np.isfinite(values)
+    half = len(window) // 2
+    sums, counts = (
+        np.convolve(part, window)[half : half + len(values)]
+        for part in (np.where(finite, values, 0.0), finite)
+    )
+    return np.where(finite, sums / np.maximum(counts, 1), np.nan)
 
 
 def _spread_of(parts: Sequence[Values]) -> tuple[float, float]:

@@ -13,9 +13,10 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.metrics import Cell, Metric, MetricRow
+from engine.compare.ranking import MANY
 from engine.drawing.looks import side_fills
 from engine.export.document import MetricText
-from engine.export.report.report import metric_text
+from engine.export.report.metrics import metric_text
 from engine.words.numbers import times, unit_suffix
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
@@ -100,13 +101,13 @@ def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: 
     return Column(
         " ".join(filter(None, (report.side.label, report.side.note))),
         text,
-        tip=_heading_tip(report),
+        tip=heading_tip(report),
         paint=lambda painter, room, row: _paint_value(painter, room, text(row), _VALUE),
         width=max(_FIGURE, width),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
-        about=lambda row: _metric_tip(row.metric, row.cells[place], report),
+        about=lambda row: metric_tip(row.metric, row.cells[place], report),
         paint_heading=paint_heading,
     )
 
@@ -124,7 +125,7 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
         return Look(400 if is_pale else 600, "text2" if is_pale else "text", mark, size=_SIZE)
 
     def about(row: MetricRow) -> str:
-        one, tip = shown(row), _metric_tip(row.metric, row.cells[place], report)
+        one, tip = shown(row), metric_tip(row.metric, row.cells[place], report)
         why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
         return f"{why}{tip}".rstrip()
 
@@ -135,7 +136,7 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
     return Column(
         f"{report.side.label} {against}",
         text,
-        tip=_heading_tip(report),
+        tip=heading_tip(report),
         paint=lambda painter, room, row: _paint_value(painter, room, shown(row).relation, look(row)),
         width=max(_FIGURE, text_width(against, 400) + 2 * (PADDING + _EDGE)),
         widest=GROWS,
@@ -147,7 +148,8 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
     )
 
 
-def _metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
+def metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
+    """Return the tooltip of a metric: its intervals, and the repeats that it is the mean of."""
     if cell.value is None:
         return ""
     lines = []
@@ -169,7 +171,8 @@ def _metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
     return "\n".join(lines)
 
 
-def _heading_tip(report: SideReport) -> str:
+def heading_tip(report: SideReport) -> str:
+    """Return the tooltip of a side: its runs and the cautions about it."""
     doubts = dict.fromkeys(doubt.sentence for doubt in report.doubts)
     names = f"{report.side.title}: {', '.join(report.side.names)}"
     return "\n".join([names, *(f"Caution: {doubt}" for doubt in doubts)])
@@ -229,10 +232,13 @@ class TargetRow(QWidget):
 
 
 class MetricTable(Surface):
-    """The table of all metrics of a comparison, one column per side. The side in the headline is shaded."""
+    """The metrics of one or two sides in columns, that in the headline shaded, and a target accuracy.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("panel", "Metrics of the compared runs", parent)
+    `further`, the table of the metrics of more sides, takes its place above the target.
+    """
+
+    def __init__(self, *further: QWidget) -> None:
+        super().__init__("panel", "Metrics of the compared runs")
         self.grid = ResultTable[MetricRow](
             "Metrics of the compared runs",
             key=lambda row: row.metric.name,
@@ -242,18 +248,19 @@ class MetricTable(Surface):
             sorts=False,
         )
         self.target = TargetRow()
-        in_column(self.grid, self.target, parent=self, margins=1, spacing=0)
+        in_column(self.grid, *further, self.target, parent=self, margins=1, spacing=0)
         self._comparison: Comparison | None = None
 
     def show_comparison(self, comparison: Comparison) -> None:
         """Show the metrics, with no column shaded."""
         self._comparison = comparison
+        self.grid.setVisible(len(comparison.sides) < MANY)
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
         self.set_headline(None)
 
     def set_headline(self, side_id: str | None) -> None:
         """Shade the column of this side only."""
-        if self._comparison is not None:
+        if self._comparison is not None and len(self._comparison.sides) < MANY:
             self.grid.show_rows(self._comparison.metrics, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:

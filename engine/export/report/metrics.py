@@ -56,10 +56,6 @@ class RankingColumn:
     unit: str
     texts: tuple[MetricText, ...]
 
-    @property
-    def heading(self) -> str:
-        return f"{self.title}, {self.unit}" if self.unit else self.title
-
 
 def ranking_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple[RankingColumn, ...]:
     """Return the columns of the ranking's rows, without metrics that no side has."""
@@ -72,7 +68,9 @@ def ranking_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple
     speed, *others = (metrics[metric.name] for metric in _RANKED if metric.name in metrics)
     ratios = tuple(map(_speed_ratio, rows))
     to_baseline = RankingColumn("ratio", f"To {comparison.baseline.title}", "", ratios)
-    columns = (column(speed), to_baseline, *map(column, others))
+    titles = {LOSS.name: "Final loss"}
+    more = (column(metric, titles.get(metric.name, "")) for metric in others)
+    columns = (column(speed), to_baseline, *more)
     return tuple(each for each in columns if any(text.value not in ("", NONE) for text in each.texts))
 
 
@@ -109,36 +107,44 @@ def _speed_ratio(row: RankedSide) -> MetricText:
     return MetricText(text.relation, words, is_sound=text.is_sound, is_inconclusive=text.is_inconclusive)
 
 
+def further_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple[RankingColumn, ...]:
+    """Return the metrics that are not in the ranking, without those that no side has."""
+    ranked = {metric.name for metric in _RANKED}
+    columns = []
+    for metric in (row.metric for row in comparison.metrics):
+        cells = [row.cells[metric.name] for row in rows]
+        if metric.name not in ranked and any(cell.value is not None for cell in cells):
+            pairs = zip(rows, cells, strict=True)
+            texts = tuple(metric_text(metric, cell, row.report) for row, cell in pairs)
+            columns.append(RankingColumn(metric.name, metric.title, metric.unit, texts))
+    return tuple(columns)
+
+
 def metrics_sections(comparison: Comparison) -> Iterator[Section]:
     """Yield the tables of the metrics that any side has, with ratios to the baseline."""
     if len(comparison.sides) >= MANY:
-        yield ranking_section(comparison)
-        if further := further_section(comparison):
-            yield further
+        rows = ranking(comparison)
+        title = f"Ranking, relative to {comparison.baseline.title}"
+        yield _sides_as_rows(title, rows, ranking_columns(comparison, rows))
+        if further := further_columns(comparison, rows):
+            yield _sides_as_rows("Further metrics", rows, further)
         return
     titles = tuple(side.title for side in comparison.sides)
-    rows: tuple[tuple[str | MetricText, ...], ...] = tuple(
-        (
-            _heading(row.metric),
-            *(
-                metric_text(row.metric, cell, report)
-                for cell, report in zip(row.cells, comparison.reports, strict=True)
-            ),
-        )
-        for row in comparison.metrics
-        if any(cell.value is not None for cell in row.cells)
-    )
-    if rows:
+    known = [row for row in comparison.metrics if any(cell.value is not None for cell in row.cells)]
+    lines = tuple((_heading(row.metric.title, row.metric.unit), *_texts(row, comparison)) for row in known)
+    if lines:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
-        yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="metrics.html")
+        yield Section(title, headings=("Metric", *titles), rows=lines, right=titles, template="metrics.html")
 
 
-def ranking_section(comparison: Comparison) -> Section:
-    """Return the ranking of three or more sides as a table, a side per row."""
-    sides = ranking(comparison)
-    columns = ranking_columns(comparison, sides)
-    headings = tuple(column.heading for column in columns)
-    rows: tuple[tuple[str | MetricText, ...], ...] = tuple(
+def _texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:
+    pairs = zip(row.cells, comparison.reports, strict=True)
+    return tuple(metric_text(row.metric, cell, report) for cell, report in pairs)
+
+
+def _sides_as_rows(title: str, sides: Sequence[RankedSide], columns: Sequence[RankingColumn]) -> Section:
+    headings = tuple(_heading(column.title, column.unit) for column in columns)
+    rows = tuple(
         (
             str(side.place or NONE),
             MetricText(side.side.title, ", ".join(side.tags)),
@@ -146,36 +152,11 @@ def ranking_section(comparison: Comparison) -> Section:
         )
         for place, side in enumerate(sides)
     )
-    title = f"Ranking, relative to {comparison.baseline.title}"
     right = ("Rank", *headings)
     return Section(
         title, headings=("Rank", "Side", *headings), rows=rows, right=right, template="ranking.html"
     )
 
 
-def further_section(comparison: Comparison) -> Section | None:
-    """Return the metrics that are not in the ranking, a side per row. None without any."""
-    named = {metric.name for metric in _RANKED}
-    rows = [row for row in comparison.metrics if row.metric.name not in named]
-    known = [row for row in rows if any(cell.value is not None for cell in row.cells)]
-    if not known:
-        return None
-    headings = tuple(_heading(row.metric) for row in known)
-    texts = (
-        (
-            MetricText(side.side.title),
-            *(metric_text(row.metric, side.cells[row.metric.name], side.report) for row in known),
-        )
-        for side in ranking(comparison)
-    )
-    return Section(
-        "Further metrics",
-        headings=("Side", *headings),
-        rows=tuple(texts),
-        right=headings,
-        template="ranking.html",
-    )
-
-
-def _heading(metric: Metric) -> str:
-    return f"{metric.title}, {metric.unit}" if metric.unit else metric.title
+def _heading(title: str, unit: str) -> str:
+    return f"{title}, {unit}" if unit else title

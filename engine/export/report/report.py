@@ -223,15 +223,22 @@ def subject_of(comparison: Comparison) -> str:
     """Return a one-line description of the training, as far as all sides share it."""
     runs = all_runs(comparison.sides)
     parts = [
-        _common([run.experiment.model for run in runs], "models"),
-        _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
-        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
+        *training_words(runs),
         _common([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})
     if repeats != [1]:
         parts.append(f"{' to '.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))} repeats")
     return " · ".join([*filter(None, parts), "warm-up excluded"])
+
+
+def training_words(runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Return model, dataset and batch of the runs in words, or how many of each."""
+    return (
+        _common([run.experiment.model for run in runs], "models"),
+        _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
+        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
+    )
 
 
 def _common(values: Sequence[str], noun: str) -> str:
