@@ -159,6 +159,8 @@ class Curve:
 
 def smoothed(points: Points) -> Points:
     """Return the points smoothed by local lines. A long run is first reduced to means of short blocks."""
+    if not len(points.values):
+        return points
     axes = (points.steps, points.seconds, points.samples)
     places, values = block_means(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)

@@ -177,11 +177,9 @@ def _minus(curve: Curve, base: Points) -> Curve:
 def _smooth(values: Values) -> Values:
     # means, since a line fitted at the end would exaggerate the last difference
     window, finite = np.ones(2 * (len(values) // _WINDOWS) + 1), np.isfinite(values)
-    half = len(window) // 2
-    sums, counts = (
-        np.convolve(part, window)[half : half + len(values)]
-        for part in (np.where(finite, values, 0.0), finite)
-    )
+    seen = slice(len(window) // 2, len(window) // 2 + len(values))
+    sums = np.convolve(np.where(finite, values, 0.0), window)[seen]
+    counts = np.convolve(finite, window)[seen]
     return np.where(finite, sums / np.maximum(counts, 1), np.nan)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, scrolled, wide
 from gui.widgets.buttons import IconButton
@@ -47,6 +47,7 @@ class _Details(Popover):
         super().__init__(anchor, is_right=True)
         self.setAccessibleName("About this result")
         self._details: tuple[Detail, ...] = ()
+        self._labels: list[QLabel] = []
         self._buttons, self._holder = QWidget(), QWidget()
         self._buttons_row = in_row(*buttons, Stretch(1), parent=self._buttons, spacing=8)
         self._column = in_column(self._buttons, parent=self._holder, margins=_MARGIN, spacing=6)
@@ -57,16 +58,14 @@ class _Details(Popover):
         if tuple(details) == self._details:
             return
         self._details = tuple(details)
-        while self._column.count() > 1:
-            old = self._column.takeAt(0).widget()
+        for old in self._labels:
+            # it may be in sight
             old.hide()
             old.deleteLater()
-        place = 0
-        for title, text in details:
-            for words, role in ((title, "heading"), (text, "body")):
-                if words:
-                    self._column.insertWidget(place, label(words, role, wraps=True))
-                    place += 1
+        texts = (pair for title, text in details for pair in ((title, "heading"), (text, "body")))
+        self._labels = [label(words, role, wraps=True) for words, role in texts if words]
+        for place, line in enumerate(self._labels):
+            self._column.insertWidget(place, line)
 
     def text(self) -> str:
         return " ".join(filter(None, (part for detail in self._details for part in detail)))

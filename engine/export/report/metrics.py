@@ -15,6 +15,7 @@ from engine.words.numbers import NONE, times
 
 _RANKED = (SPEED, PEAK_MEMORY, LOSS, ACCURACY, ENERGY)
 _NOT_RANKED = "not ranked"
+_Row = tuple[str | MetricText, ...]
 
 
 def metric_text(metric: Metric, cell: Cell, report: SideReport) -> MetricText:
@@ -131,7 +132,9 @@ def metrics_sections(comparison: Comparison) -> Iterator[Section]:
         return
     titles = tuple(side.title for side in comparison.sides)
     known = [row for row in comparison.metrics if any(cell.value is not None for cell in row.cells)]
-    lines = tuple((_heading(row.metric.title, row.metric.unit), *_texts(row, comparison)) for row in known)
+    lines: tuple[_Row, ...] = tuple(
+        (_heading(row.metric.title, row.metric.unit), *_texts(row, comparison)) for row in known
+    )
     if lines:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
         yield Section(title, headings=("Metric", *titles), rows=lines, right=titles, template="metrics.html")
@@ -144,7 +147,7 @@ def _texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:
 
 def _sides_as_rows(title: str, sides: Sequence[RankedSide], columns: Sequence[RankingColumn]) -> Section:
     headings = tuple(_heading(column.title, column.unit) for column in columns)
-    rows = tuple(
+    rows: tuple[_Row, ...] = tuple(
         (
             str(side.place or NONE),
             MetricText(side.side.title, ", ".join(side.tags)),
