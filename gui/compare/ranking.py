@@ -164,7 +164,7 @@ class SidesTable(ResultTable[_Row]):
 
         return Column[_Row](
             metric.title if not is_speed else metric.unit,
-            lambda row: f"{row.texts[metric.key]} {row.texts[metric.key].relation}".strip(),
+            lambda row: f"{row.texts[metric.key]} {_note(row.texts[metric.key])}".strip(),
             sort_value,
             ", ".join(filter(None, (metric.title, metric.unit))),
             partial(_paint_metric, key=metric.key, note=note),

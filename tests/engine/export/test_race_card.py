@@ -137,7 +137,7 @@ def test_another_side_can_be_raced_as_the_one_that_leads_a_report(
     assert race_source(content, ids[2]).race.mixed.run.id == ids[2]
     ids = [trained("fp32"), trained("fp16", speed=2_000.0), trained("bf16", speed=2_500.0)]
     content = content_of(exports_store, ids)
-    source = race_source_if_any(content, report_of(content))
+    source = race_source_if_any(content)
     assert source is not None and source.race.mixed.run.id == ids[2]
 
 
