@@ -61,15 +61,10 @@ def test_sides_stand_by_throughput_and_what_cannot_be_ranked_comes_last_with_its
         ("bf16-pure", None, ("disturbed",)),
         ("fp8", None, ("not measured",)),
     ]
-    assert (
-        quiet_clauses(comparison, rows[0].report)[1:4]
-        == (
-            "Pure BF16 was disturbed and is not ranked",
-            "FP8 was not measured and is not ranked",
-            "TF32, fashion, cifar10 is not comparable and is not ranked",
-        )
-        or len(quiet_clauses(comparison, rows[0].report)) > 3
-    )
+    pure, small, other_work = quiet_clauses(comparison, rows[0].report)[1:4]
+    assert pure.startswith("Pure BF16") and pure.endswith(" was disturbed and is not ranked")
+    assert small.startswith("FP8") and small.endswith(" was not measured and is not ranked")
+    assert other_work.startswith("TF32") and other_work.endswith(" is not comparable and is not ranked")
 
 
 def test_the_small_print_has_the_interval_the_runs_and_who_learned_worse(record: Record) -> None:
@@ -82,7 +77,7 @@ def test_the_small_print_has_the_interval_the_runs_and_who_learned_worse(record:
     )
     best = comparison.ranked[0]
     assert [join_pieces(line) for line in headline(best)] == [
-        "BF16 AMP trained 1.86 times as fast as FP32,",
+        "BF16 AMP trained 1.85 times as fast as FP32,",
         "at the same accuracy",
     ]
     interval, worse, *_ = quiet_clauses(comparison, best)
