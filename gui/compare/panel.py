@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QLabel, QScrollArea, QSizePolicy, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.devices import BY_DEVICE
@@ -33,12 +33,11 @@ from gui.compare.ranking import SidesTable
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import MetricTable
 from gui.runs.table.line import dropped_runs, has_runs
-from gui.widgets import Button, ElidedLabel, divider, label, set_text
-from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
+from gui.widgets import Button, ElidedLabel, label, set_text
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.buttons import Segmented
-from gui.widgets.labels import plain_tip
-from gui.widgets.table import ResultTable
-from gui.widgets.table.columns import word_columns
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS, word_columns
 
 if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
@@ -106,40 +105,37 @@ _EMPTY = (
 
 _LEAST_METRICS, _BESIDE, _CHARTS_BESIDE = 260, 560, 800
 """The least height of bars and settings, and the least widths to show these or two charts side by side."""
+_SETTING = 90
 _LEAST_CHART, _LOSS_HEIGHT, _HIGHEST_LOSS, _ABOVE_CHARTS = 320, 240, 340, 600
 _BY_TIP = "Plot the loss by time or by training step"
 
 
-_ROW, _MARGIN, _BETWEEN = 24, 12, 13
+_ROW, _MARGIN = 24, 12
 _FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
 _MOST_FIRST = 5
 
 
 class SettingsCard(Surface):
-    """A read-only list of the settings of the baseline and of the side in the headline."""
+    """A table of the settings of the baseline and of the side in the headline, those that differ first."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Settings", parent)
         self._rows: tuple[SettingRow, ...] = ()
-        self._texts: list[list[str]] = []
+        self._names: tuple[str, ...] = ()
         self.show_all = Button("Show all", "inline", "Show all settings, or only the most important ones")
         self.show_all.setCheckable(True)
         self.show_all.toggled.connect(lambda _on: self._fill())
-        self._rows_holder = QWidget()
-        head = in_row(
-            label("Settings", "panelTitle"), label("read-only", "unit"), Stretch(1), self.show_all, spacing=8
+        self.table = ResultTable[SettingRow](
+            "Settings", key=lambda row: row.key, whole=True, sorts=False, row_height=_ROW
         )
-        self._column = in_column(head, self._rows_holder, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
+        head = in_row(label("Settings", "panelTitle"), Stretch(1), self.show_all, spacing=8)
+        in_column(head, self.table, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
 
     def show_pair(self, comparison: Comparison, side: Side) -> None:
         """Show the settings of the baseline and of `side`, which may be the baseline itself."""
         pair = (comparison.baseline, side) if side is not comparison.baseline else (side,)
-        self._rows = tuple(setting_rows(pair))
+        self._rows, self._names = tuple(setting_rows(pair)), tuple(one.title for one in pair)
         self._fill()
-
-    def texts(self) -> list[list[str]]:
-        """Return the texts of the rows: title, then the values, or one value if both are the same."""
-        return self._texts
 
     def _fill(self) -> None:
         differing = [row for row in self._rows if row.differs]
@@ -147,51 +143,24 @@ class SettingsCard(Surface):
         by_key = {row.key: row for row in same}
         first = [by_key[key] for key in _FIRST if key in by_key][:_MOST_FIRST]
         shown = same if self.show_all.isChecked() else first
-        self._texts = [_texts(row) for row in (*differing, *shown)]
+        columns = [
+            Column[SettingRow]("Setting", lambda row: setting_title(row.key), width=_SETTING, widest=GROWS)
+        ]
+        for place, name in enumerate(self._names):
+            text = partial(_setting_text, place=place)
+            columns.append(Column(name, text, width=_SETTING, widest=GROWS, look=_setting_look))
+        self.table.show_rows([*differing, *shown], columns)
         # the machine is listed with them, but is no setting: a report counts as many
-        left = sum(row.key not in FACTS for row in same if row not in shown)
-        both = ", the same in both" if differing or len(self._rows[0].texts) > 1 else ""
-        more = [label(f"{left:,} more{both}", "unit")] if left else []
-        holder = QWidget()
-        in_column(_grid(differing, shown), *more, parent=holder, spacing=0)
-        self._column.replaceWidget(self._rows_holder, holder)
-        self._rows_holder.hide()
-        self._rows_holder.deleteLater()
-        self._rows_holder = holder
-        holder.show()
         settings = sum(row.key not in FACTS for row in self._rows)
         self.show_all.set_words("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
 
 
-def _texts(row: SettingRow) -> list[str]:
-    return [setting_title(row.key), *(row.texts if row.differs else row.texts[:1])]
+def _setting_text(row: SettingRow, place: int) -> str:
+    return row.texts[place]
 
 
-def _grid(differing: Sequence[SettingRow], same: Sequence[SettingRow]) -> QWidget:
-    holder = QWidget()
-    grid = grid_of(holder, spacing=(8, 0))
-    # all in one grid, or the values of both would not begin below each other
-    for place, row in enumerate((*differing, None, *same)):
-        if row is None:
-            if differing:
-                grid.addWidget(divider(), place, 0, 1, 3)
-                grid.setRowMinimumHeight(place, _BETWEEN)
-            continue
-        texts = _texts(row)
-        for column, text in enumerate(texts):
-            role = "body" if column == 0 else "strong" if column == 2 else "value"
-            grid.addWidget(_cell(text, role), place, column, 1, 2 if len(texts) == column + 1 == 2 else 1)
-    for column, stretch in enumerate((4, 3, 3)):
-        grid.setColumnStretch(column, stretch)
-    return holder
-
-
-def _cell(text: str, role: str) -> QLabel:
-    result = ElidedLabel(text, role)
-    result.setFixedHeight(_ROW)
-    result.setToolTip(plain_tip(text))
-    result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return result
+def _setting_look(row: SettingRow) -> Look:
+    return Look(600 if row.differs else 400)
 
 
 class BarPanel(Surface):
@@ -423,7 +392,7 @@ class ComparePanel(Surface):
         # not as a minimum of the parts: that would take the place of their content's own
         self._beside.addStrut(_LEAST_METRICS)
         self._ranked, self._charts = Surface("panel"), QWidget()
-        in_column(self.ranking, parent=self._ranked, margins=1)
+        in_column(self.ranking, parent=self._ranked, margins=(4, 1, 6, 1))
         both = (wide(self.losses), wide(self.differences))
         self._charts_row = in_row(*both, parent=self._charts, spacing=8)
         parts = (self._ranked, wide(self._charts), self.table, wide(charts), self.devices)

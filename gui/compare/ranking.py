@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 
 from engine.compare.comparison import Comparison
-from engine.compare.metrics import LOSS, SPEED, MetricRow
+from engine.compare.metrics import SPEED
 from engine.compare.ranking import RankedSide, ranking
 from engine.drawing.bar_chart import longest_bar
 from engine.drawing.looks import side_fills
@@ -25,13 +26,11 @@ from gui.widgets.table.columns import GROWS
 from gui.widgets.table.painting import PADDING, paint_words, text_width
 from resources.looks import MarkFill
 
-_ROW_HEIGHT, _HEADING_HEIGHT, _SIZE, _HEADING = 32, 36, 13, 11
+_ROW_HEIGHT, _HEADING_HEIGHT, _SIZE, _TAG_SIZE = 32, 36, 13, 11
 _RANK, _LEAST_BAR, _BAR, _TAG = 30, 64, 14, 16
-_MARKER, _GAP, _EDGE, _TAG_PADDING, _WHISKER = 8, 6, 4, 5, 1.5
+_MARKER, _GAP, _TAG_PADDING, _WHISKER = 8, 6, 5, 1.5
 _MOST_NAME = 170
 _STRONG = ("worse", "better")
-_FULL, _BRIEF, _BARE = 0, 1, 2
-"""Levels of detail: all, without the intervals, and without ratios and units too. Tooltips have the rest."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,10 @@ class _Row:
 
 
 class SidesTable(ResultTable[_Row]):
-    """A table of metrics with a side per row. In little room intervals and ratios are in tooltips only."""
+    """A table of metrics with a side per row. In little room, intervals and ratios are in tooltips only."""
 
     def __init__(self, name: str) -> None:
-        self._comparison: Comparison | None = None
-        self._metrics: tuple[RankingColumn, ...] = ()
         self._headline: str | None = None
-        self._level, self._has_bars, self._names = _FULL, False, 0
         super().__init__(
             name,
             key=lambda row: row.ranked.side.id,
@@ -64,194 +60,143 @@ class SidesTable(ResultTable[_Row]):
 
     def show_ranking(self, comparison: Comparison) -> None:
         """Show the sides by throughput, with a bar for each."""
-        self._has_bars = True
-        self._show(comparison, ranking_columns(comparison, ranking(comparison)))
+        self._show(comparison, ranking_columns(comparison, ranking(comparison)), [_bars(comparison)])
 
     def show_further(self, comparison: Comparison) -> None:
         """Show the metrics that are not in the ranking."""
-        self._show(comparison, further_columns(comparison, ranking(comparison)))
+        self._show(comparison, further_columns(comparison, ranking(comparison)), [])
 
     def set_headline(self, side_id: str | None) -> None:
         """Shade the row of this side only."""
         self._headline = side_id
         self.viewport().update()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        level = self._fitting_level(event.size().width())
-        if level != self._level:
-            self._level = level
-            self.show_rows(self.row_model.given, self._made_columns())
-        super().resizeEvent(event)
-
-    def _show(self, comparison: Comparison, metrics: tuple[RankingColumn, ...]) -> None:
-        self._comparison, self._metrics = comparison, metrics
-        fills, sides = side_fills(comparison.sides), ranking(comparison)
+    def _show(
+        self, comparison: Comparison, metrics: tuple[RankingColumn, ...], bars: list[Column[_Row]]
+    ) -> None:
+        fills = side_fills(comparison.sides)
         rows = [
             _Row(side, fills[side.side.id], {metric.key: metric.texts[place] for metric in metrics})
-            for place, side in enumerate(sides)
+            for place, side in enumerate(ranking(comparison))
         ]
-        self._names = max(map(_name_width, rows))
-        self._level = self._fitting_level(self.viewport().width())
-        self.show_rows(rows, self._made_columns())
-
-    def _fitting_level(self, room: int) -> int:
-        least = _RANK + self._names + _LEAST_BAR * self._has_bars
-
-        def fits(level: int) -> bool:
-            return least + sum(_width(metric, level, self._has_bars) for metric in self._metrics) <= room
-
-        return next(filter(fits, (_FULL, _BRIEF)), _BARE)
-
-    def _made_columns(self) -> list[Column[_Row]]:
-        comparison = self._comparison
-        if comparison is None:
-            return []
         rank = Column[_Row](
-            "Rank",
+            "#",
             lambda row: str(row.ranked.place or NONE),
             lambda row: row.ranked.place,
+            "Rank by throughput",
             width=_RANK,
             is_number=True,
             look=lambda row: Look(ink="text3"),
-            paint_heading=lambda painter, room: None,
         )
         name = Column[_Row](
             "Side",
             lambda row: " ".join((row.ranked.side.title, *row.ranked.tags)),
             paint=_paint_name,
-            width=self._names,
-            widest=0 if self._has_bars else GROWS,
+            width=max(map(_name_width, rows)),
+            widest=0 if bars else GROWS,
             about=lambda row: heading_tip(row.ranked.report),
-            paint_heading=partial(_paint_heading, title="Side", units=(), is_right=False),
         )
-        bars = [self._bars(comparison)] if self._has_bars else []
-        metrics = (self._metric(comparison, metric) for metric in self._metrics)
-        return [rank, name, *bars, *metrics]
+        values = [column for metric in metrics for column in _metric(comparison, metric)]
+        self.show_rows(rows, [rank, name, *bars, *values])
 
-    def _bars(self, comparison: Comparison) -> Column[_Row]:
-        speed = next(row for row in comparison.metrics if row.metric.name == SPEED.name)
-        sides = ranking(comparison)
-        known = [(side.cells[SPEED.name].value, side.cells[SPEED.name].interval) for side in sides]
-        longest = longest_bar(known)
-        base = next(side.cells[SPEED.name].value for side in sides if side.report.is_baseline)
-        note = ", ".join(filter(None, (speed.metric.unit, speed_note(speed))))
-        return Column[_Row](
-            "Throughput",
-            lambda row: "",
-            lambda row: row.ranked.cells[SPEED.name].value,
-            note,
-            partial(_paint_bar, longest=longest, base=base),
-            width=_LEAST_BAR,
-            widest=GROWS,
-            paint_heading=partial(
-                _paint_heading,
-                # in little room the unit says what the bars are
-                title=speed.metric.unit if self._level == _BARE else "Throughput",
-                units=() if self._level == _BARE else (note, speed.metric.unit),
-                is_right=False,
-            ),
-        )
 
-    def _metric(self, comparison: Comparison, metric: RankingColumn) -> Column[_Row]:
-        note = _note_width(metric, self._level)
-        name = SPEED.name if metric.key == "ratio" else metric.key
-        found = {row.metric.name: row for row in comparison.metrics}
-        is_speed = metric.key == SPEED.name and self._has_bars
+def _bars(comparison: Comparison) -> Column[_Row]:
+    sides = [side.cells[SPEED.name] for side in ranking(comparison)]
+    longest = longest_bar([(cell.value, cell.interval) for cell in sides])
+    base = comparison.cells(comparison.baseline.id)[SPEED.name].value
+    row = next(row for row in comparison.metrics if row.metric.name == SPEED.name)
+    return Column(
+        "Throughput",
+        lambda row: "",
+        lambda row: row.ranked.cells[SPEED.name].value,
+        speed_note(row),
+        partial(_paint_bar, longest=longest, base=base),
+        width=_LEAST_BAR,
+        widest=GROWS,
+    )
 
-        def sort_value(row: _Row) -> float | None:
-            cell = row.ranked.cells[name]
-            return cell.ratio if metric.key == "ratio" else cell.value
 
-        return Column[_Row](
-            metric.title if not is_speed else metric.unit,
-            lambda row: f"{row.texts[metric.key]} {_note(row.texts[metric.key])}".strip(),
-            sort_value,
+def _metric(comparison: Comparison, metric: RankingColumn) -> list[Column[_Row]]:
+    """Return the column of a metric's values, and if there are any, that of the notes beside them."""
+    name = SPEED.name if metric.key == "ratio" else metric.key
+    found = next(row.metric for row in comparison.metrics if row.metric.name == name)
+    unit = metric.unit.removesuffix(" samples")
+    # the bars have the title of the throughput
+    title, note = (unit, "±") if metric.key == SPEED.name else (metric.title, unit)
+    note = "95% interval" if metric.key == "ratio" else note
+    values, notes = [str(text) for text in metric.texts], [_note(text) for text in metric.texts]
+
+    def column(heading: str, texts: list[str], text: Callable[[_Row], str], **more: Any) -> Column[_Row]:
+        return Column(
+            heading,
+            text,
+            lambda row: _sort_value(row, metric.key),
             ", ".join(filter(None, (metric.title, metric.unit))),
-            partial(_paint_metric, key=metric.key, note=note),
-            width=_width(metric, self._level, self._has_bars),
-            is_number=True,
-            about=partial(_tip, rows=found, name=name),
-            paint_heading=partial(
-                _paint_heading,
-                title="" if is_speed else metric.title,
-                units=() if is_speed or self._level == _BARE else _units(metric),
-                is_right=True,
-            ),
+            width=max(text_width(heading, 500, _TAG_SIZE), *(text_width(one, 600, _SIZE) for one in texts))
+            + 2 * PADDING,
+            about=lambda row: metric_tip(found, row.ranked.cells[name], row.ranked.report),
+            **more,
         )
 
+    look = partial(_value_look, key=metric.key)
+    value = column(title, values, lambda row: str(row.texts[metric.key]), is_number=True, look=look)
+    if not any(notes):
+        return [replace(value, title=f"{title} {unit}".strip())]
+    look = partial(_note_look, key=metric.key)
+    text = partial(_row_note, key=metric.key)
+    is_dispensable = not any(one in _STRONG for one in notes)
+    return [value, column(note, notes, text, is_dispensable=is_dispensable, look=look)]
 
-def _tip(row: _Row, rows: dict[str, MetricRow], name: str) -> str:
-    report = row.ranked.report
-    return metric_tip(rows[name].metric, row.ranked.cells[name], report)
 
-
-def _units(metric: RankingColumn) -> tuple[str, ...]:
-    """Return the unit in full, and shorter for a narrow column."""
-    return metric.unit, metric.unit.removesuffix(" samples")
+def _sort_value(row: _Row, key: str) -> float | None:
+    return row.ranked.cells[SPEED.name].ratio if key == "ratio" else row.ranked.cells[key].value
 
 
 def _note(text: MetricText) -> str:
     return " ".join(filter(None, (text.relation, text.interval)))
 
 
-def _note_width(metric: RankingColumn, level: int) -> int:
-    is_kept = level == _FULL or metric.key == LOSS.name
-    if not is_kept and (level == _BARE or metric.key in (SPEED.name, "ratio")):
-        return 0
-    return max(text_width(note, 600) if (note := _note(text)) else 0 for text in metric.texts)
+def _row_note(row: _Row, key: str) -> str:
+    return _note(row.texts[key])
 
 
-def _width(metric: RankingColumn, level: int, has_bars: bool) -> int:
-    value = max(text_width(str(text), 600, _SIZE) for text in metric.texts)
-    note = _note_width(metric, level)
-    titled = 0
-    if metric.key != SPEED.name or not has_bars:
-        unit = "" if level == _BARE else _units(metric)[level]
-        titled = text_width(metric.title, 500, _HEADING)
-        titled += text_width(unit, 400, _HEADING) + _GAP if unit else 0
-    return max(value + (note + _GAP if note else 0), titled) + 2 * (PADDING + _EDGE)
+def _value_look(row: _Row, key: str) -> Look:
+    text = row.texts[key]
+    is_pale = text.is_inconclusive or not text.is_sound
+    return Look(400 if is_pale else 600, row.ink if text.is_sound else "text3", size=_SIZE)
+
+
+def _note_look(row: _Row, key: str) -> Look:
+    is_strong = _row_note(row, key) in _STRONG and row.ranked.place is not None
+    return Look(600, row.ink) if is_strong else Look(ink="text3")
 
 
 def _name_width(row: _Row) -> int:
-    tags = sum(text_width(tag, 500, _HEADING) + 2 * _TAG_PADDING + _GAP for tag in row.ranked.tags)
+    tags = sum(text_width(tag, 500, _TAG_SIZE) + 2 * _TAG_PADDING + _GAP for tag in row.ranked.tags)
     title = min(_MOST_NAME, text_width(row.ranked.side.title, 600, _SIZE))
-    return title + _MARKER + 2 * _GAP + tags + 2 * PADDING + _EDGE
-
-
-def _paint_heading(painter: QPainter, room: QRectF, title: str, units: Sequence[str], is_right: bool) -> None:
-    words, end = text_width(title, 500, _HEADING), room.right() - _EDGE
-    widths = {unit: text_width(unit, 400, _HEADING) + _GAP for unit in units if unit}
-    unit = next((unit for unit, width in widths.items() if words + width <= end - room.left()), "")
-    left = max(room.left(), end - words - widths.get(unit, 0)) if is_right else room.left()
-    for text, start, look in (
-        (title, left, Look(500, "text2", size=_HEADING)),
-        (unit, left + words + _GAP, Look(400, "text3", size=_HEADING)),
-    ):
-        paint_words(painter, QRectF(start, room.top(), end - start + 1, room.height()), text, look)
+    return title + _MARKER + 2 * _GAP + tags + 2 * PADDING
 
 
 def _paint_name(painter: QPainter, room: QRectF, row: _Row) -> None:
     palette, middle, side = theme().palette, room.center().y(), row.ranked.side
     draw_marker(painter, QPointF(room.left() + _MARKER / 2, middle), side.precision, _MARKER, fill=row.fill)
-    left = room.left() + _MARKER + 2 * _GAP - 2
+    left = room.left() + _MARKER + _GAP
     width = min(_MOST_NAME, text_width(side.title, 600, _SIZE), int(room.right() - left))
     look = Look(600, row.ink, size=_SIZE)
     paint_words(painter, QRectF(left, room.top(), width + 1, room.height()), side.title, look)
-    left += width + _GAP + 2
+    left += width + _GAP
     for tag in row.ranked.tags:
-        inside = text_width(tag, 500, _HEADING)
+        inside = text_width(tag, 500, _TAG_SIZE)
         box = QRectF(round(left) + 0.5, round(middle - _TAG / 2) + 0.5, inside + 2 * _TAG_PADDING, _TAG - 1)
-        if box.right() > room.right():
-            return
         is_first = tag == "fastest"
         pen = QPen(QColor(palette.text if is_first else palette.line2), 1)
-        if tag not in ("fastest", "baseline"):
+        if row.ranked.place is None:
             pen.setDashPattern([2, 2])
         painter.setPen(pen)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(box, 4, 4)
         words = QRectF(box.left() + _TAG_PADDING, room.top(), inside + 1, room.height())
-        paint_words(painter, words, tag, Look(500, "text" if is_first else "text2", size=_HEADING))
+        paint_words(painter, words, tag, Look(500, "text" if is_first else "text2", size=_TAG_SIZE))
         left = box.right() + _GAP
 
 
@@ -260,7 +205,7 @@ def _paint_bar(painter: QPainter, room: QRectF, row: _Row, longest: float, base:
     if cell.value is None or longest <= 0:
         paint_words(painter, room, "no throughput", Look(ink="text3"))
         return
-    scale, middle = (room.width() - 2 * _EDGE) / longest, room.center().y()
+    scale, middle = (room.width() - _GAP) / longest, room.center().y()
     bar = QRectF(room.left(), middle - _BAR / 2, max(1.0, cell.value * scale), _BAR)
     ink = QColor(palette.look(row.ranked.side.precision).color)
     if row.ranked.is_disturbed:
@@ -281,19 +226,3 @@ def _paint_bar(painter: QPainter, room: QRectF, row: _Row, longest: float, base:
         painter.drawLine(QPointF(low, middle), QPointF(high, middle))
         for edge in (low, high):
             painter.drawLine(QPointF(edge, middle - 4), QPointF(edge, middle + 4))
-
-
-def _paint_metric(painter: QPainter, room: QRectF, row: _Row, key: str, note: int) -> None:
-    text = row.texts[key]
-    right = room.right() - _EDGE
-    ink = "text3" if not text.is_sound else row.ink
-    is_pale = text.is_inconclusive or not text.is_sound
-    if note:
-        words = _note(text)
-        is_strong = words in _STRONG and row.ranked.place is not None
-        look = Look(600 if is_strong else 400, row.ink if is_strong else "text3")
-        left = right - note
-        paint_words(painter, QRectF(left, room.top(), note + 1, room.height()), words, look)
-        right = left - _GAP
-    value = QRectF(room.left(), room.top(), right - room.left(), room.height())
-    paint_words(painter, value, str(text), Look(400 if is_pale else 600, ink, size=_SIZE), is_right=True)

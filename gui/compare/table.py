@@ -6,6 +6,7 @@ The foot has a field for a target accuracy, for which the table shows the time t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
@@ -29,8 +30,8 @@ from resources.looks import MarkFill
 
 _HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
 _NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
-_MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
-_VALUE = Look(600, size=_SIZE)
+_MARKER, _GAP, _SIGN = 8, 6, 14
+_VALUE, _NAMED = Look(600, size=_SIZE), Look(500, size=_SIZE)
 _PLAINLY = {"repeats": "95% interval over repeats", "within run": "95% interval within the run"}
 
 
@@ -39,11 +40,11 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
     texts = [(side.label, Look(600)), *([(side.note, Look(ink="text2"))] if side.note else [])]
     widths = [min(_MOST_WORDS, text_width(text, look.weight) + 1) for text, look in texts]
     before, after = (_SIGN + _GAP) * bool(report.doubts), (_SIGN + _GAP) * side.is_named_fast
-    width = before + _MARKER + sum(widths) + _GAP * len(widths) + after + 2 * (PADDING + _EDGE)
+    width = before + _MARKER + sum(widths) + _GAP * len(widths) + after + 2 * PADDING
 
     def paint(painter: QPainter, room: QRectF) -> None:
         palette, middle = theme().palette, room.center().y()
-        left = room.right() - width + 2 * PADDING + _EDGE
+        left = room.right() - width + 2 * PADDING
         if report.doubts:
             draw_icon(painter, QRectF(left, middle - _SIGN / 2, _SIGN, _SIGN), "info", palette.text3)
         place = QPointF(left + before + _MARKER / 2, middle)
@@ -58,63 +59,47 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
     return width, paint
 
 
-def _paint_name(painter: QPainter, room: QRectF, row: MetricRow) -> None:
-    look = Look(500, size=_SIZE)
-    paint_words(painter, room.adjusted(_EDGE, 0, 0, 0), row.metric.title, look)
-    taken = _EDGE + text_width(row.metric.title, 500, _SIZE) + _GAP
-    paint_words(painter, room.adjusted(taken, 0, 0, 0), row.metric.unit, Look(ink="text2"))
-
-
-def _paint_value(painter: QPainter, room: QRectF, text: str, look: Look) -> None:
-    paint_words(painter, room.adjusted(0, 0, -_EDGE, 0), text, look, is_right=True)
-
-
 def _columns(comparison: Comparison, headline: str | None) -> list[Column[MetricRow]]:
     fills = side_fills(comparison.sides)
-    baseline = next(report.side for report in comparison.reports if report.is_baseline)
+    heading = partial(_paint_heading, text="Metric", is_right=False)
     columns = [
         Column[MetricRow](
-            "Metric",
-            lambda row: row.metric.title,
-            paint=_paint_name,
-            width=_NAME,
-            widest=GROWS,
-            paint_heading=lambda painter, room: paint_words(
-                painter, room.adjusted(_EDGE, 0, 0, 0), "Metric", Look(ink="text2")
-            ),
+            "Metric", _name, width=_NAME, widest=GROWS, look=lambda row: _NAMED, paint_heading=heading
         )
     ]
     for place, report in enumerate(comparison.reports):
         is_shaded = report.side.id == headline
         columns.append(_value_column(place, report, fills[report.side.id], is_shaded=is_shaded))
         if not report.is_baseline:
-            columns.append(_ratio_column(place, report, baseline.label, is_shaded=is_shaded))
+            columns.append(_ratio_column(place, report, comparison.baseline.label, is_shaded=is_shaded))
     return columns
+
+
+def _paint_heading(painter: QPainter, room: QRectF, text: str, is_right: bool) -> None:
+    paint_words(painter, room, text, Look(ink="text2"), is_right=is_right)
+
+
+def _name(row: MetricRow) -> str:
+    return f"{row.metric.title}, {row.metric.unit}" if row.metric.unit else row.metric.title
 
 
 def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: bool) -> Column[MetricRow]:
     width, paint_heading = _heading(report, fill)
-
-    def text(row: MetricRow) -> str:
-        return metric_text(row.metric, row.cells[place], report).value
-
     return Column(
         " ".join(filter(None, (report.side.label, report.side.note))),
-        text,
+        lambda row: metric_text(row.metric, row.cells[place], report).value,
         tip=heading_tip(report),
-        paint=lambda painter, room, row: _paint_value(painter, room, text(row), _VALUE),
         width=max(_FIGURE, width),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
+        look=lambda row: _VALUE,
         about=lambda row: metric_tip(row.metric, row.cells[place], report),
         paint_heading=paint_heading,
     )
 
 
 def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[MetricRow]:
-    against = f"vs. {baseline}"
-
     def shown(row: MetricRow) -> MetricText:
         return metric_text(row.metric, row.cells[place], report)
 
@@ -129,22 +114,17 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
         why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
         return f"{why}{tip}".rstrip()
 
-    def text(row: MetricRow) -> str:
-        one = shown(row)
-        return one.relation if one.is_sound else f"{one.relation}, {one.interval}"
-
     return Column(
-        f"{report.side.label} {against}",
-        text,
+        f"vs. {baseline}",
+        lambda row: shown(row).relation,
         tip=heading_tip(report),
-        paint=lambda painter, room, row: _paint_value(painter, room, shown(row).relation, look(row)),
-        width=max(_FIGURE, text_width(against, 400) + 2 * (PADDING + _EDGE)),
+        width=max(_FIGURE, text_width(f"vs. {baseline}", 400) + 4 * PADDING),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
         look=look,
         about=about,
-        paint_heading=lambda painter, room: _paint_value(painter, room, against, Look(ink="text2")),
+        paint_heading=partial(_paint_heading, text=f"vs. {baseline}", is_right=True),
     )
 
 
@@ -203,7 +183,7 @@ class TargetRow(QWidget):
         self._words = label("Time and samples to reach an accuracy of", "body")
         self._note = ElidedLabel("", "unit")
         self._percent = label("%", "unit")
-        row = in_row(self._words, self.edit, self._percent, parent=self, margins=(12, 0, 12, 0), spacing=8)
+        row = in_row(self._words, self.edit, self._percent, parent=self, margins=(4, 0, 4, 0), spacing=8)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
 
@@ -248,7 +228,7 @@ class MetricTable(Surface):
             sorts=False,
         )
         self.target = TargetRow()
-        in_column(self.grid, *further, self.target, parent=self, margins=1, spacing=0)
+        in_column(self.grid, *further, self.target, parent=self, margins=(8, 1, 8, 1), spacing=0)
         self._comparison: Comparison | None = None
 
     def show_comparison(self, comparison: Comparison) -> None:
