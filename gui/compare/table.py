@@ -109,6 +109,10 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
         is_pale = one.relation == "same" or one.is_inconclusive or not one.is_sound
         return Look(400 if is_pale else 600, "text2" if is_pale else "text", mark, size=_SIZE)
 
+    def text(row: MetricRow) -> str:
+        one = shown(row)
+        return one.relation if one.is_sound else f"{one.relation}, {one.interval}"
+
     def about(row: MetricRow) -> str:
         one, tip = shown(row), metric_tip(row.metric, row.cells[place], report)
         why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
@@ -116,8 +120,9 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
 
     return Column(
         f"vs. {baseline}",
-        lambda row: shown(row).relation,
+        text,
         tip=heading_tip(report),
+        short=lambda row: shown(row).relation,
         width=max(_FIGURE, text_width(f"vs. {baseline}", 400) + 4 * PADDING),
         widest=GROWS,
         is_number=True,
