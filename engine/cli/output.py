@@ -23,7 +23,7 @@ from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, all_settings, setting_title
 from engine.experiment.problem import Problem
 from engine.experiment.value import in_sentence, printable
-from engine.export.document import Section
+from engine.export.document import Document, Section
 from engine.export.writers.text import cell_words
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
@@ -222,6 +222,17 @@ def long_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in cells:
         padded = (set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True))
         sys.stdout.write("  ".join(padded).rstrip() + "\n")
+
+
+def document(shown: Document, most_rows: int = 1_000_000) -> None:
+    """Print a document: title, answers and sections, without its setup."""
+    line(shown.title)
+    for answer in shown.answers:
+        line(answer.text)
+    for text in shown.warnings:
+        line(f"Caution: {text}")
+    line()
+    sections((section for section in shown.sections if section.part == "answer"), most_rows)
 
 
 def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from engine.cli import output
@@ -12,12 +13,12 @@ from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export import formats
-from engine.export.document import Section
+from engine.export.document import Document
 from engine.export.formats import Kind as Formats
 from engine.export.kinds import limit, numerics, profile, tune
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.events import Event, Failed, Finished, Summary
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 
@@ -29,10 +30,10 @@ _ALL_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """The output of one kind of study: file formats for export, sections to print, and values for --json."""
+    """The output of one kind of study: file formats, the document to print, and values for --json."""
 
     formats: Formats[Any]
-    sections: Callable[[Any], Iterable[Section]]
+    document: Callable[[Any], Document]
     values: Callable[[Any], Mapping[str, Any]]
     most_rows: int = _ROWS_SHOWN
 
@@ -40,23 +41,23 @@ class StudyOutput:
 OUTPUTS: Mapping[StudyKind, StudyOutput] = {
     "limit": StudyOutput(
         formats.LIMIT,
-        lambda study: (*limit.trial_sections(study.answer), Section("Result", (study.answer.digest,))),
+        limit.document,
         limit.values,
         _ALL_ROWS,
     ),
     "numerics": StudyOutput(
         formats.NUMERICS,
-        lambda study: numerics.sections(study.answer.results),
+        numerics.document,
         lambda study: study.answer.results.as_json(),
     ),
     "profile": StudyOutput(
         formats.PROFILE,
-        lambda study: profile.sections(study.answer, brief=True),
+        partial(profile.document, brief=True),
         lambda study: profile.values(study.answer),
     ),
     "tune": StudyOutput(
         formats.TUNE,
-        lambda study: tune.sections(study.answer, brief=True),
+        partial(tune.document, brief=True),
         lambda study: tune.values(study.answer) if study.answer.is_known else {},
     ),
 }
@@ -104,7 +105,7 @@ class StudyEnd(Generic[A]):
 
 def _print(study: Study[Any]) -> None:
     printed = OUTPUTS[study.kind]
-    output.sections(printed.sections(study), printed.most_rows)
+    output.document(printed.document(study), printed.most_rows)
 
 
 def show_study(study: Study[Any], *, as_json: bool) -> None:

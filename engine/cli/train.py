@@ -46,7 +46,7 @@ from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
-from engine.experiment.repeats import Turn, alternating_turns
+from engine.experiment.sweep import Turn, alternating_turns
 from engine.experiment.value import shortened
 from engine.export.report.metrics import metrics_sections
 from engine.export.report.report import answer_of

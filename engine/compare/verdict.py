@@ -10,6 +10,7 @@ from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started,
 from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
 from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
+from engine.experiment.experiment import Precision
 from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
 
@@ -64,13 +65,20 @@ VerdictKind = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "ope
 class Piece:
     """A formatted part of a verdict's sentence: its text, and the role that decides how it is shown.
 
-    An `aside` is in brackets, and `about` names its metric.
+    An `aside` is in brackets, and `about` names its metric. A piece has the color of its `side` or
+    `precision`.
     """
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
     side: Side | None = None
     about: str = ""
+    precision: Precision | None = None
+
+    @property
+    def look(self) -> Precision | None:
+        """The precision whose color the piece has."""
+        return self.precision if self.side is None else self.side.precision
 
     @property
     def bare(self) -> str:

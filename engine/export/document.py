@@ -12,7 +12,7 @@ from engine.compare.sides import Side
 from engine.compare.verdict import Pieces, join_pieces
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
-from engine.experiment.experiment import Experiment, setting_title
+from engine.experiment.experiment import Experiment, Precision, setting_title
 from engine.protocol.advice import Advice
 from engine.words.names import applying_settings, dataset_words, setting_text
 from engine.words.numbers import NONE
@@ -53,6 +53,44 @@ class MetricText:
         return self.value
 
 
+class CellText(str):
+    """The text of a table cell, with the `value` that it is sorted by. None sorts last.
+
+    A window draws the marker of a precision or the icon `mark` before it, stresses it if it `is_strong`, and
+    draws a `bar` after it, from -1 (to the left) to 1.
+    """
+
+    value: Any
+    mark: Precision | str | None
+    is_strong: bool
+    bar: float | None
+
+    def __new__(
+        cls,
+        text: str,
+        value: Any = ...,
+        *,
+        mark: Precision | str | None = None,
+        is_strong: bool = False,
+        bar: float | None = None,
+    ) -> CellText:
+        """Return the text, which by default is sorted by itself."""
+        cell = super().__new__(cls, text)
+        cell.value = text if value is ... else value
+        cell.mark, cell.is_strong, cell.bar = mark, is_strong, bar
+        return cell
+
+
+@dataclass(frozen=True)
+class Action:
+    """A button of a section in the window: its text and tooltip, and the command `name` with a `value`."""
+
+    text: str
+    tooltip: str
+    name: str
+    value: Any = None
+
+
 Cell = str | MetricText
 Part = Literal["answer", "setup", "appendix"]
 
@@ -64,6 +102,9 @@ class Section:
     The columns in `right` are right-aligned numbers. A web page omits the table if the charts show all of it
     (`is_drawn`). With `is_code`, sentences are code to be copied. The `part` "setup" describes the setup of
     the result, and an "appendix" is only on web pages. `template` renders the section on a web page.
+
+    The window shows the section in the `tab` of that title, with buttons for its `actions`. An interactive
+    `widget` of that name replaces the pictures and the table there.
     """
 
     title: str
@@ -78,6 +119,14 @@ class Section:
     template: str = "section.html"
     is_drawn: bool = False
     is_code: bool = False
+    tab: str = ""
+    widget: str = ""
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def is_filled(self) -> bool:
+        """True if there is anything to show."""
+        return bool(self.sentences or self.rows or self.pictures or self.pairs or self.notes or self.actions)
 
     def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
         """Return at most `most` rows, and the number of omitted rows."""
@@ -86,24 +135,30 @@ class Section:
 
 @dataclass(frozen=True)
 class Answer:
-    """The conclusion about one side at the start of a comparison's document, and notes in small print."""
+    """The conclusion at the start of a document in one sentence, and notes in small print below it.
 
-    side: Side
+    A comparison has one for each `side`. Empty notes are skipped.
+    """
+
+    side: Side | None
     pieces: Pieces
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The verdict and the notes as running text."""
-        return " ".join([join_pieces(self.pieces), *self.notes])
+        return " ".join(
+            f"{text.removesuffix('.')}." for text in (join_pieces(self.pieces), *self.notes) if text
+        )
 
 
 @dataclass(frozen=True)
 class Document:
     """A result as titled sections, from which every export format is written.
 
-    `subject` is the training, with place and time. A comparison starts with `answers`, and `is_named` if its
-    title is the user's own. `nothing` is shown if there are no sections, `undrawn` in place of a chart.
+    `subject` is the training, with place and time. It starts with its `answers`, in a comparison one per
+    side. It `is_named` if its title is the user's own. `nothing` is shown if there are no sections, `undrawn`
+    in place of a chart.
     `tables` are the full data as rows, by the ending of the file to write. The ending "" is the exported file
     itself, which without such an entry contains the sentences. `values` are the JSON object, `facts` the
     metadata of an image, with the `foot` below it. A page shows at most `most_rows` rows of a table.
@@ -188,6 +243,7 @@ def document_of(
         " · ".join(filter(None, subject)),
         (*known, Section("Settings", pairs=settings, part="setup")),
         f"Made by Ammeter {__version__} from {noun} {saved.id}",
+        is_named="answers" in more,
         nothing="" if known else f"No part of the {noun} was finished.",
         values=lambda: {**head, **values()},
         **{"facts": dict(settings), **more},

@@ -128,10 +128,11 @@ def _answers(tuning: Tuning) -> Iterator[str]:
         yield f"Verification is short. Only a full training shows if {precision.label} learns to the end."
     for broken in tuning.proofs:
         yield f"Rejected: {changes_text(broken.changes)}. {broken.sentence}"
-    yield _effort(tuning)
+    yield effort(tuning)
 
 
-def _effort(tuning: Tuning) -> str:
+def effort(tuning: Tuning) -> str:
+    """Return a sentence on the runs so far and the combinations that they tried."""
     tried = len({repr(sorted(trial.changes.items())) for trial in tuning.trials})
     if not tried:
         return f"None of {tuning.candidates:,} combinations has been tried yet."

@@ -18,9 +18,8 @@ from gui.session.background import Background
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
-from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wide
-from gui.widgets.labels import set_text
+from gui.widgets.labels import set_text, wrapped
 
 Look = Callable[[Callable[[], bool]], tuple[Check, ...]]
 """Makes checks in a thread, and stops once the function that it gets returns True."""

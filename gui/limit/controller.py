@@ -11,12 +11,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.formats import LIMIT
 from engine.protocol.trials import Limit, LimitSide
+from gui.answer.controller import StudyController
 from gui.limit.panel import LimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.session.request import Request
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyController
 from gui.setup.check import default_memory_cap
 from gui.setup.panel import SetupPanel
 

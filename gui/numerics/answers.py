@@ -7,21 +7,22 @@ import math
 from PySide6.QtCore import QSize, Signal
 
 from engine.drawing.shapes import Box, Drawing, Words
-from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
-from engine.protocol.numerics.nonfinite import (
+from engine.protocol.numerics import FirstNonfinite, Fp32Modules, Fp32Trial, NonfiniteSearch
+from engine.protocol.ranges import (
     ELSEWHERE,
+    FORMATS,
     LOSS,
     OPTIMIZER,
-    FirstNonfinite,
-    NonfiniteSearch,
+    NumberFormat,
+    dtype_label,
     module_title,
 )
-from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.charts.painter import DrawingView, words_width
 from gui.widgets import Button, label
-from gui.widgets.answer_page import AnswerPage, facts, names_words, wrapped
+from gui.widgets.answer_page import AnswerPage, facts, names_words
 from gui.widgets.boxes import Part, in_row, wide
+from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 

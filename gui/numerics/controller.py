@@ -9,13 +9,13 @@ from PySide6.QtCore import QObject
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics, Part
+from engine.protocol.numerics import FIRST_STEPS, Numerics, Part
 from engine.store.record import RunRecord
+from gui.answer.controller import StudyController
 from gui.numerics.map_view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 
 _NO_PARTS = "Select at least one part."

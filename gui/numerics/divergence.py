@@ -12,8 +12,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
+from engine.protocol.numerics import DivergenceTest, ModuleError, PrecisionRun
+from engine.protocol.ranges import module_title
 from engine.words.numbers import NONE
 from gui.theme.fonts import font
 from gui.theme.theme import theme

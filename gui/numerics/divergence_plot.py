@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGraphicsPolygonItem
 
 from engine.drawing.curve_chart import Values
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.numerics import DivergenceTest, Losses, PrecisionRun
+from engine.protocol.numerics import DivergenceTest, Losses, PrecisionRun
 from engine.words.numbers import number
 from gui.charts.curves import Curve, PlotItems
 from gui.charts.frame import Frame, Mark

@@ -13,8 +13,18 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FP16, FP32, dtype_label
-from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Operation, PrecisionMap
+from engine.protocol.numerics import Operation, PrecisionMap
+from engine.protocol.ranges import (
+    BF16,
+    E4M3,
+    E5M2,
+    ELSEWHERE,
+    FP16,
+    FP32,
+    LOSS,
+    OPTIMIZER,
+    dtype_label,
+)
 from engine.words.numbers import memory_text, number, share_text
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
 from gui.theme.fonts import font

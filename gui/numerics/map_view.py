@@ -9,8 +9,8 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QSplitter, QWidget
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.numerics.formats import dtype_label
-from engine.protocol.numerics.nonfinite import Operation, PrecisionMap, module_title
+from engine.protocol.numerics import Operation, PrecisionMap
+from engine.protocol.ranges import dtype_label, module_title
 from engine.words.numbers import memory_text, number, share_text
 from gui.numerics.map_tree import (
     BACKWARD,

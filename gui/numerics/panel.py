@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
 
 from engine.export.formats import NUMERICS
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
+from engine.protocol.numerics import USUAL_PARTS, Numerics, Part
 from engine.words.names import dataset_words
 from gui.numerics.answers import Fp32ModulesView, NonfiniteView
 from gui.numerics.divergence import DivergenceView
@@ -19,8 +19,9 @@ from gui.numerics.range_view import RangeView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import EmptyState, label, set_text
-from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs, wrapped
+from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs
 from gui.widgets.boxes import in_column, wide
+from gui.widgets.labels import wrapped
 
 
 class _Choice(NamedTuple):

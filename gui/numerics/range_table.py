@@ -14,11 +14,14 @@ from PySide6.QtWidgets import QSlider, QWidget
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.ranges import (
+from engine.protocol.ranges import (
+    FP16,
     SCALE_EXPONENTS,
+    SMALL_FORMATS,
+    Exponents,
     LayerCast,
     ModuleRange,
+    NumberFormat,
     best_scale_exponent,
     lost_fraction,
 )

@@ -10,9 +10,19 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merge_exponents
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.ranges import QUANTITIES, LayerCast, ModuleRange, Quantity, Ranges
+from engine.protocol.ranges import (
+    FP16,
+    QUANTITIES,
+    SMALL_FORMATS,
+    Exponents,
+    LayerCast,
+    ModuleRange,
+    NumberFormat,
+    Quantity,
+    Ranges,
+    merge_exponents,
+    module_title,
+)
 from engine.words.numbers import share_text
 from gui.charts.painter import DrawingView
 from gui.numerics.range_table import (

@@ -15,6 +15,7 @@ from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import counted, date_text
+from gui.answer.controller import StudyController
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
@@ -27,7 +28,6 @@ from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
-from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.train.outcome import FailureCard, code_shown, open_file
@@ -113,7 +113,8 @@ class ResultsController(QObject):
         runs.checked_changed.connect(self._take_ticks)
         runs.study_deleted.connect(self._delete)
         runs.sweep_requested.connect(partial(self.open_study, "sweep"))
-        head.settings.clicked.connect(self._use_settings)
+        for wanted in (head.settings.clicked, self.studies.settings_wanted):
+            wanted.connect(self._use_settings)
         self.comparisons.problem.connect(self.problem)
         self.comparisons.reader.shown.connect(self._fill_tab)
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
@@ -313,16 +314,17 @@ class ItemPage(Surface):
         self.head, self.comparison, self.studies = ItemHead(), ComparePanel(self), studies
         self.failure, self.failed = FailureCard(), QWidget()
         in_column(self.failure, Stretch(1), parent=self.failed, margins=16)
-        pages, head = QWidget(), QWidget()
+        pages, self._head = QWidget(), QWidget()
         self._pages = QStackedLayout(pages)
         for page in (self.comparison, studies, self.failed):
             self._pages.addWidget(page)
-        in_column(self.head, parent=head, margins=(16, 12, 16, 0))
-        in_column(head, wide(pages), parent=self, spacing=0)
+        in_column(self.head, parent=self._head, margins=(16, 12, 16, 0))
+        in_column(self._head, wide(pages), parent=self, spacing=0)
 
     def bring_up(self, page: QWidget) -> None:
         """Bring the comparison, the opened study or the failure to the front."""
         self._pages.setCurrentWidget(page)
+        self._head.setVisible(page is not self.studies or not self.studies.has_head)
 
     @property
     def is_comparison(self) -> bool:

@@ -13,16 +13,18 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
-from engine.profile.gain import gains
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profiles import Profiles
+from engine.profile.verdict import gains
+from engine.protocol.numerics import Numerics, NumericsResults
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.words.names import setting_text
 from engine.words.numbers import counted, number
+from gui.answer.controller import StudyController
+from gui.answer.page import StudyPage
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
@@ -31,7 +33,6 @@ from gui.profile.panel import ProfilePanel
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
@@ -102,7 +103,12 @@ class StudyMaker(QObject):
 
 
 class StudyPages(QStackedWidget):
-    """A stack with one page for each kind of study, made when a study of that kind is first opened."""
+    """A stack with one page for each kind of study, made when a study of that kind is first opened.
+
+    `settings_wanted` asks to put the settings of the study in front into the form.
+    """
+
+    settings_wanted = Signal()
 
     def __init__(self, maker: StudyMaker, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -117,11 +123,19 @@ class StudyPages(QStackedWidget):
             panel, self._controllers[kind] = self._maker.make(kind, self)
             self._panels[kind] = panel
             self.addWidget(panel)
-            if not isinstance(panel, LimitPanel):
+            if isinstance(panel, StudyPage):
+                panel.show_in_results()
+                panel.head.settings.clicked.connect(self.settings_wanted)
+            elif not isinstance(panel, LimitPanel):
                 self._actions[kind] = panel.head.detach_actions()
         self.setCurrentWidget(self._panels[kind])
         self._controllers[kind].open(key)
         return self._actions.get(kind)
+
+    @property
+    def has_head(self) -> bool:
+        """True if the study in front has its own title and buttons."""
+        return isinstance(self.currentWidget(), StudyPage)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Set whether a study is visible. Otherwise a sweep's cells are not read."""

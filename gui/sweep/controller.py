@@ -12,15 +12,14 @@ from PySide6.QtWidgets import QInputDialog
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan
 from engine.export.formats import SWEEP
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.sweep.results import Results, results_of
+from gui.answer.controller import StudyController
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.study_page import StudyController
 from gui.session.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel

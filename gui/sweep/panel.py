@@ -12,16 +12,16 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.export.formats import SWEEP
 from engine.sweep.chart import cell_words, shown_figures
-from engine.sweep.results import CellResult, Results
-from engine.sweep.scaling import WEAK
+from engine.sweep.results import WEAK, CellResult, Results
 from engine.sweep.words import columns_of, notes_of
 from engine.words.numbers import clock_text, counted, date_text, duration, number, times
 from gui.session.study_page import StudyHead, StudyPage
 from gui.session.sweeps import SweepView
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
-from gui.widgets.answer_page import ViewTab, ViewTabs, wrapped
+from gui.widgets.answer_page import ViewTab, ViewTabs
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, width_of
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
+from engine.export.document import Action
 from engine.export.formats import TUNE
 from engine.protocol.tune import Tuning
+from gui.answer.controller import StudyController
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.tune.panel import TunePanel
 from gui.widgets.buttons import ask_where
@@ -41,13 +42,11 @@ class TuneController(StudyController[StudyView[Tuning]]):
         panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
         if follows:
             setup.register_handler("tune", self.submit, self._refuse)
+            panel.head.settings.clicked.connect(self._use)
         panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
         setup.draft_changed.connect(self._show_devices)
-        page = panel.page
-        page.wanted.connect(lambda: setup.submit("tune"))
-        page.use_wanted.connect(self._use)
-        page.comparison_wanted.connect(self._compare)
-        page.script_wanted.connect(self._ask_for_script)
+        panel.empty.pressed.connect(lambda: setup.submit("tune"))
+        panel.asked.connect(self._on_asked)
 
     def submit(self, experiment: Experiment) -> None:
         options = self._panel.options
@@ -68,12 +67,12 @@ class TuneController(StudyController[StudyView[Tuning]]):
             self._setup.use_settings(view.answer.winner)
             self.reported.emit("The fastest settings are in the form.")
 
-    def _compare(self) -> None:
-        view = self._panel.view()
-        if view is not None and (proof := view.answer.proof) is not None:
-            self.comparison_wanted.emit((*proof.baseline_ids, *proof.winner_ids))
-
-    def _ask_for_script(self) -> None:
-        path = ask_where(self._panel, "Write the script", "tuned.py", "Script of the fastest settings")
-        if path is not None:
-            self.export(path)
+    def _on_asked(self, action: Action) -> None:
+        match action.name:
+            case "compare":
+                self.comparison_wanted.emit(action.value)
+            case "script":
+                kind = "Script of the fastest settings"
+                path = ask_where(self._panel, "Write the script", "tuned.py", kind)
+                if path is not None:
+                    self.export(path)

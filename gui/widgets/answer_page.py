@@ -11,12 +11,13 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QTabWidget, QToolButt
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice, Changes
-from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.ranges import module_title
 from engine.words.names import setting_text
 from engine.words.numbers import counted
 from gui.widgets import Button, label
 from gui.widgets.boxes import Part, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.buttons import IconButton
+from gui.widgets.labels import wrapped
 from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
 
@@ -111,13 +112,6 @@ def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
         grid.addWidget(label(title, "body"), row, 0, Qt.AlignmentFlag.AlignTop)
         grid.addWidget(wrapped(value, "plain"), row, 1)
     return grid
-
-
-def wrapped(text: str, role: str) -> QLabel:
-    """Return a label whose text wraps and can be copied."""
-    line = label(text, role, wraps=True)
-    line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return line
 
 
 _NO_ADVICE = "No advice."

@@ -50,6 +50,13 @@ def label(text: str, role: str, parent: QWidget | None = None, *, wraps: bool = 
     return result
 
 
+def wrapped(text: str, role: str) -> QLabel:
+    """Return a label whose text wraps and can be copied."""
+    line = label(text, role, wraps=True)
+    line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return line
+
+
 def breakable(text: str) -> str:
     """Return the text with break points in module names, because a label is as wide as its longest word."""
     return re.sub(r"[._](?=[a-zA-Z])", "\\g<0>\N{ZERO WIDTH SPACE}", text)

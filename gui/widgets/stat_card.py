@@ -280,9 +280,9 @@ def _markup(piece: Piece, size: tuple[int, int], about: Side | None) -> str:
         return f"<span style='font-size:{size[1]}px;font-weight:400;color:{palette.text2}'>{text}</span>"
     style = f"font-size:{size[0]}px"
     is_figure = piece.role == "strong" and any(map(str.isdigit, piece.text))
-    side = about if is_figure and piece.side is None else piece.side
-    if side is not None:
-        style += f";color:{palette.look(side.precision).color}"
+    look = about.precision if is_figure and about is not None and piece.look is None else piece.look
+    if look is not None:
+        style += f";color:{palette.look(look).color}"
     elif piece.role == "plain":
         style += ";font-weight:500"
     return f"<span style='{style}'>{text}</span>"

@@ -14,6 +14,7 @@ from engine.compare.comparison import Comparison
 from engine.compare.ranking import headline, quiet_clauses
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
+from gui.answer.controller import StudyController
 from gui.compare.reading import ComparedRuns, read_and_compare
 from gui.demo.controller import DemoController
 from gui.demo.panel import DemoPanel
@@ -26,7 +27,6 @@ from gui.profile.panel import TRACE_WRITTEN, ProfilePanel
 from gui.results.controller import ResultsController
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.session.study_page import StudyController
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
 from gui.train.outcome import Answer
@@ -118,7 +118,7 @@ class OtherPages(QObject):
     def offers(self) -> tuple[Button, ...]:
         """Return the buttons of empty pages that do the same as the form's button."""
         empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
-        return (*(page.button for page in empty), self.tune_panel.page.offer)
+        return (*(page.button for page in empty), self.tune_panel.empty.button)
 
     def stop(self) -> None:
         """Wait for pending reads and writes before the window closes."""

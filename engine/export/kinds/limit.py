@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from engine.compare.verdict import Piece
 from engine.experiment.value import MIB_PER_GIB
-from engine.export.document import Cells, Document, Picture, Row, Section, document_of
+from engine.export.document import Answer, Cells, Document, Picture, Row, Section, document_of
 from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.limit.result import result_words
 from engine.protocol.trials import Limit, LimitSide, Trial
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.words.names import dataset_words
 from engine.words.numbers import NONE, counted, memory_text
 
@@ -25,7 +26,8 @@ def document(study: Study[Limit]) -> Document:
         "batch-size search",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
-        [_result(limit), *trial_sections(limit)] if limit.is_known else [],
+        [_result(limit), *map(_section, _begun(limit))] if limit.is_known else [],
+        answers=(Answer(None, (Piece(limit.digest),)),) if limit.is_known else (),
         has_batch=False,
         tables={"": lambda: _rows(limit)},
         values=lambda: values(study),
@@ -38,12 +40,7 @@ def _result(limit: Limit) -> Section:
     content = MemoryContent(limit.sides, None if budget is None else budget / MIB_PER_GIB, (words, ""))
     said = limit.digest
     chart = Picture("memory", lambda width: memory_chart(content, (width, 480.0), said), "Peak memory", "GiB")
-    return Section("Result", (said,), pictures=(chart,))
-
-
-def trial_sections(limit: Limit) -> Iterator[Section]:
-    """Return a section of trials for each side that has started."""
-    return map(_section, _begun(limit))
+    return Section("", pictures=(chart,))
 
 
 def _begun(limit: Limit) -> list[LimitSide]:

@@ -20,24 +20,31 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
 from engine.numerics.range_histogram import Axis, histogram
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, dtype_label, merge_exponents
-from engine.protocol.numerics.nonfinite import (
+from engine.protocol.numerics import (
     Direction,
-    NonfiniteSearch,
-    Operation,
-    PrecisionMap,
-    module_title,
-)
-from engine.protocol.numerics.numerics import (
     DivergenceTest,
     Fp32Modules,
     Losses,
+    NonfiniteSearch,
     Numerics,
     NumericsResults,
+    Operation,
     Part,
+    PrecisionMap,
 )
-from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
-from engine.store.saved.study import Study
+from engine.protocol.ranges import (
+    FP16,
+    QUANTITIES,
+    SMALL_FORMATS,
+    ModuleRange,
+    NumberFormat,
+    Quantity,
+    Ranges,
+    dtype_label,
+    merge_exponents,
+    module_title,
+)
+from engine.store.saved.studies import Study
 from engine.words.names import listed
 from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_text
 

@@ -4,33 +4,58 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.compare.verdict import Piece
+from engine.experiment.experiment import Precision
 from engine.experiment.problem import request_error
-from engine.export.document import Cells, Document, Picture, Row, Section, document_of
+from engine.export.document import (
+    Action,
+    Answer,
+    Cells,
+    CellText,
+    Document,
+    Picture,
+    Row,
+    Section,
+    document_of,
+)
 from engine.export.script.page import built_in_data, script_source
-from engine.protocol.tune import Tuning, TuningTrial
+from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
-from engine.store.saved.study import Study
-from engine.tune.result import answers, command_of, not_tried, title_of, waterfall_drawing, waterfall_steps
-from engine.words.numbers import NONE, memory_text, number, times
+from engine.store.saved.studies import Study
+from engine.tune.halving import Ranked, ranking
+from engine.tune.result import (
+    answers,
+    command_of,
+    effort,
+    not_tried,
+    title_of,
+    waterfall_drawing,
+    waterfall_steps,
+)
+from engine.tune.verification import known_speed
+from engine.words.numbers import NONE, memory_text, number, pace_text, times
 
-GAINS, TRIALS, NOT_TRIED, AGAIN = "Gain of each change", "Trials", "Not tried", "To train it again"
+RESULT, GAINS, CANDIDATES = "Result", "Gain of each change", "Candidates"
+TRIALS, NOT_TRIED, AGAIN = "Trials", "Not tried", "To train it again"
 _GAINS = ("Change", "Times as fast", "95% interval", "Together")
+_CANDIDATES = ("Candidate", "Rounds", "Samples/s", "vs. plain FP32", "State")
 _TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
+_MOST_CANDIDATES = 20
 
 
-def document(study: Study[Tuning]) -> Document:
+def document(study: Study[Tuning], *, brief: bool = False) -> Document:
+    """Return what is known of a tuning. `brief` is for a terminal and omits the trials."""
     tuning = study.answer
-    first, *others = sections(tuning)
     return document_of(
         study,
         "tuning",
-        first.title,
+        title_of(tuning),
         [experiment for experiment in (tuning.experiment, tuning.winner) if experiment is not None],
-        [replace(first, title="Result"), *others],
+        _sections(tuning, brief=brief),
+        answers=(_answer(tuning),),
         warnings=() if study.problem is None else (study.problem.message,),
         tables={
             "gains": lambda: _gain_rows(tuning),
@@ -50,15 +75,49 @@ def values(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
-    """Return the known parts as sections. `brief` is for a terminal and omits the trials."""
-    parts = [Section(title_of(tuning), answers(tuning)), _gains(tuning)]
-    parts += [] if brief else [_trials(tuning)]
+def _answer(tuning: Tuning) -> Answer:
+    """Return the verified speedup, or else the first sentence on the progress."""
+    proof, winner, *notes = tuning.proof, tuning.winner, effort(tuning)
+    if winner is None or proof is None or proof.speedup is None or not _is_proven(proof):
+        first = answers(tuning)[0]
+        return Answer(None, (Piece(first),), () if notes == [first] else tuple(notes))
+    pieces = (
+        Piece("The fastest settings", "title", precision=winner.precision),
+        Piece(" train "),
+        Piece(pace_text(proof.speedup), "strong", precision=winner.precision),
+        Piece(" as "),
+        Piece("plain FP32", "title", precision=Precision.FP32),
+    )
+    if proof.speedup_ci is not None:
+        notes.insert(0, f"95% interval {' to '.join(map(times, proof.speedup_ci))}")
+    return Answer(None, pieces, (*notes, "Losses stay within FP32's range." if proof.is_loss_alike else ""))
+
+
+def _is_proven(proof: Proof) -> bool:
+    low, high = proof.speedup_ci or (1.0, 1.0)
+    return proof.is_loss_alike is not False and not low <= 1.0 <= high
+
+
+def _sections(tuning: Tuning, *, brief: bool) -> tuple[Section, ...]:
+    first, *more = answers(tuning)
+    parts = [Section(RESULT, tuple(more[:-1]) or (first,), tab=RESULT, actions=_actions(tuning))]
+    parts += filter(None, (_gains(tuning), _candidates(tuning), None if brief else _trials(tuning)))
     if sentences := not_tried(tuning):
-        parts.append(Section(NOT_TRIED, sentences))
+        parts.append(Section(NOT_TRIED, sentences, tab=RESULT))
     if tuning.winner is not None:
-        parts.append(Section(AGAIN, (command_of(tuning.winner),), is_code=True))
-    return tuple(part for part in parts if part is not None)
+        parts.append(Section(AGAIN, (command_of(tuning.winner),), is_code=True, tab=RESULT))
+    return tuple(parts)
+
+
+def _actions(tuning: Tuning) -> tuple[Action, ...]:
+    if tuning.winner is None:
+        return ()
+    tip = "Save the fastest settings as a script that needs only PyTorch"
+    known = [Action("Write the script…", tip, "script")]
+    if (proof := tuning.proof) is not None and proof.winner_ids:
+        run_ids = (*proof.baseline_ids, *proof.winner_ids)
+        known.append(Action("Compare the runs", "Open the verification runs in Results", "compare", run_ids))
+    return tuple(known)
 
 
 def write_script(study: Study[Tuning], path: Path) -> None:
@@ -105,7 +164,38 @@ def _gains(tuning: Tuning) -> Section | None:
         for step in steps
     )
     pictures = (Picture("gains", lambda width: waterfall_drawing(tuning, width)),) if tuning.gains else ()
-    return Section(GAINS, (), _GAINS, rows, _GAINS[1:], pictures=pictures)
+    return Section(GAINS, (), _GAINS, rows, _GAINS[1:], pictures=pictures, is_drawn=True, tab=RESULT)
+
+
+def _candidates(tuning: Tuning) -> Section | None:
+    plain, ranked = known_speed(tuning.trials, {}), ranking(tuning.trials)
+    last = max((known.last_round for known in ranked), default=0)
+
+    def state_of(known: Ranked) -> str:
+        if tuning.winner is not None and known.changes == tuning.winner_changes:
+            return "fastest"
+        is_in = tuning.winner is None and known.last_round == last
+        return "still in" if is_in else f"eliminated in round {known.last_round}"
+
+    rows = [
+        (
+            CellText(known.words, is_strong=state_of(known) == "fastest"),
+            CellText(str(known.last_round), known.last_round),
+            CellText(number(known.speed), known.speed),
+            NONE if plain is None else CellText(f"{times(known.speed / plain)}×", known.speed / plain),
+            state_of(known),
+        )
+        for known in ranked[:_MOST_CANDIDATES]
+    ]
+    failed = {
+        trial.words: (trial.round, trial.problem) for trial in tuning.trials if trial.problem is not None
+    }
+    missing = CellText(NONE, None)
+    rows += [
+        (CellText(words), CellText(str(place), place), missing, missing, problem.message)
+        for words, (place, problem) in failed.items()
+    ]
+    return Section(CANDIDATES, (), _CANDIDATES, tuple(rows), _CANDIDATES[1:4], tab=RESULT) if rows else None
 
 
 def _gain_rows(tuning: Tuning) -> Iterator[Row]:
@@ -123,16 +213,16 @@ def _trials(tuning: Tuning) -> Section | None:
     trials = sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
     rows = tuple(map(_trial, trials))
     right = tuple(heading for heading in _TRIALS if heading != "Candidate")
-    return Section(TRIALS, (), _TRIALS, rows, right) if rows else None
+    return Section(TRIALS, (), _TRIALS, rows, right, tab=TRIALS) if rows else None
 
 
 def _trial(trial: TuningTrial) -> Cells:
     speed = trial.samples_per_second
     return (
-        str(trial.round) if trial.round else "gains",
+        CellText(str(trial.round) if trial.round else "gains", trial.round or None),
         trial.words,
-        number(speed) if trial.problem is None else "dropped out",
-        NONE if trial.peak_mib is None else memory_text(trial.peak_mib),
-        number(trial.steps, 0),
-        number(trial.seconds),
+        CellText(number(speed) if trial.problem is None else "dropped out", speed),
+        CellText(NONE if trial.peak_mib is None else memory_text(trial.peak_mib), trial.peak_mib),
+        CellText(number(trial.steps, 0), trial.steps),
+        CellText(number(trial.seconds), trial.seconds),
     )

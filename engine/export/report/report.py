@@ -15,7 +15,7 @@ from engine.compare.sides import Side, all_runs
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
 from engine.export.document import Answer, Document, Section
-from engine.export.kinds.profile import BAR, bars_picture
+from engine.export.kinds.profile import BAR, bars_picture, parts_table
 from engine.export.kinds.profile import answers as answers_of_profile
 from engine.export.report.metrics import metrics_sections
 from engine.store.record import RunRecord
@@ -34,7 +34,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     reports = tuple(sorted(reports, key=lambda report: not report.side.contains(content.leading)))
     # the ranking tells of all other sides
     answers = (answer_of(reports[0], comparison),)
-    leading = answers[0].side
+    leading = reports[0].side
     title = f"{leading.title} against {baseline.title}"
     if leading is baseline:
         title = f"{leading.runs[0].name}, {leading.title}"
@@ -86,6 +86,7 @@ def _results(content: Content) -> Iterator[Section]:
     yield from metrics_sections(content.comparison)
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
+        yield parts_table(content.profiles)
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ def _sentence(pieces: Pieces) -> Markup:
     parts = []
     for piece in pieces:
         text = Markup.escape(printable(piece.text))
-        if piece.side is not None:
-            parts.append(Markup('<b class="t-{}"><bdi>{}</bdi></b>').format(piece.side.precision.value, text))
+        if piece.look is not None:
+            parts.append(Markup('<b class="t-{}"><bdi>{}</bdi></b>').format(piece.look.value, text))
         elif piece.role == "strong":
             parts.append(Markup("<b>{}</b>").format(text))
         elif piece.role == "aside":

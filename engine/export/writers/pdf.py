@@ -174,7 +174,7 @@ def _head(pages: Pages, document: Document) -> None:
         size = 11 if place else 19
         pages.room(4 * size)
         pages.sentence(answer.pieces, size)
-        for note in answer.notes:
+        for note in filter(None, answer.notes):
             pages.gap(2)
             pages.paragraph(note, 9.5)
         pages.gap(6)

@@ -147,7 +147,7 @@ def _latex(document: Document) -> Iterator[str]:
 
 
 def _caption(document: Document, section: Section) -> str:
-    if document.answers:
+    if document.answers and document.answers[0].side is not None:
         where = f" ({document.where})" if document.where else ""
         return f"{document.subject}{where}. {document.answers[0].text}"
     return " ".join([f"{document.title}. {section.title}.", *section.sentences])

@@ -81,7 +81,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
         return lambda *_arguments: asked.append(what) or yes
 
     monkeypatch.setattr("gui.window.main_window.may_stop", answer("stop", False))
-    monkeypatch.setattr("gui.session.study_page.may_delete", answer("delete", True))
+    monkeypatch.setattr("gui.answer.controller.may_delete", answer("delete", True))
     # so few samples that one trial finds the answer: a process for each takes seconds to import torch
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)

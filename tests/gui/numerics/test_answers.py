@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.nonfinite import LOSS, NonfiniteSearch
-from engine.protocol.numerics.numerics import Fp32Modules
+from engine.protocol.numerics import Fp32Modules, NonfiniteSearch
+from engine.protocol.ranges import LOSS
 from gui.numerics.answers import Fp32ModulesView, NonfiniteView
 from gui.widgets.answer_page import AnswerPage
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.protocol.numerics.nonfinite import PrecisionMap
+from engine.protocol.numerics import PrecisionMap
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow
@@ -50,7 +50,7 @@ def window(
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.answer.controller.may_delete", lambda *_: True)
     panel, numerics = window.others.numerics_panel, window.experiments.numerics
     assert window.setup.run_action.text() == "Examine BF16 AMP"
     with qtbot.waitSignal(numerics.began, timeout=WAIT_MS):

@@ -6,7 +6,7 @@ import pytest
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics import NumericsResults
 from gui.numerics.panel import NumericsPanel
 from tests.golden import Golden, words_of
 

@@ -10,10 +10,24 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
-from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
-from engine.protocol.numerics.ranges import LayerCast, ModuleRange, Ranges
+from engine.protocol.numerics import (
+    DivergenceTest,
+    MappedModule,
+    ModuleError,
+    Operation,
+    PrecisionMap,
+    PrecisionRun,
+)
+from engine.protocol.ranges import (
+    E4M3,
+    FP16,
+    SMALL_FORMATS,
+    Exponents,
+    LayerCast,
+    ModuleRange,
+    NumberFormat,
+    Ranges,
+)
 from engine.words.numbers import share_text
 from gui.numerics.divergence import DivergenceView, error_text
 from gui.numerics.map_tree import CLASS, FORWARD, MODULE, TIME, kept_by, map_rows

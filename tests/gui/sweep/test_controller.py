@@ -6,8 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.store.store import Store
 from gui.window.main_window import MainWindow
 
@@ -55,7 +54,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     assert window.setup.text("batch_size") == str(store.run(run_id).experiment.batch_size)
     card.show_runs.click()
     assert window.page == "compare" and [run.run_id for run in window.live.runs()] == [run_id]
-    monkeypatch.setattr("gui.session.study_page.may_delete", lambda *_: True)
+    monkeypatch.setattr("gui.answer.controller.may_delete", lambda *_: True)
     window.show_page("sweep")
     entries = {action.text(): action for action in panel.head.menu.actions()}
     entries["Delete this sweep…"].trigger()

@@ -10,10 +10,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
+from engine.export.kinds import tune
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
-from gui.tune.panel import Waterfall, candidates
+from gui.answer.sections import PictureView
 from gui.window.main_window import MainWindow
 from tests.engine.tune.test_result import TUNING
 
@@ -39,16 +40,18 @@ def test_what_a_search_found_is_shown_used_and_exported(
     window.show_page("tune")
     panel, fastest = window.others.tune_panel, window.others.fastest
     assert panel.view() is not None
-    assert panel.page.findChildren(Waterfall) and not panel.resume.isVisibleTo(window)
-    assert [candidate.state for candidate in candidates(tuned)] == ["fastest", "eliminated in round 1"]
-    panel.page.use_wanted.emit()
+    result = panel.tabs.views[tune.RESULT].sections
+    assert result[tune.GAINS].findChildren(PictureView) and not panel.resume.isVisibleTo(window)
+    candidates = result[tune.CANDIDATES].table
+    assert [row[-1] for row in candidates.lines()] == ["State", "fastest", "eliminated in round 1"]
+    panel.head.settings.click()
     assert window.setup.text("batch_size") == "5"
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
         fastest.export(home / "fastest.py")
     assert "torch" in (home / "fastest.py").read_text()
     tunings = window.experiments.tunings
     tunings.delete(key)
-    assert panel.view() is None and "Which settings" in panel.page.text()
+    assert panel.view() is None and panel.empty.isVisibleTo(window)
 
 
 def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(

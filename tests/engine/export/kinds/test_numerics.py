@@ -13,10 +13,9 @@ from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.numerics import Numerics, NumericsResults, Part
-from engine.protocol.numerics.ranges import LayerCast
-from engine.store.saved.study import Study
+from engine.protocol.numerics import Numerics, NumericsResults, Part
+from engine.protocol.ranges import Exponents, LayerCast
+from engine.store.saved.studies import Study
 from tests.engine.export.kinds.test_kinds import rows_in
 
 

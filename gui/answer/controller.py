@@ -1,0 +1,152 @@
+"""The base class of the controllers that connect a page of studies to its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, ProblemError
+from engine.export.formats import Kind
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.session.studies import StudyView
+from gui.session.work import Jobs, View
+from gui.widgets import Button
+from gui.widgets.buttons import ExportMenu, StudyMenu
+from gui.widgets.messages import may_delete
+
+
+class Head(Protocol):
+    """The interface of the controls on a page of studies: a stop button, a menu and an export menu."""
+
+    stop: Button
+    menu: StudyMenu
+
+    @property
+    def export(self) -> ExportMenu: ...
+
+
+class StudyController(QObject, Generic[View]):
+    """Connects a page of studies or sweeps to its jobs: it starts, stops, opens, exports and deletes them.
+
+    If the page is empty, it shows a job as soon as one starts. `show_view` shows a view, or the empty state
+    for None. `head` is the page's. `page_wanted` asks the window to show the page, `reported`
+    carries a message, and `written` the path of a file.
+    """
+
+    page_wanted = Signal()
+    reported = Signal(str)
+    written = Signal(object)  # Path
+    kind: ClassVar[Kind[Any]]
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        work: Jobs[View],
+        show_view: Callable[[View | None], object],
+        head: Head,
+        parent: QObject | None = None,
+        *,
+        follows: bool = True,
+    ) -> None:
+        """Without `follows`, show only work that is opened explicitly."""
+        super().__init__(parent)
+        self._follows = follows
+        self._experiments = experiments
+        self._work, self._show_view, self._menu = work, show_view, head.menu
+        self._background = Background(self)
+        self._key: str | None = None
+        self.stop_button = head.stop
+        head.stop.clicked.connect(self._stop_work)
+        head.menu.delete_asked.connect(self._delete)
+        head.export.asked.connect(self.export)
+        work.changed.connect(self._update)
+        if follows:
+            work.began.connect(self._on_began)
+        work.ended.connect(self._on_ended)
+        work.deleted.connect(self._drop)
+
+    def open_newest(self) -> None:
+        """Show the work in progress, else the newest saved, unless some is shown."""
+        keys = (self._work.running, *self._work.saved())
+        if self._key is None and (key := next(filter(None, keys), None)) is not None:
+            self._show(key)
+
+    def stop(self) -> None:
+        """Wait for a file that is being written, before the window closes."""
+        self._background.stop()
+
+    def export(self, path: Path) -> None:
+        """Write the work that is shown, in the format of the path's ending."""
+        view = self._work.view(self._key or "")
+        if isinstance(view, StudyView):
+            # the dialog has asked whether to replace a file of that name
+            self._write(lambda: self.kind.export(view.study, path, force=True))
+
+    def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
+        """Queue work with `submit` and show it. Return its key, or None if it was refused."""
+        try:
+            self._experiments.trust.check(experiments)
+            key = submit()
+        except ProblemError as error:
+            self._refuse(error.problem.message)
+            return None
+        self._show(key)
+        self.page_wanted.emit()
+        return key
+
+    def _write(self, write: Callable[[], object]) -> None:
+        """Write a file in the background. `write` returns its path."""
+        self._background.do(write, self.written.emit, self._report)
+
+    def _report(self, problem: Problem) -> None:
+        self.reported.emit(f"{problem.message} {problem.remedy}")
+
+    def _refuse(self, reason: str) -> None:
+        self.page_wanted.emit()
+        self.reported.emit(reason)
+
+    def _show(self, key: str) -> None:
+        """Show work of this session, or saved work."""
+        self._key = key
+        self._show_view(self._work.view(key))
+
+    def open(self, key: str) -> None:
+        """Show saved work, if it is still there."""
+        if self._work.view(key) is not None:
+            self._show(key)
+            self.page_wanted.emit()
+
+    def _on_began(self, key: str) -> None:
+        self._update(key)
+        self.open_newest()
+
+    def _update(self, key: str) -> None:
+        if key == self._key:
+            self._show(key)
+
+    def _on_ended(self, key: str) -> None:
+        if self._work.view(key) is None:
+            # it was taken out of the queue, or stopped before anything was known
+            self._drop(key)
+        else:
+            self._update(key)
+
+    def _stop_work(self) -> None:
+        if self._key is not None:
+            self._work.stop(self._key)
+
+    def _delete(self, key: str) -> None:
+        if may_delete(self._menu, self._menu.whole):
+            self._work.delete(key)
+
+    def _drop(self, key: str) -> None:
+        if key == self._key:
+            self._key = None
+            self._show_view(None)
+            if self._follows:
+                self.open_newest()

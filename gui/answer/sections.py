@@ -1,0 +1,262 @@
+"""The sections of a document in the window: sentences, charts, tables, facts, and interactive widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.drawing.shapes import Drawing
+from engine.export.document import Action, CellText, Picture, Section
+from gui.charts.painter import DrawingView
+from gui.theme.theme import theme
+from gui.widgets import Button, label, set_text
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, scrolled
+from gui.widgets.labels import wrapped
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS, PLAIN, Look
+from gui.widgets.table.painting import MARK, PADDING, paint_words, text_width
+
+_BARS, _BAR_HEIGHT, _BAR_GAP, _LEAST_BAR = 96, 14, 10, 4
+_WIDEST, _BESIDE, _LEAST_FIRST = 240, 4 * PADDING, 150
+_TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
+_MOST_WHOLE = 40
+"""The rows up to which a table is as high as its rows. A longer one scrolls."""
+
+
+class SectionWidget(Protocol):
+    """The interface of an interactive part of an answer, which a section names as its `widget`."""
+
+    def show_answer(self, answer: Any) -> None:
+        """Show what is known of the answer."""
+
+
+class DocumentView(QWidget):
+    """The sections of one tab, from top to bottom. A section that was shown before keeps its widgets.
+
+    `asked` carries the `Action` of a button that was clicked. `widgets` makes the interactive parts by name.
+    """
+
+    asked = Signal(object)  # Action
+
+    def __init__(self, name: str, widgets: Mapping[str, Callable[[], QWidget]]) -> None:
+        super().__init__()
+        self._makers = widgets
+        self.sections: dict[str, SectionView] = {}
+        self._page = QWidget()
+        self._column = in_column(Stretch(), parent=self._page, spacing=_GAP)
+        in_column(scrolled(name, self._page), parent=self, margins=(0, _GAP, 0, 0))
+
+    def show_sections(self, sections: Sequence[Section], answer: Any) -> None:
+        """Show these sections of an answer. Only what differs from before is filled again."""
+        wanted: dict[str, Section] = {}
+        for section in sections:
+            # one widget may show several sections, such as the tables of a profile
+            if not section.widget or section.widget not in {known.widget for known in wanted.values()}:
+                wanted[section.title] = section
+        for title in self.sections.keys() - wanted.keys():
+            self.sections.pop(title).deleteLater()
+        for place, (title, section) in enumerate(wanted.items()):
+            if title not in self.sections:
+                self.sections[title] = view = SectionView(self._makers.get(section.widget))
+                view.asked.connect(self.asked)
+                self._column.insertWidget(place, view, int(view.grows))
+            self.sections[title].show_section(section, answer)
+        grows = any(view.grows for view in self.sections.values())
+        self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
+
+
+class SectionView(Surface):
+    """A section in a panel: its title with buttons, sentences, pictures, table, facts and notes."""
+
+    asked = Signal(object)  # Action
+
+    def __init__(self, widget: Callable[[], QWidget] | None = None) -> None:
+        """`widget` makes the interactive part in place of pictures and a table."""
+        super().__init__("panel")
+        self._shown: Section | None = None
+        self.widget = None if widget is None else widget()
+        self._title, self._words = label("", "panelTitle"), wrapped("", "body")
+        self._notes = wrapped("", "hint")
+        self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
+        for part in (self._buttons, self._pictures, self._facts):
+            part.hide()
+        self.table: ResultTable[Sequence[Any]] | None = None
+        self._head = QWidget()
+        self._head_row = in_row(self._title, Stretch(1), self._buttons, parent=self._head, spacing=8)
+        self._column: QVBoxLayout = in_column(
+            self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
+        )
+        if self.widget is not None:
+            self._column.addWidget(self.widget, 1)
+        self._column.addWidget(self._notes)
+
+    @property
+    def grows(self) -> bool:
+        """True if its widget takes all the height that is left on the page."""
+        expanding = QSizePolicy.Policy.Expanding
+        return self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding
+
+    def show_section(self, section: Section, answer: Any) -> None:
+        """Fill what differs from the section that is shown."""
+        before, self._shown = self._shown, section
+        if self.widget is not None:
+            self.widget.show_answer(answer)  # type: ignore[attr-defined]
+        if section == before:
+            return
+        set_text(self._title, section.title)
+        self._head.setVisible(bool((section.title and self.widget is None) or section.actions))
+        for part, texts in ((self._words, section.sentences), (self._notes, section.notes)):
+            set_text(part, "\n".join(texts))
+            part.setVisible(bool(texts))
+        if before is None or section.actions != before.actions or section.is_code:
+            self._buttons = self._replaced(self._head_row, self._buttons, self._buttons_of(section))
+        if self.widget is not None:
+            return
+        if before is None or section.pictures != before.pictures:
+            self._pictures = self._replaced(self._column, self._pictures, _pictures(section.pictures))
+        if before is None or section.pairs != before.pairs:
+            self._facts = self._replaced(self._column, self._facts, facts(section.pairs))
+        is_drawn = section.is_drawn and bool(section.pictures)
+        if section.rows and not is_drawn and (before is None or section.rows != before.rows):
+            self._fill_table(section)
+
+    def _replaced(self, layout: Any, old: QWidget, new: QWidget) -> QWidget:
+        layout.replaceWidget(old, new)
+        # it may hold the button whose press led here
+        old.hide()
+        old.deleteLater()
+        new.setVisible(new.layout() is not None)
+        return new
+
+    def _buttons_of(self, section: Section) -> QWidget:
+        holder = QWidget()
+        buttons = []
+        for action in section.actions:
+            button = Button(action.text, "strip", action.tooltip)
+            button.clicked.connect(partial(self._ask, action))
+            buttons.append(button)
+        if section.is_code:
+            button = Button("Copy", "strip", "Copy this to the clipboard", "copy")
+            button.clicked.connect(lambda: QGuiApplication.clipboard().setText("\n".join(section.sentences)))
+            buttons.append(button)
+        if buttons:
+            in_row(*buttons, parent=holder, spacing=8)
+        return holder
+
+    def _ask(self, action: Action, _checked: bool = False) -> None:
+        self.asked.emit(action)
+
+    def _fill_table(self, section: Section) -> None:
+        is_whole = len(section.rows) <= _MOST_WHOLE
+        if self.table is None:
+            self.table = ResultTable(section.title, key=lambda row: str(row[0]), whole=is_whole)
+            self._column.insertWidget(self._column.count() - 1, self.table)
+        self.table.show_rows(section.rows, table_columns(section))
+
+
+class PictureView(DrawingView):
+    """A chart of a document, as wide as the page and as high as the chart."""
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self._picture = picture
+        drawing = picture.draw(_LEAST_WIDTH)
+        self.setMinimumWidth(_LEAST_WIDTH)
+        self.setFixedHeight(round(drawing.height))
+        self.setAccessibleName(drawing.description)
+
+    def sizeHint(self) -> QSize:
+        return QSize(_LEAST_WIDTH, self.height())
+
+    def drawing(self) -> Drawing:
+        return self._picture.draw(self.width())
+
+
+def _pictures(pictures: Sequence[Picture]) -> QWidget:
+    holder = QWidget()
+    if pictures:
+        in_column(*map(PictureView, pictures), parent=holder, spacing=8)
+    return holder
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
+    """Return a grid of names with their values. Empty values are skipped."""
+    holder = QWidget()
+    known = [pair for pair in pairs if pair[1]]
+    if not known:
+        return holder
+    grid: QGridLayout = grid_of(holder, spacing=(12, 6), grows=(1,))
+    grid.setColumnMinimumWidth(0, _TITLE_WIDTH)
+    for row, (title, value) in enumerate(known):
+        grid.addWidget(label(title, "body"), row, 0, Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(wrapped(value, "plain"), row, 1)
+    return holder
+
+
+def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
+    """Return the columns of a section's table, each as wide as its longest text. The first takes the rest."""
+    columns: list[Column[Sequence[Any]]] = []
+    for place, heading in enumerate(section.headings):
+        width = max(text_width(str(text), 500) for text in (heading, *(row[place] for row in section.rows)))
+        cells = [row[place] for row in section.rows]
+        bars = [cell.bar for cell in cells if isinstance(cell, CellText) and cell.bar is not None]
+        axis = max(0.0, -min(bars, default=0.0))
+        span = axis + max(0.0, *bars) if bars else 0.0
+        paint = partial(_paint_bar, place=place, axis=axis, span=span) if span else None
+        width = min(width, _WIDEST) + _BESIDE + (_BARS if span else 0)
+        width += MARK if any(isinstance(cell, CellText) and cell.mark for cell in cells) else 0
+        columns.append(
+            Column(
+                heading,
+                partial(_text, place=place),
+                partial(_value, place=place),
+                paint=paint,
+                width=width if place else min(width, _LEAST_FIRST),
+                widest=0 if place else GROWS,
+                is_number=heading in section.right,
+                look=partial(_look, place=place),
+            )
+        )
+    return columns
+
+
+def _paint_bar(
+    painter: QPainter, room: QRectF, row: Sequence[Any], place: int, axis: float, span: float
+) -> None:
+    """Paint a number, and a bar from an axis at its right: filled to the left, outlined to the right."""
+    cell, palette = row[place], theme().palette
+    left = room.right() - _BARS + 2 * _BAR_GAP
+    words = QRectF(room.left(), room.top(), left - _BAR_GAP - room.left(), room.height())
+    paint_words(painter, words, str(cell), _look(row, place), is_right=True)
+    if not isinstance(cell, CellText) or cell.bar is None:
+        return
+    scale = (room.right() - left) / span
+    x = left + axis * scale
+    painter.setPen(QColor(palette.line2))
+    painter.drawLine(QPointF(x, room.top()), QPointF(x, room.bottom()))
+    length = max(_LEAST_BAR, abs(cell.bar) * scale) if cell.bar else 0.0
+    top = room.center().y() - _BAR_HEIGHT / 2
+    if cell.bar < 0:
+        painter.fillRect(QRectF(x - length, top, length, _BAR_HEIGHT), QColor(palette.text2))
+    elif cell.bar:
+        painter.setPen(QColor(palette.text2))
+        painter.drawRect(QRectF(x, top, length, _BAR_HEIGHT))
+
+
+def _text(row: Sequence[Any], place: int) -> str:
+    return str(row[place])
+
+
+def _value(row: Sequence[Any], place: int) -> Any:
+    cell = row[place]
+    return cell.value if isinstance(cell, CellText) else str(cell)
+
+
+def _look(row: Sequence[Any], place: int) -> Look:
+    cell = row[place]
+    return Look(600 if cell.is_strong else 400, mark=cell.mark) if isinstance(cell, CellText) else PLAIN
