@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication
@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
 from engine.drawing.shapes import Drawing
 from engine.export.document import Action, CellText, Picture, Section
 from gui.charts.painter import DrawingView
-from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, scrolled
+from gui.widgets import Button, EmptyState, label, set_text
+from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
@@ -31,24 +31,36 @@ class SectionWidget(Protocol):
         """Show what is known of the answer."""
 
 
+class Offer(NamedTuple):
+    """What a tab without sections shows: a question, a hint, and a button with its tooltip."""
+
+    question: str
+    hint: str = ""
+    action: str = ""
+    tooltip: str = ""
+
+
 class DocumentView(QWidget):
     """The sections of one tab, from top to bottom. A section that was shown before keeps its widgets.
 
-    `asked` carries the `Action` of a button that was clicked. `widgets` makes the interactive parts by name.
+    Without sections it shows an `Offer`, and `wanted` is emitted when its button is clicked. `asked` carries
+    the `Action` of a clicked button. `widgets` makes the interactive parts by name.
     """
 
     asked = Signal(object)  # Action
+    wanted = Signal()
 
     def __init__(self, name: str, widgets: Mapping[str, Callable[[], QWidget]]) -> None:
         super().__init__()
         self._makers = widgets
         self.sections: dict[str, SectionView] = {}
-        self._page = QWidget()
-        self._column = in_column(Stretch(), parent=self._page, spacing=_GAP)
+        self.empty: EmptyState | None = None
+        self._page, self._offer = QWidget(), Surface("panel")
+        self._column = in_column(Placed(self._offer, 1), Stretch(), parent=self._page, spacing=_GAP)
         in_column(scrolled(name, self._page), parent=self, margins=(0, _GAP, 0, 0))
 
-    def show_sections(self, sections: Sequence[Section], answer: Any) -> None:
-        """Show these sections of an answer. Only what differs from before is filled again."""
+    def show_sections(self, sections: Sequence[Section], answer: Any, offer: Offer | None = None) -> None:
+        """Show these sections of an answer, or the offer. Only what differs from before is filled again."""
         wanted = {section.title: section for section in sections}
         for title in self.sections.keys() - wanted.keys():
             self.sections.pop(title).deleteLater()
@@ -58,8 +70,19 @@ class DocumentView(QWidget):
                 view.asked.connect(self.asked)
                 self._column.insertWidget(place, view, int(view.grows))
             self.sections[title].show_section(section, answer)
-        grows = any(view.grows for view in self.sections.values())
+        self._show_offer(None if sections else offer)
+        grows = not sections or any(view.grows for view in self.sections.values())
         self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
+
+    def _show_offer(self, offer: Offer | None) -> None:
+        self._offer.setVisible(offer is not None)
+        if offer is None:
+            return
+        if self.empty is None:
+            self.empty = EmptyState("")
+            self.empty.pressed.connect(self.wanted)
+            in_column(self.empty, parent=self._offer)
+        self.empty.show_text(*offer)
 
 
 class SectionView(Surface):
@@ -72,12 +95,12 @@ class SectionView(Surface):
         super().__init__("panel")
         self._shown: Section | None = None
         self.widget = None if widget is None else widget()
-        self._title, self._words = label("", "panelTitle"), wrapped("", "body")
+        self._title, self._words = wrapped("", "panelTitle"), wrapped("", "body")
         self._notes = wrapped("", "hint")
         self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
         self.table: ResultTable[Sequence[Any]] | None = None
         self._head = QWidget()
-        self._head_row = in_row(self._title, Stretch(1), self._buttons, parent=self._head, spacing=8)
+        self._head_row = in_row(wide(self._title), self._buttons, parent=self._head, spacing=8)
         self._column: QVBoxLayout = in_column(
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
