@@ -17,7 +17,7 @@ from gui.widgets import Button, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
+from gui.widgets.table.columns import GROWS, PLAIN, WIDEST_WORDS, Look, width_of
 
 _TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
 _MOST_WHOLE = 40
@@ -63,7 +63,10 @@ class DocumentView(QWidget):
         """Show these sections of an answer, or the offer. Only what differs from before is filled again."""
         wanted = {section.title: section for section in sections}
         for title in self.sections.keys() - wanted.keys():
-            self.sections.pop(title).deleteLater()
+            gone = self.sections.pop(title)
+            self._column.removeWidget(gone)
+            gone.hide()
+            gone.deleteLater()
         for place, (title, section) in enumerate(wanted.items()):
             if title not in self.sections:
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
@@ -105,6 +108,8 @@ class SectionView(Surface):
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
         if self.widget is not None:
+            self._pictures.hide()
+            self._facts.hide()
             self._column.addWidget(self.widget, 1)
         self._column.addWidget(self._notes)
 
@@ -212,7 +217,10 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 
 
 def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
-    """Return the columns of a section's table, each as wide as its longest text. The first takes the rest."""
+    """Return the columns of a section's table, each as wide as its longest text.
+
+    The first one takes the rest, together with those of long texts.
+    """
     columns: list[Column[Sequence[Any]]] = []
     for place, heading in enumerate(section.headings):
         width = width_of((heading, *(str(row[place]) for row in section.rows)))
@@ -222,7 +230,7 @@ def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
                 partial(_text, place=place),
                 partial(_value, place=place),
                 width=width,
-                widest=0 if place else GROWS,
+                widest=0 if place and width < WIDEST_WORDS else GROWS,
                 is_number=heading in section.right,
                 look=partial(_look, place=place),
             )
