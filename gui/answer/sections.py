@@ -17,7 +17,7 @@ from gui.widgets import Button, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS, PLAIN, WIDEST_WORDS, Look, width_of
+from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
 
 _TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
 _MOST_WHOLE = 40
@@ -217,10 +217,7 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 
 
 def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
-    """Return the columns of a section's table, each as wide as its longest text.
-
-    The first one takes the rest, together with those of long texts.
-    """
+    """Return the columns of a section's table, each as wide as its longest text. They share the free room."""
     columns: list[Column[Sequence[Any]]] = []
     for place, heading in enumerate(section.headings):
         width = width_of((heading, *(str(row[place]) for row in section.rows)))
@@ -230,7 +227,7 @@ def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
                 partial(_text, place=place),
                 partial(_value, place=place),
                 width=width,
-                widest=0 if place and width < WIDEST_WORDS else GROWS,
+                widest=GROWS,
                 is_number=heading in section.right,
                 look=partial(_look, place=place),
             )

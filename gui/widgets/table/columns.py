@@ -18,7 +18,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 GROWS = 1 << 20
 """The `widest` of a column that takes the remaining room."""
-_LETTER, _BESIDE_WORDS, WIDEST_WORDS = 7, 14, 240
+_LETTER, _BESIDE_WORDS, _WIDEST_WORDS = 7, 14, 240
 
 
 class Look(NamedTuple):
@@ -120,7 +120,7 @@ def number_column(
 
 def width_of(words: Iterable[str]) -> int:
     """Return the approximate width of a column that shows these words in full, unless they are very long."""
-    return min(_LETTER * max(map(len, words)) + _BESIDE_WORDS, WIDEST_WORDS)
+    return min(_LETTER * max(map(len, words)) + _BESIDE_WORDS, _WIDEST_WORDS)
 
 
 def word_columns(
