@@ -238,7 +238,7 @@ def document_of(
         " · ".join(filter(None, subject)),
         (*known, Section("Settings", pairs=settings, part="setup")),
         f"Made by Ammeter {__version__} from {noun} {saved.id}",
-        is_named="answers" in more,
+        is_named=bool(more.get("answers")),
         nothing="" if known else f"No part of the {noun} was finished.",
         values=lambda: {**head, **values()},
         **{"facts": dict(settings), **more},
@@ -255,7 +255,6 @@ def advice_cells(item: Advice) -> Cells:
 
 
 _SWITCHES = {"true": "on", "false": "off"}
-_MOST_NAMED = 8
 ADVICE_TAB = "Advice"
 
 
@@ -298,8 +297,8 @@ def changes_words(changes: Changes) -> str:
     )
 
 
-def names_words(names: Sequence[str]) -> str:
-    """Return at most eight names of modules, and the number of others. Return "none" without any."""
-    more = len(names) - _MOST_NAMED
-    shown = ", ".join(module_title(name) for name in names[:_MOST_NAMED])
+def names_words(names: Sequence[str], most: int = 8) -> str:
+    """Return at most `most` names of modules, and the number of others. Return "none" without any."""
+    more = len(names) - most
+    shown = ", ".join(map(module_title, names[:most]))
     return f"{shown} and {more:,} more" if more > 0 else shown or "none"

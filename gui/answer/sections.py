@@ -56,6 +56,7 @@ class DocumentView(QWidget):
         self.sections: dict[str, SectionView] = {}
         self.empty: EmptyState | None = None
         self._page, self._offer = QWidget(), Surface("panel")
+        self._offer.hide()
         self._column = in_column(Placed(self._offer, 1), Stretch(), parent=self._page, spacing=_GAP)
         in_column(scrolled(name, self._page), parent=self, margins=(0, _GAP, 0, 0))
 
@@ -78,14 +79,13 @@ class DocumentView(QWidget):
         self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
 
     def _show_offer(self, offer: Offer | None) -> None:
+        if offer is not None:
+            if self.empty is None:
+                self.empty = EmptyState("")
+                self.empty.pressed.connect(self.wanted)
+                in_column(self.empty, parent=self._offer)
+            self.empty.show_text(*offer)
         self._offer.setVisible(offer is not None)
-        if offer is None:
-            return
-        if self.empty is None:
-            self.empty = EmptyState("")
-            self.empty.pressed.connect(self.wanted)
-            in_column(self.empty, parent=self._offer)
-        self.empty.show_text(*offer)
 
 
 class SectionView(Surface):

@@ -117,6 +117,8 @@ _LETTERS = {
     "∞": r"$\infty$",
     "·": r"\textperiodcentered{}",
     "\N{NO-BREAK SPACE}": "~",
+    "→": r"$\to$",
+    **{raised: f"$^{{{plain}}}$" for raised, plain in zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True)},
     "…": r"\dots{}",
     "“": "``",
     "”": "''",
