@@ -198,7 +198,7 @@ def _place_and_values(first: FirstNonfinite) -> _Facts:
     yield "Dtypes", formats
     yield (
         "Finite inputs",
-        "" if first.most is None else f"from {number(first.least)} to {number(first.most)}",
+        "" if first.least is None else f"from {number(first.least)} to {number(first.most)}",
     )
     yield "Results", ", ".join(f"{count:,} {what}" for count, what in counts if count)
     yield "Loss scale", "" if first.grad_scale is None else f"{first.grad_scale:,g}"
@@ -391,9 +391,11 @@ def _module_errors(runs: Iterable[PrecisionRun]) -> Section:
             cells.append(CellText(text, error.relative_error, is_strong=name == run.first_module))
         rows.append(tuple(cells))
     labels = tuple(run.label for run in known)
+    explains = any(error.explained_error is not None for run in known for error in run.errors)
     about = (
-        "Relative error of each module's output against FP32, in the first step with equal weights.",
-        "The error expected from rounding is in brackets. Modules are in the order of the forward pass.",
+        "Relative error of each module's output against FP32, in the first step with equal weights. "
+        "Modules are in the order of the forward pass.",
+        *(["The error expected from rounding is in brackets."] if explains else []),
     )
     return Section("Errors by module", about, ("Module", *labels), tuple(rows), labels, tab=TITLES["ladder"])
 

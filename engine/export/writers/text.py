@@ -132,8 +132,8 @@ def escape_latex(text: str) -> str:
     letters = (
         _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
     )
-    # two hyphens would become a dash
-    return "".join(letters).replace("--", "-{}-")
+    # two hyphens would become a dash, and digits of one exponent belong together
+    return "".join(letters).replace("--", "-{}-").replace("}$$^{", "")
 
 
 def _latex(document: Document) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtWidgets import QApplication
 
 from engine.experiment.problem import Kind, Problem
 from engine.export.kinds.numerics import TITLES
@@ -22,6 +23,7 @@ def test_the_words_of_a_part_with_and_without_results(
 ) -> None:
     panel.show_view(view_of(results))
     panel.tabs.open(TITLES[part])
+    QApplication.processEvents()
     known = words_of(panel)
     panel.show_view(view_of())
     panel.tabs.open(TITLES[part])
