@@ -27,7 +27,7 @@ _QUANTITIES: tuple[tuple[str, str], ...] = (
     ("weight", "Weights"),
 )
 _POINT = "Hover over a bar to read it. Click a module to enlarge it."
-_NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
+_NARROW_DETAIL, _WIDE_DETAIL, _NARROW, _LEAST_HEIGHT = 250, 348, 860, 320
 
 
 class RangeView(QWidget):
@@ -69,6 +69,10 @@ class RangeView(QWidget):
         if known and self.quantity.value() not in known:
             self.quantity.set_value(known[0])
         self._show_quantity()
+
+    def sizeHint(self) -> QSize:
+        # a lower page scrolls
+        return QSize(640, _LEAST_HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
