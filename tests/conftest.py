@@ -18,7 +18,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from engine.worker import process
+from engine.worker import site
 from engine.worker.launcher import Launcher
 from gui.session.garbage import collect_due
 from tests.forked_workers import ForkServer, can_fork_workers
@@ -192,7 +192,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not threads, f"left running: {threads}"
 
 
-_server = ForkServer(process._started)
+_server = ForkServer(site._started)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -202,7 +202,7 @@ def forked_workers() -> Iterator[None]:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "_started", _server.start)
+        patch.setattr(site, "_started", _server.start)
         yield
     _server.close()
 

@@ -40,11 +40,10 @@ from engine.installation.request import (
     StageBegan,
     Unpacked,
 )
-from engine.machines.catalogs import refuse_kept
 from engine.machines.check import check_known
-from engine.machines.line import Line
-from engine.machines.machine import Machine, Machines
+from engine.machines.machine import Machine, Machines, refuse_kept
 from engine.machines.program import RemoteInstaller, answer_of, remote_description, remove_all
+from engine.machines.ssh import Line
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 

@@ -11,8 +11,7 @@ from rich.progress import SpinnerColumn
 
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Cell, Grid
+from engine.experiment.sweep import Cell, Grid, Plan
 from engine.export.document import Section
 from engine.export.kinds.sweep import as_json, cells_section
 from engine.export.writers.data import json_value

@@ -45,7 +45,7 @@ from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
-from engine.experiment.repeats import Turn, alternating_turns
+from engine.experiment.sweep import Turn, alternating_turns
 from engine.experiment.value import shortened
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord

@@ -15,7 +15,7 @@ from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, Precision, setting_title
 from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice, Changes
-from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.ranges import module_title
 from engine.words.names import applying_settings, dataset_words, setting_text
 from engine.words.numbers import NONE
 
@@ -58,20 +58,28 @@ class MetricText:
 class CellText(str):
     """The text of a table cell, with the `value` that it is sorted by. None sorts last.
 
-    A window draws the marker of a precision or the icon `mark` before it, and stresses it if it `is_strong`.
+    A window draws the marker of a precision or the icon `mark` before it, stresses it if it `is_strong`, and
+    draws a `bar` after it, from -1 (to the left) to 1.
     """
 
     value: Any
     mark: Precision | str | None
     is_strong: bool
+    bar: float | None
 
     def __new__(
-        cls, text: str, value: Any = ..., *, mark: Precision | str | None = None, is_strong: bool = False
+        cls,
+        text: str,
+        value: Any = ...,
+        *,
+        mark: Precision | str | None = None,
+        is_strong: bool = False,
+        bar: float | None = None,
     ) -> CellText:
         """Return the text, which by default is sorted by itself."""
         cell = super().__new__(cls, text)
         cell.value = text if value is ... else value
-        cell.mark, cell.is_strong = mark, is_strong
+        cell.mark, cell.is_strong, cell.bar = mark, is_strong, bar
         return cell
 
 
@@ -116,11 +124,6 @@ class Section:
     tab: str = ""
     widget: str = ""
     actions: tuple[Action, ...] = ()
-
-    @property
-    def is_filled(self) -> bool:
-        """True if there is anything to show."""
-        return bool(self.sentences or self.rows or self.pictures or self.pairs or self.notes or self.actions)
 
     def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
         """Return at most `most` rows, and the number of omitted rows."""

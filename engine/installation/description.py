@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.problem import Problem
-from engine.experiment.value import shortened
+from engine.experiment.value import Bounded, shortened
 from engine.installation.builds import Build, builds_for
 from engine.installation.hardware import Hardware, hardware_here
 from engine.installation.installed import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from engine.experiment.bounded import check_size
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import check_size
 from engine.installation.description import cleaned
 from engine.installation.request import InstallEvent, InstallRequest
 

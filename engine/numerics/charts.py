@@ -9,10 +9,8 @@ from engine.drawing.curve_chart import Frame, draw_axes
 from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Box, Drawing, Fill, Point, Stroke, Words, text_width
 from engine.numerics.range_histogram import Axis, histogram
-from engine.protocol.numerics.formats import FORMATS, FP16, merge_exponents
-from engine.protocol.numerics.nonfinite import FirstNonfinite
-from engine.protocol.numerics.numerics import DivergenceTest, Losses
-from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
+from engine.protocol.numerics import DivergenceTest, FirstNonfinite, Losses
+from engine.protocol.ranges import FORMATS, FP16, QUANTITIES, Quantity, Ranges, merge_exponents
 from engine.words.numbers import linear_ticks, number
 
 _SIDE, _BOTTOM, _HEIGHT, _LOSS_HEIGHT = 8.0, 24.0, 190.0, 240.0

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator
 
 from engine.compare.verdict import Piece, Pieces
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.formats import dtype_label
-from engine.protocol.numerics.nonfinite import (
-    ELSEWHERE,
+from engine.protocol.numerics import (
     Cause,
+    DivergenceTest,
     FirstNonfinite,
+    Fp32Modules,
+    Numerics,
     Operation,
     PrecisionMap,
-    module_title,
 )
-from engine.protocol.numerics.numerics import DivergenceTest, Fp32Modules, Numerics
-from engine.protocol.numerics.ranges import Ranges
+from engine.protocol.ranges import ELSEWHERE, Ranges, dtype_label, module_title
 from engine.words.names import listed
 from engine.words.numbers import counted, share_text
 

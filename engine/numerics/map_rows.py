@@ -7,14 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from engine.protocol.numerics.nonfinite import (
-    ELSEWHERE,
-    LOSS,
-    OPTIMIZER,
-    Direction,
-    Operation,
-    PrecisionMap,
-)
+from engine.protocol.numerics import Direction, Operation, PrecisionMap
+from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 
 Share = tuple[str, float]
 """A dtype by torch's name, and its share of a time."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, text_width
-from engine.protocol.numerics.formats import BF16, FP16, SMALL_FORMATS, Exponents, NumberFormat
+from engine.protocol.ranges import BF16, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.words.numbers import linear_ticks, power_of_two
 
 _LEAST, _MOST = -64, 40

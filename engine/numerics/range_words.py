@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
-from engine.protocol.numerics.formats import Exponents, NumberFormat
-from engine.protocol.numerics.ranges import ModuleRange
+from engine.protocol.ranges import Exponents, ModuleRange, NumberFormat
 from engine.words.numbers import counted, power_of_two, share_text
 
 _LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19

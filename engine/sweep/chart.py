@@ -13,8 +13,7 @@ from engine.drawing.looks import SideLook, precision_look
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, marker, shortened, text_width
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
-from engine.sweep.results import RATIO_FIGURE, CellResult, Results
-from engine.sweep.scaling import DEVICES, STRONG, WEAK
+from engine.sweep.results import DEVICES, RATIO_FIGURE, STRONG, WEAK, CellResult, Results
 from engine.words.numbers import Tick, nice_step
 from resources.looks import DARK, LIGHT
 

@@ -11,8 +11,7 @@ from typing import Any, get_args
 from engine.compare.metrics import SPEED, Metric
 from engine.experiment.sweep import Axis
 from engine.sweep.chart import DISTURBED_MARK, MARK_WORDS, best_of, default_places, numbers_of, shown_figures
-from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
-from engine.sweep.scaling import DEVICES, EXCHANGE, IDEAL, WEAK
+from engine.sweep.results import DEVICES, EXCHANGE, IDEAL, RATIO_FIGURE, WEAK, CellResult, CellStatus, Results
 from engine.words.numbers import counted, pace_text, range_text, times
 
 _ORDER: tuple[CellStatus, ...] = get_args(CellStatus)

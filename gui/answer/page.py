@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from PySide6.QtCore import Signal
@@ -23,6 +24,7 @@ from gui.widgets.labels import wrapped
 from gui.widgets.stat_card import VerdictLabel
 
 _SIZES = ((28, 16), (24, 14), (22, 14))
+_AWAITED = "Waiting for the first results."
 _HEAD_HEIGHT, _ICON = 40, 16
 
 
@@ -173,6 +175,8 @@ class StudyPage(Surface, Generic[View]):
             # the worker's phase changes often: nothing is filled again for it
             self._answer, self._offers = shown
             self._document = self.document(view)
+            if view.is_unfinished and self._document.nothing:
+                self._document = replace(self._document, nothing=_AWAITED)
             self._show_document(self._document)
         set_text(self.head.title, self.title(view))
         self.head.show_view(view, self.note(view), *self.progress(view), is_known=self.is_known)
@@ -183,7 +187,7 @@ class StudyPage(Surface, Generic[View]):
     @property
     def is_known(self) -> bool:
         """True if there is an answer to export."""
-        return self._document is not None and bool(self._document.nothing == "")
+        return self._document is not None and not self._document.nothing
 
     def show_in_results(self) -> None:
         """Offer what only a saved study offers: its settings for the form."""
@@ -207,13 +211,15 @@ class StudyPage(Surface, Generic[View]):
         return None if found is None else found.widget
 
     def _show_document(self, document: Document) -> None:
+        sections = [section for section in document.sections if section.part == "answer"]
         answer = document.answers[0] if document.answers else Answer(None, (), ())
         self.sentence.setVisible(bool(answer.pieces))
         self.sentence.show_lines((answer.pieces,))
-        clauses = [clause.rstrip(".") for clause in (*document.warnings, *answer.notes) if clause]
+        warnings = document.warnings if sections else (document.nothing,)
+        clauses = [clause.rstrip(".") for clause in (*warnings, *answer.notes) if clause]
         set_text(self.quiet, printable(" · ".join(clauses)))
         self.quiet.setVisible(bool(clauses))
-        tabs = (section.tab for section in document.sections if section.part == "answer")
+        tabs = (section.tab for section in sections)
         self.tabs.set_tabs(dict.fromkeys((*tabs, *self._offers)))
         self._fill_tab()
 
@@ -232,10 +238,13 @@ class StudyPage(Surface, Generic[View]):
         return view
 
     def _on_asked(self, action: Action) -> None:
-        if action.name == "use":
-            self.changes_wanted.emit(action.value)
-        else:
-            self.asked.emit(action)
+        match action.name:
+            case "use":
+                self.changes_wanted.emit(action.value)
+            case "guide":
+                self.guide_wanted.emit(action.value)
+            case _:
+                self.asked.emit(action)
 
 
 class AnswerTabs(QTabWidget):
@@ -251,14 +260,14 @@ class AnswerTabs(QTabWidget):
         self._guides, self._make = guides, make
         self.views: dict[str, DocumentView] = {}
         self._wanted = ""
-        guide = IconButton("help", "Guide to this view", "Explain this view and what to do")
-        guide.clicked.connect(lambda: self.guide_wanted.emit(self._guides.get(self.name(), "")))
+        self.guide = IconButton("help", "Guide to this view", "Explain this view and what to do")
+        self.guide.clicked.connect(lambda: self.guide_wanted.emit(self._guides.get(self.name(), "")))
         self.setDocumentMode(True)
         self.tabBar().setDrawBase(False)
         self.tabBar().setAccessibleName(f"Views of {title}")
         for arrow in self.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
-        self.setCornerWidget(guide)
+        self.setCornerWidget(self.guide)
 
     def set_tabs(self, names: Mapping[str, None]) -> None:
         """Show these tabs in the order of the guides. The tab in front stays there if it can."""
@@ -280,8 +289,7 @@ class AnswerTabs(QTabWidget):
             self.open(front)
             self.blockSignals(False)
             self.tabBar().setVisible(len(order) > 1)
-            corner = self.cornerWidget()
-            corner.setVisible(len(order) > 1 or bool(self._guides))
+            self.guide.setVisible(bool(order))
 
     def open(self, name: str) -> None:
         """Bring a tab to the front, now or when it appears."""

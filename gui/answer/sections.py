@@ -6,19 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.export.document import Action, CellText, Picture, Section
 from gui.charts.painter import DrawingView
+from gui.theme.theme import theme
 from gui.widgets import Button, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
+from gui.widgets.table.columns import GROWS, PLAIN, Look
+from gui.widgets.table.painting import MARK, PADDING, paint_words, text_width
 
+_BARS, _BAR_HEIGHT, _BAR_GAP, _LEAST_BAR = 96, 14, 10, 4
+_WIDEST, _BESIDE, _LEAST_FIRST = 240, 4 * PADDING, 150
 _TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
 _MOST_WHOLE = 40
 """The rows up to which a table is as high as its rows. A longer one scrolls."""
@@ -62,7 +66,11 @@ class DocumentView(QWidget):
 
     def show_sections(self, sections: Sequence[Section], answer: Any, offer: Offer | None = None) -> None:
         """Show these sections of an answer, or the offer. Only what differs from before is filled again."""
-        wanted = {section.title: section for section in sections}
+        wanted: dict[str, Section] = {}
+        for section in sections:
+            # one widget may show several sections, such as the tables of a profile
+            if not section.widget or section.widget not in {known.widget for known in wanted.values()}:
+                wanted[section.title] = section
         for title in self.sections.keys() - wanted.keys():
             gone = self.sections.pop(title)
             self._column.removeWidget(gone)
@@ -101,6 +109,8 @@ class SectionView(Surface):
         self._title, self._words = wrapped("", "panelTitle"), wrapped("", "body")
         self._notes = wrapped("", "hint")
         self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
+        for part in (self._buttons, self._pictures, self._facts):
+            part.hide()
         self.table: ResultTable[Sequence[Any]] | None = None
         self._head = QWidget()
         self._head_row = in_row(wide(self._title), self._buttons, parent=self._head, spacing=8)
@@ -108,8 +118,6 @@ class SectionView(Surface):
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
         if self.widget is not None:
-            self._pictures.hide()
-            self._facts.hide()
             self._column.addWidget(self.widget, 1)
         self._column.addWidget(self._notes)
 
@@ -217,22 +225,56 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 
 
 def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
-    """Return the columns of a section's table, each as wide as its longest text. They share the free room."""
+    """Return the columns of a section's table, each as wide as its longest text.
+
+    The first one and those of text share the free room.
+    """
     columns: list[Column[Sequence[Any]]] = []
     for place, heading in enumerate(section.headings):
-        width = width_of((heading, *(str(row[place]) for row in section.rows)))
+        width = max(text_width(str(text), 500) for text in (heading, *(row[place] for row in section.rows)))
+        cells, is_number = [row[place] for row in section.rows], heading in section.right
+        bars = [cell.bar for cell in cells if isinstance(cell, CellText) and cell.bar is not None]
+        axis = max(0.0, -min(bars, default=0.0))
+        span = axis + max(0.0, *bars) if bars else 0.0
+        paint = partial(_paint_bar, place=place, axis=axis, span=span) if span else None
+        width = min(width, _WIDEST) + _BESIDE + (_BARS if span else 0)
+        width += MARK if any(isinstance(cell, CellText) and cell.mark for cell in cells) else 0
         columns.append(
             Column(
                 heading,
                 partial(_text, place=place),
                 partial(_value, place=place),
-                width=width,
-                widest=GROWS,
-                is_number=heading in section.right,
+                paint=paint,
+                width=width if place else min(width, _LEAST_FIRST),
+                widest=0 if place and is_number else GROWS,
+                is_number=is_number,
                 look=partial(_look, place=place),
             )
         )
     return columns
+
+
+def _paint_bar(
+    painter: QPainter, room: QRectF, row: Sequence[Any], place: int, axis: float, span: float
+) -> None:
+    """Paint a number, and a bar from an axis at its right: filled to the left, outlined to the right."""
+    cell, palette = row[place], theme().palette
+    left = room.right() - _BARS + 2 * _BAR_GAP
+    words = QRectF(room.left(), room.top(), left - _BAR_GAP - room.left(), room.height())
+    paint_words(painter, words, str(cell), _look(row, place), is_right=True)
+    if not isinstance(cell, CellText) or cell.bar is None:
+        return
+    scale = (room.right() - left) / span
+    x = left + axis * scale
+    painter.setPen(QColor(palette.line2))
+    painter.drawLine(QPointF(x, room.top()), QPointF(x, room.bottom()))
+    length = max(_LEAST_BAR, abs(cell.bar) * scale) if cell.bar else 0.0
+    top = room.center().y() - _BAR_HEIGHT / 2
+    if cell.bar < 0:
+        painter.fillRect(QRectF(x - length, top, length, _BAR_HEIGHT), QColor(palette.text2))
+    elif cell.bar:
+        painter.setPen(QColor(palette.text2))
+        painter.drawRect(QRectF(x, top, length, _BAR_HEIGHT))
 
 
 def _text(row: Sequence[Any], place: int) -> str:

@@ -10,7 +10,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import TITLES
-from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics, Part
+from engine.protocol.numerics import FIRST_STEPS, Numerics, Part
 from engine.store.record import RunRecord
 from gui.answer.controller import StudyController
 from gui.numerics.map_view import KEY

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QLabel, QStyle, QStyledItemDelegate, QStyleOptionV
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.numerics.map_rows import OUTSIDE, MapRow, Share, kept_by
-from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FP16, FP32, dtype_label
-from engine.protocol.numerics.nonfinite import Direction
+from engine.protocol.numerics import Direction
+from engine.protocol.ranges import BF16, E4M3, E5M2, FP16, FP32, dtype_label
 from engine.words.numbers import memory_text, share_text
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
 from gui.theme.theme import theme

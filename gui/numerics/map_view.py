@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QSplitter, QWidget
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.numerics.map_rows import ROOT, MapRow, map_rows
-from engine.protocol.numerics.formats import dtype_label
-from engine.protocol.numerics.nonfinite import Operation, PrecisionMap, module_title
-from engine.protocol.numerics.numerics import Numerics
+from engine.protocol.numerics import Numerics, Operation, PrecisionMap
+from engine.protocol.ranges import dtype_label, module_title
 from gui.numerics.map_tree import (
     BACKWARD,
     CLASS,

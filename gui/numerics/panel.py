@@ -13,7 +13,7 @@ from engine.export.document import Action, Document
 from engine.export.formats import NUMERICS
 from engine.export.kinds import numerics
 from engine.export.kinds.numerics import SHOW_MODULE, TITLES
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
+from engine.protocol.numerics import USUAL_PARTS, Numerics, Part
 from engine.words.names import dataset_words
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.answer.sections import Offer

@@ -14,8 +14,16 @@ from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
 from engine.numerics.range_words import fate_sentence, scale_sentence, scale_text
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.ranges import SCALE_EXPONENTS, ModuleRange, best_scale_exponent, lost_fraction
+from engine.protocol.ranges import (
+    FP16,
+    SCALE_EXPONENTS,
+    SMALL_FORMATS,
+    Exponents,
+    ModuleRange,
+    NumberFormat,
+    best_scale_exponent,
+    lost_fraction,
+)
 from engine.words.numbers import NONE, NOTHING, power_of_two, share_text
 from gui.charts.painter import paint
 from gui.theme.fonts import font

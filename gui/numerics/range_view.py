@@ -11,10 +11,18 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.numerics.range_words import content_sentence, fate_sentence, own_loss, power_text
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merge_exponents
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
+from engine.protocol.numerics import Numerics
+from engine.protocol.ranges import (
+    FP16,
+    QUANTITIES,
+    SMALL_FORMATS,
+    Exponents,
+    NumberFormat,
+    Quantity,
+    Ranges,
+    merge_exponents,
+    module_title,
+)
 from engine.words.numbers import share_text
 from gui.charts.painter import DrawingView
 from gui.numerics.range_table import LossScale, RangeRow, RangeTable

@@ -13,12 +13,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
-from engine.profile.gain import gains
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profiles import Profiles
+from engine.profile.verdict import gains
+from engine.protocol.numerics import Numerics, NumericsResults
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.words.names import setting_text

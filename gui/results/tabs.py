@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics
-from engine.protocol.profiles import profiles_of
+from engine.protocol.numerics import FIRST_STEPS, Numerics
+from engine.protocol.profile import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from gui.answer.controller import StudyController
 from gui.answer.page import StudyPage

@@ -19,11 +19,9 @@ from engine.sweep.chart import (
     default_places,
     shown_figures,
 )
-from engine.sweep.heat_map import heat_map
-from engine.sweep.lines import lines
-from engine.sweep.results import Results
-from engine.sweep.scaling import WEAK
+from engine.sweep.results import WEAK, Results
 from engine.sweep.scatter import scatter
+from engine.sweep.slices import heat_map, lines
 from gui.charts.painter import InteractiveDrawing
 from gui.widgets import ComboBox, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

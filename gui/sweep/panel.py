@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.export.formats import SWEEP
 from engine.sweep.chart import cell_words, shown_figures
-from engine.sweep.results import CellResult, Results
-from engine.sweep.scaling import WEAK
+from engine.sweep.results import WEAK, CellResult, Results
 from engine.sweep.words import columns_of, notes_of
 from engine.words.numbers import clock_text, counted, date_text, duration, number, times
 from gui.session.study_page import StudyHead, StudyPage

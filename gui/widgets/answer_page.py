@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QTabWidget, QToolButt
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice, Changes
-from engine.protocol.numerics.nonfinite import module_title
+from engine.protocol.ranges import module_title
 from engine.words.names import setting_text
 from engine.words.numbers import counted
 from gui.widgets import Button, label

@@ -253,7 +253,7 @@ class MainWindow(QMainWindow):
             show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
 
         def show_about() -> None:
-            from gui.help.about import show_about
+            from gui.help.dialog import show_about
 
             show_about(self)
 

@@ -34,8 +34,7 @@ import pytest
 
 from engine.experiment.experiment import experiment_from
 from engine.experiment.paths import part_path
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.installation import installed
 from engine.installation.installed import (
     State,

@@ -12,7 +12,7 @@ from engine.export.document import Answer, Cells, Document, Picture, Row, Sectio
 from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.limit.result import result_words
 from engine.protocol.trials import Limit, LimitSide, Trial
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.words.names import dataset_words
 from engine.words.numbers import NONE, counted, memory_text
 

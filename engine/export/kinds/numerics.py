@@ -36,27 +36,31 @@ from engine.numerics.charts import divergence_chart, magnitude_line, range_chart
 from engine.numerics.findings import findings
 from engine.numerics.map_rows import MapRow, own_rows
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.formats import SMALL_FORMATS, dtype_label
-from engine.protocol.numerics.nonfinite import (
+from engine.protocol.numerics import (
+    DivergenceTest,
+    FirstNonfinite,
+    Fp32Modules,
+    Fp32Trial,
+    NonfiniteSearch,
+    Numerics,
+    NumericsResults,
+    Operation,
+    PrecisionMap,
+    PrecisionRun,
+)
+from engine.protocol.ranges import (
     ELSEWHERE,
     LOSS,
     OPTIMIZER,
-    FirstNonfinite,
-    NonfiniteSearch,
-    Operation,
-    PrecisionMap,
+    SMALL_FORMATS,
+    LayerCast,
+    ModuleRange,
+    Quantity,
+    Ranges,
+    dtype_label,
     module_title,
 )
-from engine.protocol.numerics.numerics import (
-    DivergenceTest,
-    Fp32Modules,
-    Fp32Trial,
-    Numerics,
-    NumericsResults,
-    PrecisionRun,
-)
-from engine.protocol.numerics.ranges import LayerCast, ModuleRange, Quantity, Ranges
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.words.names import listed
 from engine.words.numbers import (
     NONE,

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from engine.export.document import Row
-from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
-from engine.protocol.numerics.nonfinite import PrecisionMap
-from engine.protocol.numerics.numerics import DivergenceTest, NumericsResults
-from engine.protocol.numerics.ranges import ModuleRange, Ranges
+from engine.protocol.numerics import DivergenceTest, NumericsResults, PrecisionMap
+from engine.protocol.ranges import SMALL_FORMATS, ModuleRange, NumberFormat, Ranges
 
 
 def tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterator[Row]]]]:

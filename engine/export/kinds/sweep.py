@@ -14,11 +14,18 @@ from engine.export.document import Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.chart import default_axes, default_lines, default_places, shown_figures
-from engine.sweep.heat_map import heat_map
-from engine.sweep.lines import lines
-from engine.sweep.results import RATIO_FIGURE, CellResult, Results, results_of
-from engine.sweep.scaling import DEVICES, EXCHANGE, STRONG, WEAK
+from engine.sweep.results import (
+    DEVICES,
+    EXCHANGE,
+    RATIO_FIGURE,
+    STRONG,
+    WEAK,
+    CellResult,
+    Results,
+    results_of,
+)
 from engine.sweep.scatter import scatter
+from engine.sweep.slices import heat_map, lines
 from engine.sweep.words import answers, columns_of, notes_of
 from engine.words.numbers import counted
 

@@ -15,7 +15,7 @@ from engine.compare.verdict import is_inconclusive
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
 from engine.export.document import Answer, Document, MetricText, Section
-from engine.export.kinds.profile import BAR, bars_picture
+from engine.export.kinds.profile import BAR, bars_picture, parts_table
 from engine.export.kinds.profile import answers as answers_of_profile
 from engine.store.record import RunRecord
 from engine.words.names import batch_words, dataset_words
@@ -103,6 +103,7 @@ def _results(content: Content) -> Iterator[Section]:
         yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="metrics.html")
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
+        yield parts_table(content.profiles)
 
 
 def metric_text(metric: Metric, cell: Cell, report: SideReport) -> MetricText:

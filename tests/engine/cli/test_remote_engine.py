@@ -12,9 +12,8 @@ from engine.cli import main
 from engine.experiment.problem import ProblemError
 from engine.installation.request import InstallEvent, InstallRequest, Source, Stage, StageBegan
 from engine.machines import program
-from engine.machines.bundle import program_id
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import RemoteInstaller
+from engine.machines.program import RemoteInstaller, program_id
 from tests.engine.machines.index import write_index
 from tests.remote import RemoteMachine
 from tests.wheel_index import WheelIndex, stand_in_wheel

@@ -8,9 +8,8 @@ import pytest
 
 from engine.experiment.problem import ProblemError
 from engine.installation.request import InstallRequest, Source, Stage, StageBegan
-from engine.machines.bundle import program_id
 from engine.machines.machine import Machine
-from engine.machines.program import RemoteInstaller, remove_all
+from engine.machines.program import RemoteInstaller, program_id, remove_all
 from tests.engine.machines.conftest import put_python
 from tests.wheel_index import WheelIndex
 

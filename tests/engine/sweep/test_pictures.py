@@ -22,10 +22,9 @@ from engine.sweep.chart import (
     labels_that_fit,
     shown_figures,
 )
-from engine.sweep.heat_map import heat_map
-from engine.sweep.lines import lines
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scatter import pareto_front, scatter
+from engine.sweep.slices import heat_map, lines
 from engine.sweep.words import answers
 from tests.drawings import assert_legible, texts_of
 from tests.sweeps import small_results

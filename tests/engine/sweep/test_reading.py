@@ -11,14 +11,13 @@ from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import Pilot, Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Pilot, Plan, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import RATIO_FIGURE, best_of, default_places
-from engine.sweep.heat_map import heat_map
 from engine.sweep.results import results_of
 from engine.sweep.scatter import pareto_front
+from engine.sweep.slices import heat_map
 from engine.sweep.words import answers, columns_of, notes_of
 from tests.drawings import texts_of
 from tests.sweeps import small_grid

@@ -32,9 +32,8 @@ from engine.protocol.events import (
 )
 from engine.protocol.profile import Limits as DeviceLimits
 from engine.protocol.profile import Profiled, StepPart
-from engine.worker import ranks
 from engine.worker.perform import perform
-from engine.worker.process import WorkerProcess
+from engine.worker.site import WorkerProcess
 from engine.worker.supervision import Limits
 
 pytestmark = pytest.mark.slow  # each starts two workers, which import torch
@@ -159,7 +158,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[WorkerProcess]]:
             super().__init__(*args, **settings)
             started.append(self)
 
-    monkeypatch.setattr("engine.worker.ranks.WorkerProcess", Noted)
+    monkeypatch.setattr("engine.worker.perform.WorkerProcess", Noted)
     yield started
     assert not any(worker.is_alive for worker in started)
 
@@ -284,7 +283,7 @@ def test_a_nan_of_one_rank_is_named_and_ends_the_run_on_all(own: Callable[..., E
 def test_a_rank_that_hangs_is_named_and_where(
     own: Callable[..., Experiment], monkeypatch: Any, capfd: Any, body: str, limits: Limits, words: str
 ):
-    monkeypatch.setattr(ranks, "LIMITS", limits)
+    monkeypatch.setattr("engine.worker.perform.LIMITS", limits)
     problem = trained(own(f"if self.calls == 7: {body}")).failed.problem
     assert problem.kind is Kind.HANG and problem.message.startswith(f"Rank 1 of 2: {words}")
     # the supervisor finds the user's line in what the process wrote

@@ -32,7 +32,7 @@ from engine.protocol.events import (
 )
 from engine.worker.__main__ import EventWriter, _RequestReader
 from engine.worker.launcher import Launcher, iterate
-from engine.worker.process import COMMAND, WorkerProcess
+from engine.worker.site import COMMAND, WorkerProcess
 from tests.engine.conftest import TINY as SETTINGS
 from tests.remote import events_of
 

@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.export.kinds.numerics import TITLES
-from engine.protocol.numerics.nonfinite import PrecisionMap
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics import NumericsResults, PrecisionMap
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication
 from engine.experiment.problem import Kind, Problem
 from engine.export.kinds.numerics import TITLES
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics import NumericsResults
 from gui.numerics.panel import NumericsPanel
 from tests.golden import Golden, words_of
 

@@ -10,9 +10,8 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment
 from engine.export.kinds.numerics import TITLES
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsResults
-from engine.store.saved.study import Study
+from engine.protocol.numerics import USUAL_PARTS, NonfiniteSearch, Numerics, NumericsResults
+from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView

@@ -12,10 +12,8 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.catalog import Precision
 from engine.numerics.map_rows import kept_by, map_rows
 from engine.numerics.range_words import content_sentence, fate_sentence, power_text
-from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
-from engine.protocol.numerics.numerics import NumericsResults
-from engine.protocol.numerics.ranges import ModuleRange, Ranges
+from engine.protocol.numerics import MappedModule, NumericsResults, Operation, PrecisionMap
+from engine.protocol.ranges import E4M3, FP16, SMALL_FORMATS, Exponents, ModuleRange, NumberFormat, Ranges
 from engine.words.numbers import share_text
 from gui.numerics.map_tree import CLASS, MODULE, PARAMETERS, TIME
 from gui.numerics.map_view import KEY, MapView

@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.compare.metrics import LOSS, SPEED
 from engine.experiment.sweep import axes_of, grid_of
 from engine.sweep.chart import CellSpot
-from engine.sweep.results import CellResult, Results
-from engine.sweep.scaling import WEAK
+from engine.sweep.results import WEAK, CellResult, Results
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
 from gui.sweep.panel import CellsView, SweepPage
 from tests.hostile import MARKUP, markup_in, names_in

@@ -17,8 +17,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.request import InstallRequest
 from engine.machines import remote_site
-from engine.machines.catalogs import keep_catalog, kept_catalog
-from engine.machines.machine import Machine, Machines, new_machine
+from engine.machines.machine import Machine, Machines, keep_catalog, kept_catalog, new_machine
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Phase, PhaseName
 from engine.store.record import Status

@@ -14,18 +14,17 @@ from engine.export.document import Answer, CellText, Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import TITLES, document, error_text, sections
 from engine.protocol.advice import Advices
-from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.nonfinite import LOSS, NonfiniteSearch
-from engine.protocol.numerics.numerics import (
+from engine.protocol.numerics import (
     DivergenceTest,
     ModuleError,
+    NonfiniteSearch,
     Numerics,
     NumericsResults,
     Part,
     PrecisionRun,
 )
-from engine.protocol.numerics.ranges import LayerCast
-from engine.store.saved.study import Study
+from engine.protocol.ranges import LOSS, Exponents, LayerCast
+from engine.store.saved.studies import Study
 from tests.engine.export.kinds.test_kinds import rows_in
 
 

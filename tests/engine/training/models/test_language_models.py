@@ -10,12 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from engine.training.models.build import build_loss, build_model, count_parameters
-from engine.training.models.language import (
+from engine.training.models.build import (
     SHAPES,
     USUAL_VOCABULARY,
     CausalLanguageModel,
     build_language_model,
+    build_loss,
+    build_model,
+    count_parameters,
     language_model_entries,
 )
 from tests.engine.training.conftest import refusal
@@ -38,7 +40,7 @@ def test_parameters_are_counted_as_they_are_built(tiny: nn.Module) -> None:
 def test_no_language_model_imports_torchao_which_can_be_imported_afterwards() -> None:
     pytest.importorskip("torchao")
     script = (
-        "import sys; from engine.training.models.language import build_language_model as build\n"
+        "import sys; from engine.training.models.build import build_language_model as build\n"
         "build('causal-lm-tiny', vocabulary=64, seed=0)\n"
         "assert not any(name.startswith('torchao') for name in sys.modules)\n"
         "import torchao.optim"

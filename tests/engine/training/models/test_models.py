@@ -14,7 +14,7 @@ from engine.experiment.checks import ModelEntry
 from engine.experiment.experiment import experiment_from
 from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model, count_parameters, input_channels, model_entries
-from engine.training.models.sizes import size_findings
+from engine.training.models.tensor_cores import size_findings
 from engine.training.runs import workload
 from engine.training.runs.prepare import RunPlan
 

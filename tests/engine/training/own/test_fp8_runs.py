@@ -14,13 +14,12 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.advice import FindingKind, NotInFP8
 from engine.protocol.events import Failed
 from engine.protocol.jobs import Control, StudyNumerics
-from engine.protocol.numerics.nonfinite import PrecisionMap
-from engine.protocol.numerics.numerics import Part, PartMeasured
-from engine.protocol.numerics.ranges import Ranges
+from engine.protocol.numerics import Part, PartMeasured, PrecisionMap
+from engine.protocol.ranges import Ranges
 from engine.training.checks.check import check
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
-from engine.training.models import fp8
+from engine.training.models import tensor_cores
 from engine.training.models.libraries import quiet
 from engine.training.numerics.parts import study_numerics
 from engine.training.precision import (
@@ -103,7 +102,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
         return scaled_mm(first, *others, **settings)
 
     def convert(*model: Any, is_emulated: bool) -> None:
-        fp8.convert(*model, is_emulated=False)
+        tensor_cores.convert(*model, is_emulated=False)
 
     monkeypatch.setattr(torch, "_scaled_mm", noted)
     monkeypatch.setattr(prepare, "convert", convert)

@@ -12,7 +12,7 @@ from torch import nn
 from engine.experiment.experiment import experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Log
-from engine.training.ranks.sharded import shardable_blocks
+from engine.training.ranks import shardable_blocks
 from engine.worker.perform import perform
 from tests.engine.training.conftest import Trained
 

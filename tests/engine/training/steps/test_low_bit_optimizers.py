@@ -15,9 +15,9 @@ from torch.nn.functional import cross_entropy
 
 from engine.experiment.experiment import experiment_from, layered
 from engine.protocol.events import PhaseName
-from engine.training.measuring.breakdown import breakdown_of
-from engine.training.measuring.unchanged import UnchangedWeights
+from engine.training.measuring.memory import breakdown_of
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
+from engine.training.runs.run import UnchangedWeights
 from engine.training.steps import low_bit_optimizers
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
