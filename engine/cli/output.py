@@ -243,6 +243,8 @@ def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
         line(section.title)
         for sentence in section.sentences:
             line(sentence)
+        if section.pairs:
+            pairs(section.pairs)
         rows, more = section.first_rows(most_rows)
         if rows:
             table(section.headings, [list(map(cell_words, row)) for row in rows], section.right)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from engine.experiment.catalog import Precision
 from engine.experiment.value import MOST_ENTRIES, Line, Message, StepNumber, Text, Whole
-from engine.words.numbers import share_text
+from engine.words.numbers import power_of_two, share_text
 
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023  # the exponents of float64's numbers, subnormal ones included
 
@@ -198,7 +198,7 @@ class LayerCast(Message):
 
     @property
     def scale_text(self) -> str:
-        """The scale, or the smallest and the largest: "2^8 to 2^12". Empty without scales."""
+        """The scale, or the smallest and the largest: "2⁸ to 2¹²". Empty without scales."""
         ends = [_scale(scale) for scale in (self.least_scale, self.most_scale) if scale is not None]
         return " to ".join(dict.fromkeys(ends))
 
@@ -380,7 +380,7 @@ def _percent(share: float) -> str:
 def _scale(scale: float) -> str:
     # scales by rows are powers of two
     if scale > 0 and math.frexp(scale)[0] == 0.5:
-        return f"2^{math.frexp(scale)[1] - 1}"
+        return power_of_two(math.frexp(scale)[1] - 1)
     return _plain(scale) if 1e-3 <= scale < 1e7 else f"{scale:.3g}"
 
 

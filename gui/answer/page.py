@@ -13,7 +13,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.value import printable
 from engine.export.document import Action, Answer, Document
 from engine.words.numbers import date_text, share_text
-from gui.answer.sections import DocumentView
+from gui.answer.sections import DocumentView, Offer
 from gui.session.work import JobView, View
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
@@ -89,13 +89,14 @@ class StudyPage(Surface, Generic[View]):
     """The page of one kind of study. A subclass returns the document of a view.
 
     While no study is shown, the page is `empty`, a question with a button. `changes_wanted` carries the
-    `Changes` that a button puts into the form, `guide_wanted` a page of the guide, and `asked` any other
-    `Action` of a section.
+    `Changes` that a button puts into the form, `guide_wanted` a page of the guide, `asked` any other `Action`
+    of a section, and `offer_taken` the title of a tab whose offer was accepted.
     """
 
     guide_wanted = Signal(str)
     changes_wanted = Signal(object)  # Changes
     asked = Signal(object)  # Action
+    offer_taken = Signal(str)
     kind: ClassVar[PageTexts]
     guides: ClassVar[Mapping[str, str]] = {}
     """The guide page of each tab, in the tabs' order."""
@@ -113,6 +114,7 @@ class StudyPage(Surface, Generic[View]):
         self._view: View | None = None
         self._document: Document | None = None
         self._answer: Any = None
+        self._offers: Mapping[str, Offer] = {}
         self._widgets = widgets or {}
         self.problem = label("", "problem", wraps=True)
         self.sentence, self.quiet = VerdictLabel(_SIZES), wrapped("", "body")
@@ -150,6 +152,10 @@ class StudyPage(Surface, Generic[View]):
         """Return the study's answer, which interactive parts show."""
         raise NotImplementedError
 
+    def offers(self, view: View) -> Mapping[str, Offer]:
+        """Return what tabs show while they have no section, by the tabs' titles."""
+        return {}
+
     def view(self) -> View | None:
         """Return the study that is shown."""
         return self._view
@@ -163,10 +169,12 @@ class StudyPage(Surface, Generic[View]):
             self.head.title.setText(self.kind.title)
             self.head.show_view(None, "", 0.0, None, is_known=False)
             return
-        answer = self.answer_of(view)
-        if self._document is None or before is None or before.key != view.key or answer != self._answer:
+        shown = (self.answer_of(view), self.offers(view))
+        is_other = before is None or before.key != view.key
+        if self._document is None or is_other or shown != (self._answer, self._offers):
             # the worker's phase changes often: nothing is filled again for it
-            self._document, self._answer = self.document(view), answer
+            self._answer, self._offers = shown
+            self._document = self.document(view)
             if view.is_unfinished and self._document.nothing:
                 self._document = replace(self._document, nothing=_AWAITED)
             self._show_document(self._document)
@@ -196,6 +204,12 @@ class StudyPage(Surface, Generic[View]):
         """Return the sentence and the quiet line."""
         return f"{self.sentence.accessibleName()} {self.quiet.text()}".strip()
 
+    def section_widget(self, tab: str, section: str) -> QWidget | None:
+        """Return the interactive widget of a section, if it is made."""
+        view = self.tabs.views.get(tab)
+        found = None if view is None else view.sections.get(section)
+        return None if found is None else found.widget
+
     def _show_document(self, document: Document) -> None:
         sections = [section for section in document.sections if section.part == "answer"]
         answer = document.answers[0] if document.answers else Answer(None, (), ())
@@ -205,7 +219,8 @@ class StudyPage(Surface, Generic[View]):
         clauses = [clause.rstrip(".") for clause in (*warnings, *answer.notes) if clause]
         set_text(self.quiet, printable(" · ".join(clauses)))
         self.quiet.setVisible(bool(clauses))
-        self.tabs.set_tabs(dict.fromkeys(section.tab for section in sections))
+        tabs = (section.tab for section in sections)
+        self.tabs.set_tabs(dict.fromkeys((*tabs, *self._offers)))
         self._fill_tab()
 
     def _fill_tab(self) -> None:
@@ -214,11 +229,12 @@ class StudyPage(Surface, Generic[View]):
         if self._document is not None and name in self.tabs.views:
             sections = [section for section in self._document.sections if section.part == "answer"]
             shown = [section for section in sections if section.tab == name]
-            self.tabs.views[name].show_sections(shown, self._answer)
+            self.tabs.views[name].show_sections(shown, self._answer, self._offers.get(name))
 
     def _view_of(self, name: str) -> DocumentView:
         view = DocumentView(name or self.kind.title, self._widgets)
         view.asked.connect(self._on_asked)
+        view.wanted.connect(lambda: self.offer_taken.emit(name))
         return view
 
     def _on_asked(self, action: Action) -> None:
@@ -283,9 +299,9 @@ class AnswerTabs(QTabWidget):
             self.setCurrentWidget(self.views[name])
 
     def name(self) -> str:
-        """Return the title of the tab in front. Empty without tabs."""
+        """Return the title of the tab in front. Without tabs, return that of the tab to open."""
         view = self.currentWidget()
-        return next((name for name, each in self.views.items() if each is view), "")
+        return next((name for name, each in self.views.items() if each is view), self._wanted)
 
 
 def state_words(view: JobView, what: str, doing: str) -> str:

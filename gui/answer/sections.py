@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter
@@ -14,8 +14,8 @@ from engine.drawing.shapes import Drawing
 from engine.export.document import Action, CellText, Picture, Section
 from gui.charts.painter import DrawingView
 from gui.theme.theme import theme
-from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, scrolled
+from gui.widgets import Button, EmptyState, label, set_text
+from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, PLAIN, Look
@@ -35,39 +35,65 @@ class SectionWidget(Protocol):
         """Show what is known of the answer."""
 
 
+class Offer(NamedTuple):
+    """What a tab without sections shows: a question, a hint, and a button with its tooltip."""
+
+    question: str
+    hint: str = ""
+    action: str = ""
+    tooltip: str = ""
+
+
 class DocumentView(QWidget):
     """The sections of one tab, from top to bottom. A section that was shown before keeps its widgets.
 
-    `asked` carries the `Action` of a button that was clicked. `widgets` makes the interactive parts by name.
+    Without sections it shows an `Offer`, and `wanted` is emitted when its button is clicked. `asked` carries
+    the `Action` of a clicked button. `widgets` makes the interactive parts by name.
     """
 
     asked = Signal(object)  # Action
+    wanted = Signal()
 
     def __init__(self, name: str, widgets: Mapping[str, Callable[[], QWidget]]) -> None:
         super().__init__()
         self._makers = widgets
         self.sections: dict[str, SectionView] = {}
-        self._page = QWidget()
-        self._column = in_column(Stretch(), parent=self._page, spacing=_GAP)
+        self.empty: EmptyState | None = None
+        self._page, self._offer = QWidget(), Surface("panel")
+        self._offer.hide()
+        self._column = in_column(Placed(self._offer, 1), Stretch(), parent=self._page, spacing=_GAP)
         in_column(scrolled(name, self._page), parent=self, margins=(0, _GAP, 0, 0))
 
-    def show_sections(self, sections: Sequence[Section], answer: Any) -> None:
-        """Show these sections of an answer. Only what differs from before is filled again."""
+    def show_sections(self, sections: Sequence[Section], answer: Any, offer: Offer | None = None) -> None:
+        """Show these sections of an answer, or the offer. Only what differs from before is filled again."""
         wanted: dict[str, Section] = {}
         for section in sections:
             # one widget may show several sections, such as the tables of a profile
             if not section.widget or section.widget not in {known.widget for known in wanted.values()}:
                 wanted[section.title] = section
         for title in self.sections.keys() - wanted.keys():
-            self.sections.pop(title).deleteLater()
+            gone = self.sections.pop(title)
+            self._column.removeWidget(gone)
+            gone.hide()
+            gone.deleteLater()
         for place, (title, section) in enumerate(wanted.items()):
             if title not in self.sections:
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
                 view.asked.connect(self.asked)
                 self._column.insertWidget(place, view, int(view.grows))
             self.sections[title].show_section(section, answer)
-        grows = any(view.grows for view in self.sections.values())
+        self._show_offer(None if sections else offer)
+        grows = not sections or any(view.grows for view in self.sections.values())
         self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
+
+    def _show_offer(self, offer: Offer | None) -> None:
+        if offer is not None:
+            if self.empty is None:
+                self.empty = EmptyState("")
+                self.empty.pressed.connect(self.wanted)
+                in_column(self.empty, parent=self._offer)
+            self.empty.show_text(*offer)
+        self._offer.setVisible(offer is not None)
 
 
 class SectionView(Surface):
@@ -80,14 +106,14 @@ class SectionView(Surface):
         super().__init__("panel")
         self._shown: Section | None = None
         self.widget = None if widget is None else widget()
-        self._title, self._words = label("", "panelTitle"), wrapped("", "body")
+        self._title, self._words = wrapped("", "panelTitle"), wrapped("", "body")
         self._notes = wrapped("", "hint")
         self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
         for part in (self._buttons, self._pictures, self._facts):
             part.hide()
         self.table: ResultTable[Sequence[Any]] | None = None
         self._head = QWidget()
-        self._head_row = in_row(self._title, Stretch(1), self._buttons, parent=self._head, spacing=8)
+        self._head_row = in_row(wide(self._title), self._buttons, parent=self._head, spacing=8)
         self._column: QVBoxLayout = in_column(
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
@@ -199,11 +225,14 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 
 
 def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
-    """Return the columns of a section's table, each as wide as its longest text. The first takes the rest."""
+    """Return the columns of a section's table, each as wide as its longest text.
+
+    The first one and those of text share the free room.
+    """
     columns: list[Column[Sequence[Any]]] = []
     for place, heading in enumerate(section.headings):
         width = max(text_width(str(text), 500) for text in (heading, *(row[place] for row in section.rows)))
-        cells = [row[place] for row in section.rows]
+        cells, is_number = [row[place] for row in section.rows], heading in section.right
         bars = [cell.bar for cell in cells if isinstance(cell, CellText) and cell.bar is not None]
         axis = max(0.0, -min(bars, default=0.0))
         span = axis + max(0.0, *bars) if bars else 0.0
@@ -217,8 +246,8 @@ def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
                 partial(_value, place=place),
                 paint=paint,
                 width=width if place else min(width, _LEAST_FIRST),
-                widest=0 if place else GROWS,
-                is_number=heading in section.right,
+                widest=0 if place and is_number else GROWS,
+                is_number=is_number,
                 look=partial(_look, place=place),
             )
         )

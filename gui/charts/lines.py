@@ -14,7 +14,7 @@ from engine.drawing.chart_parts import log10_ticks
 from engine.drawing.curve_chart import Values, block_means, local_line
 from engine.drawing.looks import By
 from engine.experiment.experiment import Precision
-from engine.words.numbers import Tick, linear_ticks
+from engine.words.numbers import Tick, linear_ticks, power_of_two
 from resources.looks import MarkFill
 
 Range = tuple[float, float]
@@ -61,7 +61,7 @@ def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
 
     def text(power: int) -> str:
         if not -4 <= power <= 26:
-            return f"2^{power}"
+            return power_of_two(power)
         return f"{2**power:,}" if power >= 0 else f"{2.0**power:g}"
 
     return tuple(Tick(float(power), text(power)) for power in range(first, last + 1, stride))

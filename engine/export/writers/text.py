@@ -117,6 +117,8 @@ _LETTERS = {
     "∞": r"$\infty$",
     "·": r"\textperiodcentered{}",
     "\N{NO-BREAK SPACE}": "~",
+    "→": r"$\to$",
+    **{raised: f"$^{{{plain}}}$" for raised, plain in zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True)},
     "…": r"\dots{}",
     "“": "``",
     "”": "''",
@@ -130,8 +132,8 @@ def escape_latex(text: str) -> str:
     letters = (
         _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
     )
-    # two hyphens would become a dash
-    return "".join(letters).replace("--", "-{}-")
+    # two hyphens would become a dash, and digits of one exponent belong together
+    return "".join(letters).replace("--", "-{}-").replace("}$$^{", "")
 
 
 def _latex(document: Document) -> Iterator[str]:

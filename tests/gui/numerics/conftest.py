@@ -32,7 +32,7 @@ from engine.store.saved.studies import Study
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
 
-EXPERIMENT = Experiment(model="small-cnn")
+EXPERIMENT = Experiment(model="small-cnn", precision=Precision.FP16)
 MODULES = ("features.0", "features.1", "features.3", "classifier")
 
 
