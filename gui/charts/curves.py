@@ -41,6 +41,8 @@ class Curve:
     If `is_rate`, `y` is a rate such as samples per second. Its reciprocal is averaged, because a mean of
     rates would be too high. In a long run, steps are merged: `y` has their lowest and highest values, and
     `means` is smoothed instead. `changes` counts the merges. Between two merges, rows are only appended.
+
+    Without a crosshair, the legend shows `latest` instead of the last value.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Curve:
     means: Values | None = None
     changes: int = 0
     is_rate: bool = False
+    latest: float | None = None
 
     def averaged(self, values: Values) -> Values:
         """Convert to the averaged quantity, or back. For a rate that is the time per sample."""

@@ -81,6 +81,8 @@ class LivePlot(Surface):
         are the end of the warm-up and the words in the middle of an empty plot."""
         self.warmup: float | None = None
         self.hint = ""
+        self.latest_words = ""
+        """What the legend's values are without a crosshair, if not the latest or the last."""
         legend = in_row(self.legend, margins=(11, 0, 11, 0))
         in_column(self.header, legend, wide(self.canvas), parent=self, margins=(1, 1, 1, 4), spacing=0)
         self.header.changed.connect(self._redraw)
@@ -186,7 +188,7 @@ class LivePlot(Surface):
 
     def _show_follow(self) -> None:
         # there is nothing to follow at the end, but the whole run to come back to
-        self.header.follow.setVisible(not self._is_final or self.chosen is not None)
+        self.header.show_follow(not self._is_final or self.chosen is not None)
 
     def _scale(self) -> Scale:
         if self.spec.powers_of_two:
@@ -261,12 +263,12 @@ class LivePlot(Surface):
         rows = [
             (curve, shown, nearest_row(shown.curve.x[: len(shown.values)], place)) for curve, shown in drawn
         ]
-        decimals = decimals_for(float(shown.values[row]) for _, shown, row in rows if row is not None)
+        decimals = decimals_for(self._value(*row) for row in rows)
         entries = [
             Entry(
                 curve.precision,
                 curve.name,
-                self._text(None if row is None else float(shown.values[row]), decimals),
+                self._text(self._value(curve, shown, row), decimals),
                 _extra(shown.curve, row, decimals),
                 is_background=curve.is_background,
             )
@@ -274,9 +276,24 @@ class LivePlot(Surface):
         ]
         skipping = next((curve for curve in self._curves if len(curve.skips)), None)
         ink = theme().palette.look(skipping.precision).color if skipping else None
-        latest = ("at the end" if self._is_final else "latest") if self._curves else ""
+        usual = "at the end" if self._is_final else "" if self.header.is_plain else "latest"
+        latest = (self.latest_words or usual) if self._curves else ""
         at = place_text(place, self._by) if self._curves and place is not None else latest
         self.legend.show_values(entries, at, ink)
+
+    def value_at(self, name: str, place: float) -> float | None:
+        """Return what the legend would show of the curve of that name at `place`, or None."""
+        for curve in self._curves:
+            shown = self._shown.get(curve.key)
+            if curve.name == name and shown is not None:
+                row = nearest_row(shown.curve.x[: len(shown.values)], place)
+                return None if row is None else float(shown.values[row])
+        return None
+
+    def _value(self, curve: Curve, shown: DrawnCurve, row: int | None) -> float | None:
+        if curve.latest is not None and self.canvas.crosshair is None:
+            return curve.latest
+        return None if row is None else float(shown.values[row])
 
     def _text(self, value: float | None, decimals: int) -> str:
         if self.spec.powers_of_two and value is not None and np.isfinite(value):

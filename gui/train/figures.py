@@ -1,10 +1,11 @@
-"""The metrics of a run on cards and gauges, from its summary, or until the end from its samples."""
+"""The metrics of a run beside its plots and on gauges, from its summary or, until the end, its samples."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.compare.sides import training_differences
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
@@ -35,14 +36,6 @@ def _median(values: NDArray[Any]) -> float:
     # NumPy's would first load its masked arrays, while a run's first steps are measured
     ordered, middle = np.sort(values), len(values) // 2
     return float(ordered[middle] + ordered[-1 - middle]) / 2
-
-
-def step_ms(run: LiveRun) -> float | None:
-    """Return the time of an optimizer step in milliseconds."""
-    if run.summary is not None:
-        return run.summary.step_ms
-    rate = samples_per_second(run)
-    return run.batch_size / rate * 1000.0 if rate else None
 
 
 def memory_column(run: LiveRun) -> str:
@@ -95,6 +88,12 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
     if len(losses):
         return float(np.average(losses, weights=run.curves.steps_by_row[rows]))
     return ended[-1].train_loss if ended else None
+
+
+def are_all_alike(runs: Sequence[LiveRun]) -> bool:
+    """Return True unless the settings of some runs make them different trainings."""
+    settings = [run.experiment for run in runs if run.experiment is not None]
+    return not any(training_differences(settings[0], other) for other in settings[1:])
 
 
 def common_step(runs: Sequence[LiveRun]) -> int | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QActionGroup, QResizeEvent
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
+from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
+from engine.words.names import batch_words
 from engine.words.numbers import duration
+from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.live_run import LiveRun
 from gui.train import figures
 from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
@@ -102,17 +106,19 @@ class LiveStrip(QWidget):
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)
+        self.view = PlotsMenu()
         self.replay = Button("Replay", "strip", "Replay both runs side by side", "play")
         self.profile = Button("Profile", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, charts, data or a script", "export")
         self._answer = (self.replay, self.profile, self.export)
         for button in self._answer:
             button.hide()
-        while_it_runs = (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop)
-        parts = (4, wide(self.status), *while_it_runs, *self._answer)
+        while_it_runs = (self.step, self.progress, self.left)
+        buttons = (self.by, self.view, self.details, self.pause, self.stop)
+        parts = (4, wide(self.status), *while_it_runs, *buttons, *self._answer)
         self._row = in_row(self.title, *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
-        self._narrow = self._tight = self._is_counting = False
+        self._narrow = self._tight = self._is_counting = self._is_racing = False
         self._work_left: tuple[float, bool] | None = None
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -128,7 +134,7 @@ class LiveStrip(QWidget):
 
     def _show_parts(self) -> None:
         for part in (self.step, self.progress):
-            part.setVisible(self._is_counting)
+            part.setVisible(self._is_counting and not self._is_racing)
         self.left.setVisible(self._is_counting and not self._tight)
 
     def show_answer(
@@ -140,12 +146,17 @@ class LiveStrip(QWidget):
         """
         for button in self._answer:
             button.setVisible(is_over)
-        self.by.setVisible(has_curves)
-        self.details.setVisible(has_curves)
+        for part in (self.by, self.view, self.details):
+            part.setVisible(has_curves)
         self.profile.setEnabled(not_profiled is None)
         self.profile.setToolTip(plain_tip(not_profiled or _WHY))
         if when and is_over:
             self.status.set_whole_text(when, when.partition(",")[0])
+
+    def set_racing(self, is_racing: bool) -> None:
+        """Set whether a race is below, which shows the steps itself."""
+        self._is_racing = is_racing
+        self._show_parts()
 
     def set_work_left(self, seconds: float | None, *, at_least: bool = False) -> None:
         """Set the remaining time of the whole queue. None if only the current run is left."""
@@ -158,7 +169,7 @@ class LiveStrip(QWidget):
         current = current_run(runs)
         if current is None:
             return
-        self.title.set_whole_text(title or _usual_title(runs))
+        self.title.set_whole_text(title or title_of([run.label for run in runs]))
         busy = current.status == "running"
         self.pause.setVisible(busy)
         still = current.phase is not None and current.phase.name in _STILL
@@ -203,7 +214,10 @@ class LiveStrip(QWidget):
         state = brief if brief and word == "running" else word
         brief_forms = (f"{current.label} {state}{place}", f"{current.label} {state}")
         briefly = brief_forms if current.status == "running" else ()
-        self.status.set_whole_text(f"{current.label} {word}{place}{phase}{reason}", *briefly)
+        state = f"{current.label} {word}{place}{phase}{reason}"
+        subject = subject_of(current) if current.status in ("running", "queued") else ""
+        forms = (f"{subject} · {state}", state) if subject else (state,)
+        self.status.set_whole_text(*forms, *briefly)
 
     def _show_progress(self, run: LiveRun) -> None:
         fraction = phase_fraction(run)
@@ -247,11 +261,21 @@ def _state(run: LiveRun, wishes: Wishes) -> str:
     return "pausing" if wishes.pause else run.status
 
 
-def _usual_title(runs: Sequence[LiveRun]) -> str:
-    first, *others = [run.label for run in runs]
-    if not others:
-        return first
-    return f"{first} against {', '.join(others[:-1])}{' and ' if others[1:] else ''}{others[-1]}"
+def title_of(labels: Sequence[str]) -> str:
+    """Return the title of sides: "FP32 and BF16 AMP", or their number if there are more: "8 precisions"."""
+    if len(labels) < 3:
+        return " and ".join(labels)
+    are_precisions = {precision.label for precision in Precision}.issuperset(labels)
+    return f"{len(labels)} {'precisions' if are_precisions else 'sides'}"
+
+
+def subject_of(run: LiveRun) -> str:
+    """Return what a run trains: "resnet50, batch 64, 1,000 steps"."""
+    if run.experiment is None:
+        return ""
+    steps = run.total_steps or run.experiment.steps
+    parts = (run.experiment.model, batch_words(run.experiment), f"{steps:,} steps" if steps else "")
+    return ", ".join(filter(None, parts))
 
 
 def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
@@ -261,6 +285,39 @@ def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
         if current is not None:
             return current
     return runs[-1] if runs else None
+
+
+class PlotsMenu(IconButton):
+    """A button with a menu for all plots: logarithmic axes, smoothing, and the whole run.
+
+    `log_chosen` carries whether axes are logarithmic. `whole_wanted` asks for the whole run.
+    """
+
+    log_chosen = Signal(bool)
+    whole_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("smooth", "Plots", "Change the axes and the smoothing of all plots")
+        menu = self.choices = QMenu(self)
+        self.log = menu.addAction("Logarithmic axes")
+        self.log.setCheckable(True)
+        self.log.toggled.connect(self.log_chosen)
+        smooth = menu.addMenu("Smoothing")
+        self._windows = QActionGroup(self)
+        for steps in WINDOWS:
+            action = smooth.addAction(f"{steps} steps" if steps else "None")
+            action.setCheckable(True)
+            action.setData(steps)
+            self._windows.addAction(action)
+        self._windows.triggered.connect(lambda action: smoothing().set_steps(action.data()))
+        menu.addAction("Show the whole run", self.whole_wanted.emit)
+        menu.aboutToShow.connect(self._check_smoothing)
+        self.setMenu(menu)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+
+    def _check_smoothing(self) -> None:
+        for action in self._windows.actions():
+            action.setChecked(action.data() == smoothing().steps)
 
 
 class LiveGauges(QWidget):

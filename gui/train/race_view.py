@@ -1,0 +1,424 @@
+"""The live race, painted as one design of fixed pixels that is scaled to the widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QElapsedTimer, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QPolygonF,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from engine.protocol.pictures import patterns
+from engine.words.numbers import linear_ticks, range_text, times
+from gui.theme.fonts import font
+from gui.theme.theme import theme
+from gui.train.blocks import BlockLane, Place, text_tiles
+from gui.train.race import Lane, Scene
+from gui.widgets.markers import draw_marker
+from resources.looks import MarkFill
+
+WIDTH, HEIGHT, _LOW_HEIGHT = 1088.0, 512.0, 324.0
+_MARGIN, _RIGHT = 24.0, 1064.0
+_TOPS, _HEADS = (50.0, 412.0), (12.0, 374.0)
+_ROWS_LEFT, _ROWS_WIDTH, _ROWS_COUNT, _ROW_TOP, _ROW = 242.0, 640.0, 980.0, 18.0, 38.0
+_BELOW_ROWS = 230.0
+"""The height of number and growth."""
+_NUMBER_LEFT, _NUMBER_TOP, _NUMBER_WIDTH, _CAPTION = 14.0, 128.0, 570.0, 614.0
+_SPOKEN_MS = 5_000
+"""More often, a screen reader would never come to the end of the sentence."""
+_TILES = 100
+
+
+class RaceView(QWidget):
+    """Shows a scene of the live race. Only what moves is painted anew."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.scene: Scene | None = None
+        self._is_low = False
+        self._images: NDArray[np.uint8] | None = None
+        self._still: QPixmap | None = None
+        self._still_key: object = None
+        self._lanes: tuple[tuple[Lane, Place, BlockLane], ...] = ()
+        self._since_spoken = QElapsedTimer()
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
+        # its own ground covers all of it
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setAccessibleName("Live race")
+        theme().changed.connect(self._repaint)
+
+    def set_low(self, is_low: bool) -> None:
+        """Give each side a single row, in a low window."""
+        if is_low != self._is_low:
+            self._is_low = is_low
+            self.updateGeometry()
+            self._repaint()
+
+    def set_images(self, images: NDArray[np.uint8] | None) -> None:
+        """Set the training images, gray, of shape (count, side, side). None for data without images."""
+        self._images = images if images is not None and len(images) else None
+        self._repaint()
+
+    def show_scene(self, scene: Scene) -> None:
+        """Show another moment."""
+        before, self.scene = self.scene, scene
+        is_new = before is None or (before.number == "") != (scene.number == "")
+        if is_new or not self._since_spoken.isValid() or self._since_spoken.elapsed() > _SPOKEN_MS:
+            self._since_spoken.start()
+            self.setAccessibleDescription(scene.spoken)
+        if before is None or len(before.lanes) != len(scene.lanes):
+            self.updateGeometry()
+        self.update()
+
+    @property
+    def _has_rows(self) -> bool:
+        return self._is_low or (self.scene is not None and len(self.scene.lanes) > 2)
+
+    @property
+    def _height(self) -> float:
+        """The height of the design."""
+        if not self._has_rows or self.scene is None:
+            return HEIGHT
+        return min(HEIGHT, _LOW_HEIGHT + _ROW * max(0, len(self.scene.lanes) - 2)) if self._is_low else HEIGHT
+
+    def height_for(self, width: int) -> int:
+        """Return the height at which the design fills that width."""
+        return round(self._height * width / WIDTH)
+
+    def sizeHint(self) -> QSize:
+        return QSize(round(WIDTH), round(self._height * min(1.0, self.width() / WIDTH)))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, round(0.55 * _LOW_HEIGHT))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._repaint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        scene = self.scene
+        if scene is None:
+            return
+        painter = QPainter(self)
+        painter.drawPixmap(0, 0, self._painted(scene))
+        self._place(painter)
+        ink = _Ink(painter)
+        for (_, place, blocks), lane in zip(self._lanes, scene.lanes, strict=True):
+            blocks.paint_lit(painter, lane.fraction)
+            self._paint_words(ink, lane, place)
+        if scene.mark is not None and not self._has_rows:
+            self._paint_mark(ink, scene)
+        self._paint_number(ink, scene)
+        painter.end()
+
+    @property
+    def _scale(self) -> float:
+        return min(self.width() / WIDTH, self.height() / self._height)
+
+    def _place(self, painter: QPainter) -> None:
+        scale = self._scale
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.translate((self.width() - WIDTH * scale) / 2, (self.height() - self._height * scale) / 2)
+        painter.scale(scale, scale)
+
+    def _repaint(self) -> None:
+        self._still = None
+        self.update()
+
+    def _place_of(self, number: int, count: int) -> Place:
+        if not self._has_rows:
+            return Place(_MARGIN, _TOPS[number], _RIGHT - _MARGIN, 2)
+        pitch = min(_ROW if self._is_low else 1.25 * _ROW, (self._height - _ROW_TOP - _BELOW_ROWS) / count)
+        return Place(_ROWS_LEFT, _ROW_TOP + number * pitch, _ROWS_WIDTH, 1, min(28.0, pitch - 2))
+
+    def _painted(self, scene: Scene) -> QPixmap:
+        key = [
+            (lane.precision, lane.name, lane.tag, lane.is_live, round(lane.end, 2)) for lane in scene.lanes
+        ]
+        if self._still is None or key != self._still_key:
+            self._still_key = key
+            ratio, palette = self.devicePixelRatioF(), theme().palette
+            tiles = self._images
+            if tiles is None:
+                tiles = text_tiles(_TILES) if scene.unit == "sequences" else patterns(_TILES)
+            self._still = QPixmap(self.size() * ratio)
+            self._still.setDevicePixelRatio(ratio)
+            self._still.fill(QColor(palette.bg0))
+            painter = QPainter(self._still)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(palette.line), 1))
+            painter.setBrush(QColor(palette.bg1))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 12, 12)
+            self._place(painter)
+            painted = []
+            for number, lane in enumerate(scene.lanes):
+                place = self._place_of(number, len(scene.lanes))
+                blocks = BlockLane(place, lane.precision, tiles, self._scale * ratio, lane.end)
+                was_recorded = not lane.is_live and lane.tag != "next"
+                tint = palette.look(lane.precision).tint
+                blocks.paint_unlit(painter, tint if was_recorded else palette.bg2)
+                self._paint_head(_Ink(painter), lane, place, number)
+                painted.append((lane, place, blocks))
+            self._lanes = tuple(painted)
+            painter.end()
+        return self._still
+
+    def _paint_head(self, ink: _Ink, lane: Lane, place: Place, number: int) -> None:
+        palette, look = theme().palette, theme().palette.look(lane.precision)
+        size, level = (14, place.top + place.down / 2) if self._has_rows else (18, _HEADS[number] + 14)
+        fill: MarkFill = "hollow" if lane.tag == "next" else "full"
+        draw_marker(ink.painter, QPointF(_MARGIN + 8, level), lane.precision, 12, fill=fill)
+        left = _MARGIN + 26
+        if self._has_rows:
+            room = _ROWS_LEFT - 12 - left - ink.width(lane.tag, 11, 500) - (34 if lane.is_live else 26)
+            name = QFontMetricsF(_face(size, 600)).elidedText(lane.name, Qt.TextElideMode.ElideRight, room)
+        else:
+            name = lane.name
+        left += ink.write(left, level + 0.36 * size, name, size, 600) + 10
+        dot = 12.0 if lane.is_live else 0.0
+        tag = QRectF(left + 0.5, level - 8.5, ink.width(lane.tag, 11, 500) + 12 + dot, 18)
+        ink.painter.setPen(QPen(QColor(look.color if lane.is_live else palette.line2), 1))
+        ink.painter.setBrush(QColor(look.tint) if lane.is_live else Qt.BrushStyle.NoBrush)
+        ink.painter.drawRoundedRect(tag, 4, 4)
+        if lane.is_live:
+            ink.painter.setPen(Qt.PenStyle.NoPen)
+            ink.painter.setBrush(QColor(look.color))
+            ink.painter.drawEllipse(QPointF(left + 9.5, level + 0.5), 3, 3)
+        ink.write(left + 6.5 + dot, level + 4.5, lane.tag, 11, 500, "text" if lane.is_live else "text2")
+
+    def _paint_words(self, ink: _Ink, lane: Lane, place: Place) -> None:
+        color = theme().palette.look(lane.precision).color
+        if not lane.count:
+            return
+        if self._has_rows:
+            level = place.top + place.down / 2 + 6
+            ink.write(
+                _ROWS_COUNT if lane.ratio or len(self._lanes) > 2 else _RIGHT,
+                level,
+                lane.count,
+                18,
+                600,
+                color,
+                "end",
+            )
+            if lane.ratio:
+                ink.write(_RIGHT, level, lane.ratio, 16, 600, "text", "end")
+        else:
+            level = place.top - 18
+            unit = ink.width(self._unit, 13)
+            ink.write(_RIGHT, level, self._unit, 13, 400, "text2", "end")
+            ink.write(_RIGHT - unit - 10, level, lane.count, 26, 600, color, "end")
+            below = place.bottom + 21
+            ink.write(_RIGHT, below, lane.end_words, 12, 400, "text3", "end")
+            ink.line(
+                (place.x(lane.end) - 0.5, place.top - 6, place.x(lane.end) - 0.5, place.bottom + 6), "text3"
+            )
+            self._paint_step(ink, lane, place, below, color)
+        x = place.x(lane.fraction)
+        reach = 4 if self._has_rows else 7
+        ink.line((x, place.top - reach, x, place.bottom + reach), color, 2)
+
+    def _paint_step(self, ink: _Ink, lane: Lane, place: Place, below: float, color: str) -> None:
+        # left of the cursor; in the live lane, where the other side was is written there
+        x, width = place.x(lane.fraction), ink.width(lane.step, 12, 500)
+        end = _RIGHT - ink.width(lane.end_words, 12) - 20
+        is_right = (lane.is_live and x + 6 + width < end) or x - 6 - width < _MARGIN
+        if is_right and x + 6 + width < end:
+            ink.write(x + 6, below, lane.step, 12, 500, color)
+        elif not is_right and x - 6 < end:
+            ink.write(x - 6, below, lane.step, 12, 500, color, "end")
+
+    def _paint_mark(self, ink: _Ink, scene: Scene) -> None:
+        mark = scene.mark
+        assert mark is not None
+        live, other = scene.lanes[mark.live], scene.lanes[mark.recorded]
+        if not live.count or not other.count:
+            return
+        place, palette = self._lanes[mark.live][1], theme().palette
+        x, now, color = place.x(other.fraction), place.x(live.fraction), palette.look(other.precision).color
+        ends = (x, place.top - 7, x, place.bottom + 7)
+        ink.line(ends, "bg1", 5)
+        ink.line(ends, color, 2, (2.0, 1.5))
+        width, below = ink.width(mark.words, 12), place.bottom + 21
+        if x - 6 - width > _MARGIN:
+            ink.write(x - 6, below, mark.words, 12, 400, color, "end")
+        left, right = min(x, now), max(x, now)
+        room, level = ink.width(mark.ahead, 13, 600) + 20, place.top - 12.5
+        if not mark.ahead or right - left < room + 16:
+            return
+        middle = (left + right) / 2
+        ink.write(middle, level + 4.5, mark.ahead, 13, 600, "text", "middle")
+        for at in (left, right):
+            ink.line((at, level - 4, at, level + 3), "text3")
+        ink.line((left, level, middle - room / 2, level), "text3")
+        ink.line((middle + room / 2, level, right, level), "text3")
+
+    @property
+    def _unit(self) -> str:
+        return "" if self.scene is None else self.scene.unit
+
+    def _paint_number(self, ink: _Ink, scene: Scene) -> None:
+        top = _NUMBER_TOP
+        if self._has_rows:
+            place = self._lanes[-1][1]
+            bottom = place.bottom + 6
+            top = bottom + (self._height - bottom - _BELOW_ROWS) / 2
+        left = _CAPTION if scene.number else _MARGIN
+        if scene.number:
+            self._paint_large(ink, scene.number, top + 179.7)
+        ink.write(left, top + 56, scene.title, 38, 600)
+        room = _RIGHT - left
+        size = 26 if ink.width("".join(scene.line), 26, 500) <= room else 16
+        done = ink.write(left, top + 91, scene.line[0], size, 500, "text2")
+        ink.write(left + done, top + 91, scene.line[1], size, 500)
+        if scene.standing is not None:
+            _Growth(ink, scene, _CAPTION, top + 110).paint()
+
+    def _paint_large(self, ink: _Ink, words: str, base: float) -> None:
+        painter, face = ink.painter, QFont(_face(208, 700))
+        face.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, -7)
+        digits = words.removesuffix("×")
+        width = QFontMetricsF(face).horizontalAdvance(digits)
+        cross = 16 + ink.width("×", 168, 600) if digits != words else 0.0
+        shrink = min(1.0, _NUMBER_WIDTH / (width + cross))
+        painter.save()
+        painter.translate(_NUMBER_LEFT, base)
+        painter.scale(shrink, shrink)
+        painter.setFont(face)
+        painter.setPen(QColor(theme().palette.text))
+        painter.drawText(QPointF(0, 0), digits)
+        if cross:
+            ink.write(width + 16, -4, "×", 168, 600)
+        painter.restore()
+
+
+class _Growth:
+    """The ratio over the clock, 450 x 112 design pixels: its 95% interval, and a dotted forecast."""
+
+    _AXIS, _LEFT, _HIGH = 72.6, 346.0, 10.0
+
+    def __init__(self, ink: _Ink, scene: Scene, left: float, top: float) -> None:
+        standing = scene.standing
+        assert standing is not None
+        self._ink, self._scene, self._standing = ink, scene, standing
+        self._left, self._top = left, top
+        known = [point.ratio for point in standing.points] + [ratio for _, ratio in standing.forecast]
+        self._low, self._most = min(1.0, *known), max(1.0, *known)
+        reach = 0.25 * max(self._most - self._low, 0.02)
+        self._low, self._most = self._low - (reach if self._low < 1 else 0), self._most + reach
+
+    def _at(self, seconds: float, ratio: float) -> QPointF:
+        share = (min(max(ratio, self._low), self._most) - self._low) / (self._most - self._low)
+        x = self._left + self._LEFT * seconds / self._standing.seconds
+        return QPointF(x, self._top + self._AXIS - share * (self._AXIS - self._HIGH))
+
+    def paint(self) -> None:
+        """Paint axis, band, line and forecast."""
+        ink, standing, palette = self._ink, self._standing, theme().palette
+        painter, axis = ink.painter, self._top + self._AXIS
+        one = self._at(0, 1.0).y()
+        ink.line((self._left, one, self._left + self._LEFT, one), "line2")
+        after = self._left + self._LEFT + 8
+        final = standing.forecast[-1] if standing.forecast else standing.now[:2]
+        level = self._at(*final).y() + 4
+        apart = abs(one + 4 - level)
+        label = f"{times(final[1])}×{' forecast' if standing.forecast else ''}"
+        ink.write(after, level if apart > 14 else one - 10, label, 11, 500, "text2")
+        ink.write(after, one + 4, f"1.00× = {self._scene.baseline}"[:22], 11, 400, "text3")
+        points = standing.points
+        edges = [self._at(point.seconds, point.high) for point in points]
+        edges += [self._at(point.seconds, point.low) for point in reversed(points)]
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(palette.bg3))
+        painter.drawPolygon(QPolygonF(edges))
+        ink.curve([self._at(point.seconds, point.ratio) for point in points], "text")
+        ink.curve([self._at(*place) for place in standing.forecast], "text2", (1.0, 2.5))
+        painter.setPen(QPen(QColor(palette.bg1), 1))
+        painter.setBrush(QColor(palette.text))
+        painter.drawEllipse(self._at(standing.now.seconds, standing.now.ratio), 5, 5)
+        ticks = linear_ticks(0.0, standing.seconds, 6)
+        for tick in ticks:
+            x, is_last = self._at(tick.position, 1.0).x(), tick is ticks[-1]
+            anchor = "start" if tick.position == 0 else "middle"
+            ink.write(x, axis + 20, f"{tick.text} s" if is_last else tick.text, 11, 400, "text3", anchor)
+        now = range_text(standing.now.low, standing.now.high)
+        ink.write(self._left, axis + 38, f"ratio with its 95% interval, now {now}", 11, 400, "text3")
+
+
+class _Ink:
+    """Writes and draws in the theme's colors, in design pixels."""
+
+    def __init__(self, painter: QPainter) -> None:
+        self.painter = painter
+
+    def width(self, words: str, size: int, weight: int = 400) -> float:
+        return _metrics(size, weight).horizontalAdvance(words)
+
+    def write(
+        self,
+        x: float,
+        base: float,
+        words: str,
+        size: int,
+        weight: int = 400,
+        color: str = "text",
+        anchor: str = "start",
+    ) -> float:
+        """Write words on the line `base`, and return their width. `color` is a token or "#RRGGBB"."""
+        width = self.width(words, size, weight)
+        self.painter.setFont(_face(size, weight))
+        self.painter.setPen(_color(color))
+        self.painter.drawText(
+            QPointF(x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width, base), words
+        )
+        return width
+
+    def line(
+        self,
+        ends: tuple[float, float, float, float],
+        color: str,
+        width: float = 1,
+        dash: Sequence[float] = (),
+    ) -> None:
+        self.painter.setPen(_pen(color, width, dash))
+        left, top, right, bottom = ends
+        self.painter.drawLine(QPointF(left, top), QPointF(right, bottom))
+
+    def curve(self, points: Sequence[QPointF], color: str, dash: Sequence[float] = ()) -> None:
+        self.painter.setPen(_pen(color, 2, dash))
+        self.painter.drawPolyline(QPolygonF(list(points)))
+
+
+def _pen(color: str, width: float, dash: Sequence[float]) -> QPen:
+    pen = QPen(_color(color), width)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    if dash:
+        pen.setDashPattern(list(dash))
+    return pen
+
+
+def _color(name: str) -> QColor:
+    return QColor(name if name.startswith("#") else getattr(theme().palette, name))
+
+
+@lru_cache(maxsize=32)
+def _face(size: int, weight: int) -> QFont:
+    return font(size, weight, display=size >= 18)
+
+
+@lru_cache(maxsize=32)
+def _metrics(size: int, weight: int) -> QFontMetricsF:
+    return QFontMetricsF(_face(size, weight))
