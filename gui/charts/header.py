@@ -263,10 +263,6 @@ class PlotHeader(QWidget):
         set_text(self._title, title)
         self._unit.set_whole_text(unit, *briefly)
 
-    @property
-    def is_plain(self) -> bool:
-        return self._is_plain
-
     def set_compact(self, compact: bool) -> None:
         """Set whether the header is lower, for a low plot."""
         self.setFixedHeight(_LOW if compact else _HIGH)

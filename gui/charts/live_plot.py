@@ -81,8 +81,6 @@ class LivePlot(Surface):
         are the end of the warm-up and the words in the middle of an empty plot."""
         self.warmup: float | None = None
         self.hint = ""
-        self.latest_words = ""
-        """What the legend's values are without a crosshair, if not the latest or the last."""
         legend = in_row(self.legend, margins=(11, 0, 11, 0))
         in_column(self.header, legend, wide(self.canvas), parent=self, margins=(1, 1, 1, 4), spacing=0)
         self.header.changed.connect(self._redraw)
@@ -276,8 +274,7 @@ class LivePlot(Surface):
         ]
         skipping = next((curve for curve in self._curves if len(curve.skips)), None)
         ink = theme().palette.look(skipping.precision).color if skipping else None
-        usual = "at the end" if self._is_final else "" if self.header.is_plain else "latest"
-        latest = (self.latest_words or usual) if self._curves else ""
+        latest = ("at the end" if self._is_final else "latest") if self._curves else ""
         at = place_text(place, self._by) if self._curves and place is not None else latest
         self.legend.show_values(entries, at, ink)
 

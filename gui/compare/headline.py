@@ -22,7 +22,7 @@ from gui.widgets import Button, ElidedLabel, label
 from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
-from gui.widgets.stat_card import VerdictLabel
+from gui.widgets.verdict_label import VerdictLabel
 
 _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
 _ALONE = "Select another run, or drag it here, to compare the two."

@@ -64,7 +64,7 @@ def skipped_note(runs: Sequence[LiveRun]) -> Note:
     return f"{words} {last} skipped", f"Steps skipped because a gradient overflowed: {tip}", False
 
 
-def same_step_note(ahead: LiveRun, step: int, value: float | None, digits: int | None) -> Note:
+def same_step_note(ahead: LiveRun, step: int, value: float | None, digits: int | None = None) -> Note:
     """Return the value of the run that is ahead at a step of the one that is behind."""
     if value is None:
         return _NONE
@@ -74,7 +74,7 @@ def same_step_note(ahead: LiveRun, step: int, value: float | None, digits: int |
 def _difference(
     runs: Sequence[LiveRun], values: Sequence[float | None], metric: Metric, alike: frozenset[str]
 ) -> Note:
-    is_over = len(runs) == 2 and all(run.is_over for run in runs)
+    is_over = len(runs) == 2 and all(run.is_over for run in runs) and figures.are_all_alike(runs)
     if not is_over or figures.common_step(runs) is not None or values[0] is None or values[1] is None:
         return _NONE
     if metric.name in alike:

@@ -62,9 +62,9 @@ class LivePlots(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.loss, self.speed, self.memory = LivePlot(_LOSS), LivePlot(_SPEED), LivePlot(_MEMORY)
-        self.scale, self.accuracy, self.waiting = LivePlot(_SCALE), LivePlot(_ACCURACY), LivePlot(_WAITING)
-        self._all = (self.loss, self.speed, self.memory, self.scale, self.accuracy, self.waiting)
+        specs = (_LOSS, _SPEED, _MEMORY, _SCALE, _ACCURACY, _WAITING)
+        self._all = tuple(LivePlot(spec, self) for spec in specs)
+        self.loss, self.speed, self.memory, self.scale, self.accuracy, self.waiting = self._all
         self._fourths: tuple[LivePlot, ...] = (self.scale,)
         self._fourth, self._wanted = self.scale, tuple[LivePlot, ...]()
         self._two = [self.loss, self.speed]
@@ -192,7 +192,7 @@ class LivePlots(QWidget):
         ahead = max(runs, key=lambda run: run.step)
         x = ahead.column(self._by)[: ahead.rows_until(step)]
         value = self.loss.value_at(ahead.label, float(x[-1])) if len(x) else None
-        return notes.same_step_note(ahead, step, value, 2)
+        return notes.same_step_note(ahead, step, value)
 
     def _total(self, runs: Sequence[LiveRun]) -> float | None:
         if self._by == "seconds":

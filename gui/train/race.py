@@ -9,7 +9,7 @@ from engine.compare.evidence import was_slowed_down
 from engine.compare.live import Point, Progress, Standing, clock_of, progress_of, standing_of, why_no_ratio
 from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Precision
-from engine.words.numbers import number, range_text, times
+from engine.words.numbers import number, times
 from gui.session.live_run import LiveRun
 from gui.train.strip import current_run, phase_words
 
@@ -142,7 +142,7 @@ class RaceReader:
         name, mark_words = sides.runs[side].label, f"{opponent.label} was here after {clock:,.1f} s"
         mark = Mark(sides.live, other, mark_words, _apart(live, recorded, clock, unit))
         if standing is None:
-            words = "It takes two blocks of steps from both sides"
+            words = f"It takes {2 * opponent.block_steps} steps of both sides after the warm-up"
             return Scene(lanes, unit, title="No ratio yet", line=(words, ""), mark=mark, spoken=words)
         self._points = pair, {point.seconds: point for point in standing.points[:-1]}
         now, title = standing.now, f"as many {unit} so far"
@@ -150,7 +150,7 @@ class RaceReader:
         line = (f"{whose}in the same ", f"{clock:,.1f} seconds")
         spoken = (
             f"{name} trained {times(now.ratio)} times as many {unit} as {sides.runs[base].label} so far, "
-            f"in the same {line[1]}. 95% interval {range_text(now.low, now.high)}."
+            f"in the same {line[1]}. 95% interval {times(now.low)} to {times(now.high)}."
         )
         lanes = _with_ratios(sides, lanes) if len(lanes) > 2 else lanes
         ratio = f"{times(now.ratio)}×"

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.protocol.pictures import patterns
-from engine.words.numbers import linear_ticks, range_text, times
+from engine.words.numbers import linear_ticks, times
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.train.blocks import BlockLane, Place, text_tiles
@@ -118,7 +118,7 @@ class RaceView(QWidget):
         ink = _Ink(painter)
         for (_, place, blocks), lane in zip(self._lanes, scene.lanes, strict=True):
             blocks.paint_lit(painter, lane.fraction)
-            self._paint_words(ink, lane, place)
+            self._paint_words(ink, lane, place, is_behind=lane.is_live and _is_behind(scene))
         if scene.mark is not None and not self._has_rows:
             self._paint_mark(ink, scene)
         self._paint_number(ink, scene)
@@ -199,7 +199,7 @@ class RaceView(QWidget):
             ink.painter.drawEllipse(QPointF(left + 9.5, level + 0.5), 3, 3)
         ink.write(left + 6.5 + dot, level + 4.5, lane.tag, 11, 500, "text" if lane.is_live else "text2")
 
-    def _paint_words(self, ink: _Ink, lane: Lane, place: Place) -> None:
+    def _paint_words(self, ink: _Ink, lane: Lane, place: Place, *, is_behind: bool) -> None:
         color = theme().palette.look(lane.precision).color
         if not lane.count:
             return
@@ -226,20 +226,11 @@ class RaceView(QWidget):
             ink.line(
                 (place.x(lane.end) - 0.5, place.top - 6, place.x(lane.end) - 0.5, place.bottom + 6), "text3"
             )
-            self._paint_step(ink, lane, place, below, color)
+            is_right = lane.is_live and not is_behind
+            _beside(ink, lane, place.x(lane.fraction), below, lane.step, color, is_right, 500)
         x = place.x(lane.fraction)
         reach = 4 if self._has_rows else 7
         ink.line((x, place.top - reach, x, place.bottom + reach), color, 2)
-
-    def _paint_step(self, ink: _Ink, lane: Lane, place: Place, below: float, color: str) -> None:
-        # left of the cursor; in the live lane, where the other side was is written there
-        x, width = place.x(lane.fraction), ink.width(lane.step, 12, 500)
-        end = _RIGHT - ink.width(lane.end_words, 12) - 20
-        is_right = (lane.is_live and x + 6 + width < end) or x - 6 - width < _MARGIN
-        if is_right and x + 6 + width < end:
-            ink.write(x + 6, below, lane.step, 12, 500, color)
-        elif not is_right and x - 6 < end:
-            ink.write(x - 6, below, lane.step, 12, 500, color, "end")
 
     def _paint_mark(self, ink: _Ink, scene: Scene) -> None:
         mark = scene.mark
@@ -252,9 +243,7 @@ class RaceView(QWidget):
         ends = (x, place.top - 7, x, place.bottom + 7)
         ink.line(ends, "bg1", 5)
         ink.line(ends, color, 2, (2.0, 1.5))
-        width, below = ink.width(mark.words, 12), place.bottom + 21
-        if x - 6 - width > _MARGIN:
-            ink.write(x - 6, below, mark.words, 12, 400, color, "end")
+        _beside(ink, live, x, place.bottom + 21, mark.words, color, _is_behind(scene))
         left, right = min(x, now), max(x, now)
         room, level = ink.width(mark.ahead, 13, 600) + 20, place.top - 12.5
         if not mark.ahead or right - left < room + 16:
@@ -280,10 +269,12 @@ class RaceView(QWidget):
         if scene.number:
             self._paint_large(ink, scene.number, top + 179.7)
         ink.write(left, top + 56, scene.title, 38, 600)
-        room = _RIGHT - left
-        size = 26 if ink.width("".join(scene.line), 26, 500) <= room else 16
-        done = ink.write(left, top + 91, scene.line[0], size, 500, "text2")
-        ink.write(left + done, top + 91, scene.line[1], size, 500)
+        if scene.number:
+            size = 26 if ink.width("".join(scene.line), 26, 500) <= _RIGHT - left else 18
+            done = ink.write(left, top + 91, scene.line[0], size, 500, "text2")
+            ink.write(left + done, top + 91, scene.line[1], size, 500)
+        else:
+            ink.wrap(QRectF(left, top + 66, _RIGHT - left, 110), scene.line[0], 22, 500, "text2")
         if scene.standing is not None:
             _Growth(ink, scene, _CAPTION, top + 110).paint()
 
@@ -305,6 +296,23 @@ class RaceView(QWidget):
         painter.restore()
 
 
+def _is_behind(scene: Scene) -> bool:
+    mark = scene.mark
+    return mark is not None and scene.lanes[mark.recorded].fraction > scene.lanes[mark.live].fraction
+
+
+def _beside(
+    ink: _Ink, lane: Lane, x: float, base: float, words: str, color: str, is_right: bool, weight: int = 400
+) -> None:
+    """Write words right or left of `x`, where they fit between the lane's start and the words at its end."""
+    width, end = ink.width(words, 12, weight), _RIGHT - ink.width(lane.end_words, 12) - 16
+    if not is_right and x - 6 - width < _MARGIN:
+        is_right = True
+    left = x + 6 if is_right else x - 6 - width
+    if left >= _MARGIN and left + width <= end:
+        ink.write(left, base, words, 12, weight, color)
+
+
 class _Growth:
     """The ratio over the clock, 450 x 112 design pixels: its 95% interval, and a dotted forecast."""
 
@@ -315,9 +323,10 @@ class _Growth:
         assert standing is not None
         self._ink, self._scene, self._standing = ink, scene, standing
         self._left, self._top = left, top
+        # all of it, and of the band what is known now: at first it is as wide as it likes
         known = [point.ratio for point in standing.points] + [ratio for _, ratio in standing.forecast]
-        self._low, self._most = min(1.0, *known), max(1.0, *known)
-        reach = 0.25 * max(self._most - self._low, 0.02)
+        self._low, self._most = min(1.0, standing.now.low, *known), max(1.0, standing.now.high, *known)
+        reach = 0.1 * max(self._most - self._low, 0.02)
         self._low, self._most = self._low - (reach if self._low < 1 else 0), self._most + reach
 
     def _at(self, seconds: float, ratio: float) -> QPointF:
@@ -354,7 +363,7 @@ class _Growth:
             x, is_last = self._at(tick.position, 1.0).x(), tick is ticks[-1]
             anchor = "start" if tick.position == 0 else "middle"
             ink.write(x, axis + 20, f"{tick.text} s" if is_last else tick.text, 11, 400, "text3", anchor)
-        now = range_text(standing.now.low, standing.now.high)
+        now = f"{times(standing.now.low)} to {times(standing.now.high)}"
         ink.write(self._left, axis + 38, f"ratio with its 95% interval, now {now}", 11, 400, "text3")
 
 
@@ -385,6 +394,11 @@ class _Ink:
             QPointF(x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width, base), words
         )
         return width
+
+    def wrap(self, room: QRectF, words: str, size: int, weight: int, color: str) -> None:
+        self.painter.setFont(_face(size, weight))
+        self.painter.setPen(_color(color))
+        self.painter.drawText(room, Qt.TextFlag.TextWordWrap, words)
 
     def line(
         self,

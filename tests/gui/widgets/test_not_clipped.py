@@ -18,7 +18,7 @@ from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes
-from gui.widgets.stat_card import VerdictLabel
+from gui.widgets.verdict_label import VerdictLabel
 
 AREA = QRectF(60, 4, 400, 130)
 
