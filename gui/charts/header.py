@@ -186,7 +186,7 @@ class PlotHeader(QWidget):
     follow_switched = Signal(bool)
     other_chosen = Signal(int)
 
-    def __init__(self, title: str, unit: str, smooths: bool, can_log: bool) -> None:
+    def __init__(self, title: str, unit: str, can_log: bool) -> None:
         super().__init__()
         self._title, self._unit = label(title, "panelTitle"), ElidedLabel(unit, "unit")
         self.others = ComboBox()
@@ -202,15 +202,14 @@ class PlotHeader(QWidget):
         self._note = label("", "note")
         self._note.hide()
         self._is_plain = False
-        smooth = [SmoothButton()] if smooths else []
-        self._toggles = (self.log, *smooth, self.follow)
         parts: tuple[Part, ...] = (
             self._title,
             self.others,
             4,
             wide(self._unit),
             self._note,
-            *self._toggles,
+            self.log,
+            self.follow,
         )
         self._row = in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=4)
         self.set_compact(False)
@@ -228,8 +227,8 @@ class PlotHeader(QWidget):
     def set_plain(self) -> None:
         """Hide the toggles, where the page has one set of them for all plots."""
         self._is_plain = True
-        for toggle in self._toggles:
-            toggle.hide()
+        self.log.hide()
+        self.follow.hide()
 
     def show_follow(self, is_shown: bool) -> None:
         self.follow.setVisible(is_shown and not self._is_plain)

@@ -64,7 +64,7 @@ class LivePlot(Surface):
         self.spec = spec
         self.setMinimumHeight(LEAST_HEIGHT)
         self.setMaximumHeight(MOST_HEIGHT)
-        self.header = PlotHeader(spec.title, spec.unit, spec.smooths, spec.can_log and not spec.powers_of_two)
+        self.header = PlotHeader(spec.title, spec.unit, spec.can_log and not spec.powers_of_two)
         self.header.setToolTip(spec.about)
         self.legend = self.legend_class()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")

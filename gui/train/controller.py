@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
 
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Event, Pictures
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 """Lower where training shares the cores with the window: 30 would cost it some 15% of its speed."""
+_REFRESH_MS = 95
+"""The live page is drawn anew 10 times a second at most."""
 _MOST_BACKGROUND = 4
 
 
@@ -87,6 +89,10 @@ class LiveController(QObject):
         self._runs = experiments.runs
         self._shown: tuple[str, ...] = ()
         self._selected: tuple[str, ...] = ()
+        # Demo is moved by the timer, too, and needs more frames than numbers and curves
+        self._refresh_ms = 0 if repaint_hz else _REFRESH_MS
+        self._since_refresh = QElapsedTimer()
+        self._since_refresh.start()
         self.timer = QTimer(self)
         self.timer.timeout.connect(self._repaint)
         self._second = QTimer(self, interval=1_000)
@@ -239,7 +245,8 @@ class LiveController(QObject):
         self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 
     def _repaint(self) -> None:
-        if self._live.isVisible():
+        if self._live.isVisible() and self._since_refresh.elapsed() >= self._refresh_ms:
+            self._since_refresh.restart()
             self._live.refresh()
         running = self._experiments.running
         if running is not None:

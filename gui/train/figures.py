@@ -111,14 +111,6 @@ def common_validation(runs: Sequence[LiveRun]) -> int | None:
     return max(first & second, default=None)
 
 
-def grad_scale(run: LiveRun) -> float | None:
-    """Return the current loss scale. None if the run uses none."""
-    if run.summary is not None:
-        return run.summary.final_grad_scale
-    scales = run.column("grad_scale")
-    return float(scales[-1]) if len(scales) else None
-
-
 def uses_scaler(run: LiveRun) -> bool:
     """Return True if the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
     settings = run.experiment

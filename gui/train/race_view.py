@@ -52,6 +52,7 @@ class RaceView(QWidget):
         self._images: NDArray[np.uint8] | None = None
         self._still: QPixmap | None = None
         self._still_key: object = None
+        self._slow_pixmap, self._slow_key = QPixmap(), tuple[object, ...]()
         self._lanes: tuple[tuple[Lane, Place, BlockLane], ...] = ()
         self._since_spoken = QElapsedTimer()
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
@@ -113,7 +114,7 @@ class RaceView(QWidget):
         if scene is None:
             return
         painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._painted(scene))
+        painter.drawPixmap(0, 0, self._slow(scene))
         self._place(painter)
         ink = _Ink(painter)
         for (_, place, blocks), lane in zip(self._lanes, scene.lanes, strict=True):
@@ -121,8 +122,20 @@ class RaceView(QWidget):
             self._paint_words(ink, lane, place, is_behind=lane.is_live and _is_behind(scene))
         if scene.mark is not None and not self._has_rows:
             self._paint_mark(ink, scene)
-        self._paint_number(ink, scene)
+        self._paint_line(ink, scene)
         painter.end()
+
+    def _slow(self, scene: Scene) -> QPixmap:
+        """Return what stands still, with the number and its growth, which change twice a second at most."""
+        still, standing = self._painted(scene), scene.standing
+        key = (still.cacheKey(), scene.number, scene.title, standing and int(2 * standing.now.seconds))
+        if key != self._slow_key:
+            self._slow_key, self._slow_pixmap = key, QPixmap(still)
+            painter = QPainter(self._slow_pixmap)
+            self._place(painter)
+            self._paint_number(_Ink(painter), scene)
+            painter.end()
+        return self._slow_pixmap
 
     @property
     def _scale(self) -> float:
@@ -259,24 +272,29 @@ class RaceView(QWidget):
     def _unit(self) -> str:
         return "" if self.scene is None else self.scene.unit
 
+    @property
+    def _top(self) -> float:
+        """The top of the number."""
+        if not self._has_rows:
+            return _NUMBER_TOP
+        bottom = self._lanes[-1][1].bottom + 6
+        return bottom + (self._height - bottom - _BELOW_ROWS) / 2
+
     def _paint_number(self, ink: _Ink, scene: Scene) -> None:
-        top = _NUMBER_TOP
-        if self._has_rows:
-            place = self._lanes[-1][1]
-            bottom = place.bottom + 6
-            top = bottom + (self._height - bottom - _BELOW_ROWS) / 2
-        left = _CAPTION if scene.number else _MARGIN
         if scene.number:
-            self._paint_large(ink, scene.number, top + 179.7)
-        ink.write(left, top + 56, scene.title, 38, 600)
+            self._paint_large(ink, scene.number, self._top + 179.7)
+        ink.write(_CAPTION if scene.number else _MARGIN, self._top + 56, scene.title, 38, 600)
+        if scene.standing is not None:
+            _Growth(ink, scene, _CAPTION, self._top + 110).paint()
+
+    def _paint_line(self, ink: _Ink, scene: Scene) -> None:
+        left, top = _CAPTION if scene.number else _MARGIN, self._top
         if scene.number:
             size = 26 if ink.width("".join(scene.line), 26, 500) <= _RIGHT - left else 18
             done = ink.write(left, top + 91, scene.line[0], size, 500, "text2")
             ink.write(left + done, top + 91, scene.line[1], size, 500)
         else:
             ink.wrap(QRectF(left, top + 66, _RIGHT - left, 110), scene.line[0], 22, 500, "text2")
-        if scene.standing is not None:
-            _Growth(ink, scene, _CAPTION, top + 110).paint()
 
     def _paint_large(self, ink: _Ink, words: str, base: float) -> None:
         painter, face = ink.painter, QFont(_face(208, 700))

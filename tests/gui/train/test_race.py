@@ -134,7 +134,7 @@ def test_with_more_sides_each_has_its_ratio_unless_it_was_disturbed(live: Any) -
 
 
 def test_other_data_has_other_words(live: Any) -> None:
-    text = {"dataset": "synthetic-text", "model": "causal-lm-tiny"}
+    text = {"dataset": "synthetic-tokens", "model": "gpt-tiny"}
     for settings, unit in (
         ({"dataset": "synthetic-regression", "model": "linear"}, "samples"),
         (text, "sequences"),
