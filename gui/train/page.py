@@ -62,10 +62,10 @@ class RunsPage(QScrollArea):
 
     def show_race(self, scene: Scene | None) -> None:
         """Show the race at a moment. None once it is over."""
-        is_on = scene is not None
+        is_on, height = scene is not None, self.race.height_for(self.width())
         if scene is not None:
             self.race.show_scene(scene)
-        if is_on == self.race.isHidden():
+        if is_on == self.race.isHidden() or height != self.race.height_for(self.width()):
             self.race.setVisible(is_on)
             self.strip.set_racing(is_on)
             self.fit(self.size())

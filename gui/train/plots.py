@@ -17,7 +17,7 @@ from gui.charts.curves import Curve
 from gui.charts.lines import Range
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
 from gui.session.live_run import LiveRun
-from gui.train import figures, notes
+from gui.train import figures
 from gui.widgets.boxes import grid_of
 
 _LOSS = PlotSpec("Training loss", "", "The loss of each step on its batch", smooths=True)
@@ -178,21 +178,21 @@ class LivePlots(QWidget):
         runs = self._runs
         for plot, note in (
             (self.loss, self._loss_note()),
-            (self.accuracy, notes.accuracy_note(runs, self._alike)),
-            (self.speed, notes.speed_note(runs)),
-            (self.memory, notes.memory_note(runs)),
-            (self.scale, notes.skipped_note(runs)),
+            (self.accuracy, figures.accuracy_note(runs, self._alike)),
+            (self.speed, figures.speed_note(runs)),
+            (self.memory, figures.memory_note(runs)),
+            (self.scale, figures.skipped_note(runs)),
         ):
             plot.header.set_note(*note)
 
-    def _loss_note(self) -> notes.Note:
+    def _loss_note(self) -> figures.Note:
         runs, step = self._runs, figures.common_step(self._runs)
         if step is None or not figures.are_all_alike(runs):
-            return notes.loss_note(runs, self._alike)
+            return figures.loss_note(runs, self._alike)
         ahead = max(runs, key=lambda run: run.step)
         x = ahead.column(self._by)[: ahead.rows_until(step)]
         value = self.loss.value_at(ahead.label, float(x[-1])) if len(x) else None
-        return notes.same_step_note(ahead, step, value)
+        return figures.same_step_note(ahead, step, value)
 
     def _total(self, runs: Sequence[LiveRun]) -> float | None:
         if self._by == "seconds":

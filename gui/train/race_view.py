@@ -37,6 +37,7 @@ _ROWS_LEFT, _ROWS_WIDTH, _ROWS_COUNT, _ROW_TOP, _ROW = 242.0, 640.0, 980.0, 18.0
 _BELOW_ROWS = 230.0
 """The height of number and growth."""
 _NUMBER_LEFT, _NUMBER_TOP, _NUMBER_WIDTH, _CAPTION = 14.0, 128.0, 570.0, 614.0
+_COUNTER = 190.0
 _SPOKEN_MS = 5_000
 """More often, a screen reader would never come to the end of the sentence."""
 _TILES = 100
@@ -239,7 +240,8 @@ class RaceView(QWidget):
             ink.line(
                 (place.x(lane.end) - 0.5, place.top - 6, place.x(lane.end) - 0.5, place.bottom + 6), "text3"
             )
-            is_right = lane.is_live and not is_behind
+            has_room = place.x(lane.fraction) - 6 - ink.width(lane.step, 12, 500) >= _MARGIN
+            is_right = not is_behind if lane.is_live else not has_room
             _beside(ink, lane, place.x(lane.fraction), below, lane.step, color, is_right, 500)
         x = place.x(lane.fraction)
         reach = 4 if self._has_rows else 7
@@ -257,13 +259,14 @@ class RaceView(QWidget):
         ink.line(ends, "bg1", 5)
         ink.line(ends, color, 2, (2.0, 1.5))
         _beside(ink, live, x, place.bottom + 21, mark.words, color, _is_behind(scene))
-        left, right = min(x, now), max(x, now)
+        # not beyond the counter
+        left, right = min(x, now), min(max(x, now), _RIGHT - _COUNTER)
         room, level = ink.width(mark.ahead, 13, 600) + 20, place.top - 12.5
         if not mark.ahead or right - left < room + 16:
             return
         middle = (left + right) / 2
         ink.write(middle, level + 4.5, mark.ahead, 13, 600, "text", "middle")
-        for at in (left, right):
+        for at in {x, now} & {left, right}:
             ink.line((at, level - 4, at, level + 3), "text3")
         ink.line((left, level, middle - room / 2, level), "text3")
         ink.line((middle + room / 2, level, right, level), "text3")
@@ -324,8 +327,6 @@ def _beside(
 ) -> None:
     """Write words right or left of `x`, where they fit between the lane's start and the words at its end."""
     width, end = ink.width(words, 12, weight), _RIGHT - ink.width(lane.end_words, 12) - 16
-    if not is_right and x - 6 - width < _MARGIN:
-        is_right = True
     left = x + 6 if is_right else x - 6 - width
     if left >= _MARGIN and left + width <= end:
         ink.write(left, base, words, 12, weight, color)

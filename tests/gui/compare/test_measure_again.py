@@ -25,7 +25,7 @@ from gui.runs.table.line import Baselines, RunRow
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.session.saved_runs import SavedRuns
-from gui.train.notes import memory_note, speed_note
+from gui.train.figures import memory_note, speed_note
 from gui.widgets.verdict_label import VerdictLabel
 from gui.window.main_window import MainWindow
 
