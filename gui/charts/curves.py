@@ -168,7 +168,7 @@ class CurveItems(PlotItems):
         self._markers.setPen(pg.mkPen(palette.bg1, width=1))
 
 
-_ENOUGH_FOR_PERCENTILES = 100
+_ENOUGH_FOR_PERCENTILES, _MOST_SPIKE = 100, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +194,10 @@ class DrawnCurve:
             return [self.line[window]]
         dim = self.dim[window]
         finite = dim[np.isfinite(dim)]
+        line = self.line[window]
+        if self.curve.is_rate and np.isfinite(line).any():
+            # of few steps, a single lucky one would flatten all curves
+            finite = dim = np.minimum(finite, _MOST_SPIKE * np.nanmax(line))
         if self.curve.shadow is None and len(finite) > _ENOUGH_FOR_PERCENTILES:
             # a single slow or lucky step must not flatten the smoothed curve
             return [self.line[window], np.percentile(finite, (1, 99))]

@@ -67,7 +67,6 @@ class RunsPage(QScrollArea):
             self.race.show_scene(scene)
         if is_on == self.race.isHidden() or height != self.race.height_for(self.width()):
             self.race.setVisible(is_on)
-            self.strip.set_racing(is_on)
             self.fit(self.size())
 
     def fit(self, size: QSize) -> None:

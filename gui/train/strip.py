@@ -1,4 +1,4 @@
-"""The strip above the plots: the current run, its phase and progress, the time left, Pause and Stop."""
+"""The strip above the plots: the current run, its phase, the time left, Pause and Stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.words.numbers import duration
 from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.live_run import LiveRun
 from gui.train import figures
-from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
+from gui.widgets import Button, ElidedLabel, IconButton, Marker, Segmented, label, set_text
 from gui.widgets.boxes import in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import keys_of
@@ -40,7 +40,7 @@ _SILENT_SECONDS = 2
 
 
 def phase_words(run: LiveRun, *, brief: bool = False) -> str:
-    """Return the run's phase, with its seconds if it takes no steps. Empty while the run is measured."""
+    """Return the run's phase, with its progress or its seconds. Empty while the run is measured."""
     phase = run.phase
     if run.status != "running" or phase is None:
         return ""
@@ -51,6 +51,8 @@ def phase_words(run: LiveRun, *, brief: bool = False) -> str:
         words = phase.detail or words
     elif not brief:
         words += f" {phase.detail}" if phase.detail else _MORE.get(phase.name, "")
+    if (fraction := phase_fraction(run)) is not None:
+        return f"{words} · {fraction:.0%}"
     seconds = still_seconds(run)
     return f"{words} · {duration(seconds)}" if seconds >= _SILENT_SECONDS else words
 
@@ -85,7 +87,7 @@ class Wishes:
 
 
 class LiveStrip(QWidget):
-    """The bar above the live plots: title, status, progress and buttons. The panel connects the buttons.
+    """The bar above the live plots: title, status, time left and buttons. The panel connects the buttons.
 
     Its chooser of the x axis has the keys "step" and "seconds".
     """
@@ -95,9 +97,6 @@ class LiveStrip(QWidget):
         self.title = ElidedLabel("", "title")
         self._marker: Marker | None = None
         self.status = ElidedLabel("", "legend")
-        self.step = label("", "legend")
-        self.progress = ProgressLine("Progress")
-        self.progress.setFixedWidth(120)
         self.left = label("", "legend")
         self.by = Segmented(
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
@@ -113,29 +112,22 @@ class LiveStrip(QWidget):
         self._answer = (self.replay, self.profile, self.export)
         for button in self._answer:
             button.hide()
-        while_it_runs = (self.step, self.progress, self.left)
-        buttons = (self.by, self.view, self.details, self.pause, self.stop)
-        parts = (4, wide(self.status), *while_it_runs, *buttons, *self._answer)
+        while_it_runs = (self.left, self.by, self.view, self.details, self.pause, self.stop)
+        parts = (4, wide(self.status), *while_it_runs, *self._answer)
         self._row = in_row(self.title, *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
-        self._narrow = self._tight = self._is_counting = self._is_racing = False
+        self._tight = False
         self._work_left: tuple[float, bool] | None = None
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._narrow, self._tight = event.size().width() < _NARROW, event.size().width() < _TIGHT
-        self.progress.setFixedWidth(40 if self._narrow else 120)
-        self._row.setSpacing(6 if self._narrow else 10)
+        self._tight = event.size().width() < _TIGHT
+        self._row.setSpacing(6 if event.size().width() < _NARROW else 10)
         for button in (self.pause, self.stop):
             _set_words(button, button.accessibleName(), self._tight)
         for button in self._answer:
             _set_words(button, button.accessibleName(), event.size().width() < _CRAMPED)
-        self._show_parts()
-
-    def _show_parts(self) -> None:
-        for part in (self.step, self.progress):
-            part.setVisible(self._is_counting and not self._is_racing)
-        self.left.setVisible(self._is_counting and not self._tight)
+        self.left.setVisible(not self._tight)
 
     def show_answer(
         self, is_over: bool, when: str, not_profiled: str | None, *, has_curves: bool = True
@@ -153,11 +145,6 @@ class LiveStrip(QWidget):
         if when and is_over:
             self.status.set_whole_text(when, when.partition(",")[0])
 
-    def set_racing(self, is_racing: bool) -> None:
-        """Set whether a race is below, which shows the steps itself."""
-        self._is_racing = is_racing
-        self._show_parts()
-
     def set_work_left(self, seconds: float | None, *, at_least: bool = False) -> None:
         """Set the remaining time of the whole queue. None if only the current run is left."""
         self._work_left = None if seconds is None else (seconds, at_least)
@@ -165,22 +152,18 @@ class LiveStrip(QWidget):
     def show_runs(
         self, title: str, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool = True
     ) -> None:
-        """Show the progress of the runs, and why a run failed if `tells_why`."""
+        """Show the state of the runs, and why a run failed if `tells_why`."""
         current = current_run(runs)
         if current is None:
             return
         self.title.set_whole_text(title or title_of([run.label for run in runs]))
         busy = current.status == "running"
         self.pause.setVisible(busy)
-        still = current.phase is not None and current.phase.name in _STILL
-        self._is_counting = busy and not (still and phase_fraction(current) is None)
-        self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
         self._show_pause(current, wishes)
         self._show_status(current, runs, wishes, tells_why=tells_why)
-        if busy:
-            self._show_progress(current)
+        self._show_left(current)
 
     def _show_pause(self, run: LiveRun, wishes: Wishes) -> None:
         is_paused = run.is_paused if wishes.pause is None else wishes.pause
@@ -219,18 +202,9 @@ class LiveStrip(QWidget):
         forms = (f"{subject} · {state}", state) if subject else (state,)
         self.status.set_whole_text(*forms, *briefly)
 
-    def _show_progress(self, run: LiveRun) -> None:
-        fraction = phase_fraction(run)
-        if fraction is not None:
-            set_text(self.step, f"{fraction:.0%}")
-            set_text(self.left, "")
-            self.progress.set_progress(fraction, run.precision)
-            return
-        total = run.total_steps
-        word = "" if self._narrow else "step "
-        set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
-        self.progress.set_progress(run.step / total if total else 0.0, run.precision)
-        seconds = None if run.is_paused else run.seconds_left()
+    def _show_left(self, run: LiveRun) -> None:
+        is_known = run.status == "running" and phase_fraction(run) is None and not run.is_paused
+        seconds = run.seconds_left() if is_known else None
         own = f"{duration(seconds)} left" if seconds is not None else ""
         if seconds is None or self._work_left is None:
             words, tip = own, ""
