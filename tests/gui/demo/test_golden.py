@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.gui.demo.test_other_pages import measuring
+from tests.race_cards import texts_of
 
 from engine.race.race import Race
 from tests.golden import Golden, words_of
-from tests.gui.demo.test_other_pages import measuring
-from tests.race_cards import texts_of
 
 
 def test_the_words_of_the_pages(room: Any, golden: Golden) -> None:
