@@ -94,7 +94,7 @@ _BYS = (
     ("samples", "Samples", "Plot the curves by number of training samples"),
 )
 _NARROW = 520
-_LEAST_MENU, _AROUND_CHOICE = 104, 48
+_LEAST_MENU, _AROUND_CHOICE = 104, 60
 
 
 class OverlayHeader(QWidget):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -21,11 +22,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.drawing.blocks import Blocks, Tiles
 from engine.protocol.pictures import patterns
 from engine.words.numbers import linear_ticks, times
+from gui.charts.blocks import paint_blocks
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.train.blocks import BlockLane, Place, text_tiles
 from gui.train.race import Lane, Scene
 from gui.widgets.markers import draw_marker
 from resources.looks import MarkFill
@@ -37,10 +39,49 @@ _ROWS_LEFT, _ROWS_WIDTH, _ROWS_COUNT, _ROW_TOP, _ROW = 242.0, 640.0, 980.0, 18.0
 _BELOW_ROWS = 230.0
 """The height of number and growth."""
 _NUMBER_LEFT, _NUMBER_TOP, _NUMBER_WIDTH, _CAPTION = 14.0, 128.0, 570.0, 614.0
-_COUNTER = 190.0
+_COLUMNS, _GAP, _COUNTER = 50, 2.8, 190.0
 _SPOKEN_MS = 5_000
 """More often, a screen reader would never come to the end of the sentence."""
 _TILES = 100
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a lane's blocks are, in design pixels: columns of `rows` blocks, filled down, then right."""
+
+    left: float
+    top: float
+    width: float
+    rows: int
+    down: float = 30.0
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.rows * self.down - _GAP
+
+    def x(self, fraction: float) -> float:
+        """Return the x that a run has reached with that fraction of the samples."""
+        return self.left + fraction * self.width
+
+    def blocks(self, lane: Lane, tiles: Tiles) -> Blocks:
+        """Return the lane's blocks, as far as its own training goes."""
+        columns, ink = max(1, round(_COLUMNS * min(lane.end, 1.0))), lane.precision.value
+        width, height = self.width / _COLUMNS - _GAP, self.down - _GAP
+        unlit = "bg2" if lane.tag in ("live", "next") else f"{ink}-tint"
+        lit = min(lane.fraction * _COLUMNS, columns) * self.rows
+        return Blocks(
+            self.left + _GAP / 2, self.top, columns, self.rows, width, height, _GAP, ink, tiles, lit, unlit
+        )
+
+
+def text_tiles(count: int, side: int = 32) -> NDArray[np.uint8]:
+    """Return gray tiles of lines like text, for data without images. They are the same at each call."""
+    generator = np.random.default_rng(1)
+    tiles = np.full((count, side, side), 60, np.uint8)
+    for tile in tiles:
+        for top in range(4, side - 3, 6):
+            tile[top : top + 3, 7 : int(generator.integers(side // 2, side - 6))] = 255
+    return tiles
 
 
 class RaceView(QWidget):
@@ -54,7 +95,8 @@ class RaceView(QWidget):
         self._still: QPixmap | None = None
         self._still_key: object = None
         self._slow_pixmap, self._slow_key = QPixmap(), tuple[object, ...]()
-        self._lanes: tuple[tuple[Lane, Place, BlockLane], ...] = ()
+        self._places: tuple[Place, ...] = ()
+        self._tiles: Tiles | None = None
         self._since_spoken = QElapsedTimer()
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
         # its own ground covers all of it
@@ -72,6 +114,7 @@ class RaceView(QWidget):
     def set_images(self, images: NDArray[np.uint8] | None) -> None:
         """Set the training images, gray, of shape (count, side, side). None for data without images."""
         self._images = images if images is not None and len(images) else None
+        self._tiles = None
         self._repaint()
 
     def show_scene(self, scene: Scene) -> None:
@@ -118,8 +161,8 @@ class RaceView(QWidget):
         painter.drawPixmap(0, 0, self._slow(scene))
         self._place(painter)
         ink = _Ink(painter)
-        for (_, place, blocks), lane in zip(self._lanes, scene.lanes, strict=True):
-            blocks.paint_lit(painter, lane.fraction)
+        for place, lane in zip(self._places, scene.lanes, strict=True):
+            paint_blocks(painter, place.blocks(lane, self._tiles_of(scene)))
             self._paint_words(ink, lane, place, is_behind=lane.is_live and _is_behind(scene))
         if scene.mark is not None and not self._has_rows:
             self._paint_mark(ink, scene)
@@ -165,9 +208,6 @@ class RaceView(QWidget):
         if self._still is None or key != self._still_key:
             self._still_key = key
             ratio, palette = self.devicePixelRatioF(), theme().palette
-            tiles = self._images
-            if tiles is None:
-                tiles = text_tiles(_TILES) if scene.unit == "sequences" else patterns(_TILES)
             self._still = QPixmap(self.size() * ratio)
             self._still.setDevicePixelRatio(ratio)
             self._still.fill(QColor(palette.bg0))
@@ -177,18 +217,18 @@ class RaceView(QWidget):
             painter.setBrush(QColor(palette.bg1))
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 12, 12)
             self._place(painter)
-            painted = []
-            for number, lane in enumerate(scene.lanes):
-                place = self._place_of(number, len(scene.lanes))
-                blocks = BlockLane(place, lane.precision, tiles, self._scale * ratio, lane.end)
-                was_recorded = not lane.is_live and lane.tag != "next"
-                tint = palette.look(lane.precision).tint
-                blocks.paint_unlit(painter, tint if was_recorded else palette.bg2)
+            count = len(scene.lanes)
+            self._places = tuple(self._place_of(number, count) for number in range(count))
+            for number, (lane, place) in enumerate(zip(scene.lanes, self._places, strict=True)):
                 self._paint_head(_Ink(painter), lane, place, number)
-                painted.append((lane, place, blocks))
-            self._lanes = tuple(painted)
             painter.end()
         return self._still
+
+    def _tiles_of(self, scene: Scene) -> Tiles:
+        if self._tiles is None:
+            substitute = text_tiles if scene.unit == "sequences" else patterns
+            self._tiles = Tiles(substitute(_TILES) if self._images is None else self._images)
+        return self._tiles
 
     def _paint_head(self, ink: _Ink, lane: Lane, place: Place, number: int) -> None:
         palette, look = theme().palette, theme().palette.look(lane.precision)
@@ -220,7 +260,7 @@ class RaceView(QWidget):
         if self._has_rows:
             level = place.top + place.down / 2 + 6
             ink.write(
-                _ROWS_COUNT if lane.ratio or len(self._lanes) > 2 else _RIGHT,
+                _ROWS_COUNT if lane.ratio or len(self._places) > 2 else _RIGHT,
                 level,
                 lane.count,
                 18,
@@ -253,7 +293,7 @@ class RaceView(QWidget):
         live, other = scene.lanes[mark.live], scene.lanes[mark.recorded]
         if not live.count or not other.count:
             return
-        place, palette = self._lanes[mark.live][1], theme().palette
+        place, palette = self._places[mark.live], theme().palette
         x, now, color = place.x(other.fraction), place.x(live.fraction), palette.look(other.precision).color
         ends = (x, place.top - 7, x, place.bottom + 7)
         ink.line(ends, "bg1", 5)
@@ -280,7 +320,7 @@ class RaceView(QWidget):
         """The top of the number."""
         if not self._has_rows:
             return _NUMBER_TOP
-        bottom = self._lanes[-1][1].bottom + 6
+        bottom = self._places[-1].bottom + 6
         return bottom + (self._height - bottom - _BELOW_ROWS) / 2
 
     def _paint_number(self, ink: _Ink, scene: Scene) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.drawing.blocks import Tiles
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Pictures, Summary
@@ -19,11 +19,10 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.session.experiments import Experiments
 from gui.session.live_run import LiveRun
-from gui.theme.theme import theme
-from gui.train.blocks import COLUMNS, BlockLane, Place, text_tiles
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
-from gui.train.race import RaceReader, Scene
+from gui.train.race import Lane, RaceReader, Scene
+from gui.train.race_view import Place, text_tiles
 
 BUSY = "other programs used 69% of the CPU"
 
@@ -142,31 +141,21 @@ def test_other_data_has_other_words(live: Any) -> None:
         assert scene([training(live, "fp32", 640.0, 110, **settings)]).unit == unit
 
 
-PLACE = Place(0.0, 0.0, 500.0, 2)
-
-
-@pytest.mark.parametrize(("fraction", "lit"), [(0.0, 0), (0.1, 10), (0.115, 11), (1.0, 100)])
-def test_blocks_are_lit_down_then_right_and_the_newest_fills_upward(
-    qtbot: QtBot, fraction: float, lit: int
+@pytest.mark.parametrize(
+    ("lane", "columns", "lit", "unlit"),
+    [
+        (Lane(Precision.FP32, "FP32", "recorded 14:28", 0.25), 50, 25.0, "fp32-tint"),
+        (Lane(Precision.BF16, "BF16 AMP", "live", 0.253), 50, 25.3, "bg2"),
+        (Lane(Precision.BF16, "BF16 AMP", "next"), 50, 0.0, "bg2"),
+        (Lane(Precision.BF16, "BF16 AMP", "live", 0.5, 0.5), 25, 50.0, "bg2"),
+    ],
+)
+def test_a_block_is_one_percent_and_a_shorter_training_has_fewer(
+    lane: Lane, columns: int, lit: float, unlit: str
 ) -> None:
-    theme().set_mode("dark")
-    blocks = BlockLane(PLACE, Precision.BF16, text_tiles(4), 2.0)
-    image = QImage(1_000, 120, QImage.Format.Format_RGB32)
-    image.fill(QColor("#000000"))
-    painter = QPainter(image)
-    painter.scale(2.0, 2.0)
-    blocks.paint_lit(painter, fraction)
-    painter.end()
-
-    def is_dark(number: int, share: float) -> bool:
-        rect = PLACE.rect(number)
-        y = rect.bottom() - share * rect.height()
-        return bool(image.pixelColor(round(2 * rect.center().x()), round(2 * y)).lightness() < 40)
-
-    assert [is_dark(number, 0.25) for number in range(2 * COLUMNS)][:lit] == [False] * lit
-    assert all(is_dark(number, 0.25) for number in range(lit + 1, 2 * COLUMNS))
-    if fraction == 0.115:
-        assert not is_dark(11, 0.25) and is_dark(11, 0.75)
+    blocks = Place(0.0, 0.0, 1_040.0, 2).blocks(lane, Tiles(text_tiles(3)))
+    assert (blocks.columns, blocks.rows, blocks.lit) == (columns, 2, pytest.approx(lit))
+    assert blocks.unlit == unlit.replace("bg2", "bg2") and blocks.size[0] < 20.8 * columns
 
 
 def test_the_panel_shows_the_race_until_all_is_over_and_says_it_at_a_modest_rate(
