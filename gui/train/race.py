@@ -109,7 +109,8 @@ class RaceReader:
         assert live is not None
         place = runs.index(live)
         shown = tuple(run if run is live else stand_ins.get(run.run_id, run) for run in runs)
-        progress = tuple(map(self._progress_of, shown))
+        self._progress = {run.run_id: self._progress_of(run) for run in shown}
+        progress = tuple(self._progress[run.run_id][1] for run in shown)
         paces = [
             (one.pace, other) for other, one in enumerate(progress) if other != place and one is not None
         ]
@@ -117,11 +118,10 @@ class RaceReader:
         opponent = 0 if place and shown[0].is_over else fastest
         return _Sides(shown, progress, place, opponent)
 
-    def _progress_of(self, run: LiveRun) -> Progress | None:
+    def _progress_of(self, run: LiveRun) -> tuple[int, Progress | None]:
         known = self._progress.get(run.run_id)
-        if known is None or known[0] != run.revision:
-            known = self._progress[run.run_id] = (run.revision, progress_of_run(run))
-        return known[1]
+        is_known = known is not None and known[0] == run.revision
+        return known if known is not None and is_known else (run.revision, progress_of_run(run))
 
     def _raced(self, sides: _Sides, lanes: tuple[Lane, ...], unit: str) -> Scene:
         live, clock, other = sides.progress[sides.live], sides.clock, sides.opponent or 0

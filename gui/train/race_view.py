@@ -202,12 +202,11 @@ class RaceView(QWidget):
         return Place(_ROWS_LEFT, _ROW_TOP + number * pitch, _ROWS_WIDTH, 1, min(28.0, pitch - 2))
 
     def _painted(self, scene: Scene) -> QPixmap:
-        key = [
-            (lane.precision, lane.name, lane.tag, lane.is_live, round(lane.end, 2)) for lane in scene.lanes
-        ]
+        ratio = self.devicePixelRatioF()
+        key = (ratio, [(lane.precision, lane.name, lane.tag) for lane in scene.lanes])
         if self._still is None or key != self._still_key:
             self._still_key = key
-            ratio, palette = self.devicePixelRatioF(), theme().palette
+            palette = theme().palette
             self._still = QPixmap(self.size() * ratio)
             self._still.setDevicePixelRatio(ratio)
             self._still.fill(QColor(palette.bg0))
@@ -236,11 +235,9 @@ class RaceView(QWidget):
         fill: MarkFill = "hollow" if lane.tag == "next" else "full"
         draw_marker(ink.painter, QPointF(_MARGIN + 8, level), lane.precision, 12, fill=fill)
         left = _MARGIN + 26
-        if self._has_rows:
-            room = _ROWS_LEFT - 12 - left - ink.width(lane.tag, 11, 500) - (34 if lane.is_live else 26)
-            name = QFontMetricsF(_face(size, 600)).elidedText(lane.name, Qt.TextElideMode.ElideRight, room)
-        else:
-            name = lane.name
+        end = _ROWS_LEFT - 12 if self._has_rows else _RIGHT - _COUNTER
+        room = end - left - ink.width(lane.tag, 11, 500) - (34 if lane.is_live else 26)
+        name = _metrics(size, 600).elidedText(lane.name, Qt.TextElideMode.ElideRight, room)
         left += ink.write(left, level + 0.36 * size, name, size, 600) + 10
         dot = 12.0 if lane.is_live else 0.0
         tag = QRectF(left + 0.5, level - 8.5, ink.width(lane.tag, 11, 500) + 12 + dot, 18)
@@ -259,15 +256,8 @@ class RaceView(QWidget):
             return
         if self._has_rows:
             level = place.top + place.down / 2 + 6
-            ink.write(
-                _ROWS_COUNT if lane.ratio or len(self._places) > 2 else _RIGHT,
-                level,
-                lane.count,
-                18,
-                600,
-                color,
-                "end",
-            )
+            right = _ROWS_COUNT if len(self._places) > 2 else _RIGHT
+            ink.write(right, level, lane.count, 18, 600, color, "end")
             if lane.ratio:
                 ink.write(_RIGHT, level, lane.ratio, 16, 600, "text", "end")
         else:
