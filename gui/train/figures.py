@@ -6,11 +6,13 @@ They come from a run's summary or, until it has ended, from its samples.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from engine.compare.evidence import machine_disturbances, was_slowed_down
 from engine.compare.metrics import ACCURACY, LOSS, Metric
 from engine.compare.sides import training_differences
+from engine.experiment.experiment import Experiment
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
@@ -97,7 +99,11 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
 
 def are_all_alike(runs: Sequence[LiveRun]) -> bool:
     """Return True unless the settings of some runs make them different trainings."""
-    settings = [run.experiment for run in runs if run.experiment is not None]
+    return _are_alike(tuple(run.experiment for run in runs if run.experiment is not None))
+
+
+@lru_cache(maxsize=8)
+def _are_alike(settings: tuple[Experiment, ...]) -> bool:
     return not any(training_differences(settings[0], other) for other in settings[1:])
 
 

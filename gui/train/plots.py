@@ -68,7 +68,7 @@ class LivePlots(QWidget):
         self._fourths: tuple[LivePlot, ...] = (self.scale,)
         self._fourth, self._wanted = self.scale, tuple[LivePlot, ...]()
         self._two = [self.loss, self.speed]
-        self._are_two = self._in_a_row = False
+        self._are_two = self._in_a_row = self._has_news = False
         self._by: By = "step"
         self._runs: Sequence[LiveRun] = ()
         self._alike: frozenset[str] = frozenset()
@@ -158,7 +158,7 @@ class LivePlots(QWidget):
 
         `alike` names the metrics that differ no more than repeats do.
         """
-        self._runs, self._alike = runs, alike
+        self._runs, self._alike, self._has_news = runs, alike, True
         is_final, total = bool(runs) and all(run.is_over for run in runs), self._total(runs)
         for plot in self._all:
             plot.total = total
@@ -172,7 +172,10 @@ class LivePlots(QWidget):
         """Draw the changes, and what compares the sides next to the titles."""
         for plot in self.plots:
             plot.refresh()
-        self._show_notes()
+        # some are read from the curves as drawn
+        if self._has_news:
+            self._has_news = False
+            self._show_notes()
 
     def _show_notes(self) -> None:
         runs = self._runs
