@@ -99,5 +99,5 @@ _CARD: _Settings = {"step": {"recipe": "channels_last+fused"}}
 _LARGE: _Settings = {**_CARD, "model": "resnet50", "image_size": 224, "batch_size": 64}
 _SMALL: _Settings = {**_CARD, "model": "resnet18", "image_size": 128, "batch_size": 32}
 _ON_CPU: _Settings = {"model": "small-cnn", "batch_size": 64}
-# the length is known only after the pilot, and a run that has begun is saved with the classes of its dataset
-_IGNORED: dict[str, Any] = {"steps": None, "epochs": None, "num_classes": None}
+# known only after the pilot, or once a run has begun on its dataset
+_IGNORED: dict[str, Any] = {"steps": None, "epochs": None, "image_size": None, "num_classes": None}
