@@ -23,7 +23,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.boxes import Part, in_row, wide
 from gui.widgets.buttons import Button, ComboBox
-from gui.widgets.labels import ElidedLabel, describe, label, set_text
+from gui.widgets.labels import ElidedLabel, describe, label, plain_tip, set_property, set_text
 
 _TIP = "Smooth noisy curves over this many steps, in all plots. Raw values stay visible."
 _ICON = 14
@@ -93,7 +93,7 @@ _BYS = (
     ("samples", "Samples", "Plot the curves by number of training samples"),
 )
 _NARROW = 520
-_LEAST_MENU = 120
+_LEAST_MENU, _AROUND_CHOICE = 104, 60
 
 
 class OverlayHeader(QWidget):
@@ -178,14 +178,12 @@ class PlotHeader(QWidget):
     follow_switched = Signal(bool)
     other_chosen = Signal(int)
 
-    def __init__(self, title: str, unit: str, smooths: bool, can_log: bool) -> None:
+    def __init__(self, title: str, unit: str, can_log: bool) -> None:
         super().__init__()
         self._title, self._unit = label(title, "panelTitle"), ElidedLabel(unit, "unit")
         self.others = ComboBox()
         self.others.setAccessibleName("Plot")
         self.others.setProperty("small", "true")
-        # two plots in a row would else be wider than a window of 1100 px
-        self.others.setMinimumWidth(_LEAST_MENU)
         self.others.setToolTip("Show another plot here")
         self.others.hide()
         self.others.activated.connect(self.other_chosen)
@@ -193,14 +191,16 @@ class PlotHeader(QWidget):
         self.follow = Button("Follow", "toggle", _FOLLOW)
         for button in (self.log, self.follow):
             button.setAccessibleName(f"{title}: {button.text()}")
-        smooth = [SmoothButton()] if smooths else []
+        self._note = label("", "note")
+        self._note.hide()
+        self._is_plain = False
         parts: tuple[Part, ...] = (
             self._title,
             self.others,
             4,
             wide(self._unit),
+            self._note,
             self.log,
-            *smooth,
             self.follow,
         )
         self._row = in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=4)
@@ -216,6 +216,25 @@ class PlotHeader(QWidget):
         # the order of Tab follows that of the children
         toggle.stackUnder(self.log)
 
+    def set_plain(self) -> None:
+        """Hide the toggles, where the page has one set of them for all plots."""
+        self._is_plain = True
+        self.log.hide()
+        self.follow.hide()
+
+    def show_follow(self, is_shown: bool) -> None:
+        self.follow.setVisible(is_shown and not self._is_plain)
+
+    def set_note(self, words: str, tip: str, is_strong: bool) -> None:
+        """Show words at the right: a ratio, which is strong, or a remark."""
+        set_text(self._note, words)
+        set_property(self._note, "role", "ratio" if is_strong else "note")
+        self._note.setToolTip(plain_tip(tip))
+        self._note.setVisible(bool(words))
+
+    def note(self) -> str:
+        return self._note.text()
+
     def offer_others(self, titles: Sequence[str], place: int) -> None:
         """Make the title a menu of plots, with the plot at `place` chosen. Without any it is a title."""
         self._title.setVisible(not titles)
@@ -224,13 +243,16 @@ class PlotHeader(QWidget):
             self.others.clear()
             self.others.addItems(titles)
         self.others.setCurrentIndex(place)
+        words = self.others.fontMetrics().horizontalAdvance(self.others.currentText())
+        self.others.setMinimumWidth(max(_LEAST_MENU, words + _AROUND_CHOICE))
 
     def title(self) -> str:
         return self._title.text()
 
-    def set_title(self, title: str, unit: str) -> None:
+    def set_title(self, title: str, unit: str, *briefly: str) -> None:
+        """Set the title and the unit, with shorter forms of the unit."""
         set_text(self._title, title)
-        self._unit.set_whole_text(unit)
+        self._unit.set_whole_text(unit, *briefly)
 
     def set_compact(self, compact: bool) -> None:
         """Set whether the header is lower, for a low plot."""

@@ -17,7 +17,7 @@ from engine.export.report.report import subject_of
 from gui.widgets import Button
 from gui.widgets.boxes import in_column
 from gui.widgets.quiet_line import QuietLine
-from gui.widgets.stat_card import LARGE, VerdictLabel
+from gui.widgets.verdict_label import LARGE, VerdictLabel
 
 _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
 _ALONE = "Select another run, or drag it here, to compare the two"
