@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -165,6 +165,7 @@ def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
     return {}
 
 
+@cache
 def _torchvision_entry(name: str) -> ModelEntry:
     # some also have weights for larger pictures, with more parameters for positions
     every = [weights.meta for weights in torchvision.models.get_model_weights(name)]
