@@ -322,11 +322,13 @@ def _children() -> set[psutil.Process]:
     found: set[psutil.Process] = set()
     pids = [os.getpid()]
     while pids:
-        for listed in Path(f"/proc/{pids.pop()}/task").glob("*/children"):
-            with suppress(OSError):
-                children = [int(pid) for pid in listed.read_text().split()]
-                pids += children
-                for pid in children:
-                    with suppress(psutil.NoSuchProcess):
-                        found.add(psutil.Process(pid))
+        # a process or a thread may end meanwhile
+        with suppress(OSError):
+            for thread in os.scandir(f"/proc/{pids.pop()}/task"):
+                with suppress(OSError):
+                    children = [int(pid) for pid in Path(thread.path, "children").read_text().split()]
+                    pids += children
+                    for pid in children:
+                        with suppress(psutil.NoSuchProcess):
+                            found.add(psutil.Process(pid))
     return found
