@@ -76,9 +76,8 @@ def experiment(runs: OwnRuns, precision: str = "fp8", **settings: Any) -> Experi
     "step",
     [
         {},
-        {"fp8_recipe": "rowwise"},
+        {"fp8_recipe": "rowwise", "gradient_accumulation": 2, "clip_norm": 1.0},
         {"fp8_recipe": "rowwise_with_gw_hp", "activation_checkpointing": True},
-        {"gradient_accumulation": 2, "clip_norm": 1.0},
     ],
 )
 def test_a_model_learns_in_fp8_nearly_as_in_bf16_and_a_little_differently(

@@ -84,10 +84,10 @@ def test_it_skips_the_steps_that_one_process_skips() -> None:
 
 @pytest.mark.slow
 def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
-    settings = {**SHARDED, "steps": 20, "checkpoint": {"last": True, "rewind_every": 4}}
+    settings = {**SHARDED, "steps": 30, "checkpoint": {"last": True, "rewind_every": 4}}
     straight = trained(tmp_path / "straight", **settings)
     first = trained(tmp_path / "broken", stop_after=3, **settings)
-    assert 3 <= first.summary.steps < 20
+    assert 3 <= first.summary.steps < 30
     begun = saved(tmp_path / "broken")
     second = trained(tmp_path / "broken", resume=True, **settings)
     assert first.losses + second.losses == straight.losses
@@ -101,7 +101,7 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
     # what was stopped on two devices goes on with one
     (tmp_path / "alone").mkdir()
     torch.save(begun, tmp_path / "alone" / "last.pt")
-    alone = trained(tmp_path / "alone", resume=True, steps=20, checkpoint={"last": True})
+    alone = trained(tmp_path / "alone", resume=True, steps=30, checkpoint={"last": True})
     assert alone.losses == pytest.approx(second.losses, rel=1e-4)
 
 
