@@ -21,8 +21,8 @@ from engine.export.content import ByRun, Content, Write
 from engine.export.report.report import report_of
 from engine.export.writers.picture import metadata_of
 from engine.protocol.pictures import brightened, patterns
-from engine.race.card import GROUND, Frame, RaceCard
-from engine.race.race import BLOCKS, Race, race_of
+from engine.race.card import BLOCKS, GROUND, Frame, RaceCard
+from engine.race.race import Race, race_of
 from engine.race.words import card_of, frame_of
 from resources.looks import DARK, LIGHT, Palette
 
