@@ -56,20 +56,28 @@ class MetricText:
 class CellText(str):
     """The text of a table cell, with the `value` that it is sorted by. None sorts last.
 
-    A window draws the marker of a precision or the icon `mark` before it, and stresses it if it `is_strong`.
+    A window draws the marker of a precision or the icon `mark` before it, stresses it if it `is_strong`, and
+    grays it if it `is_faint`.
     """
 
     value: Any
     mark: Precision | str | None
     is_strong: bool
+    is_faint: bool
 
     def __new__(
-        cls, text: str, value: Any = ..., *, mark: Precision | str | None = None, is_strong: bool = False
+        cls,
+        text: str,
+        value: Any = ...,
+        *,
+        mark: Precision | str | None = None,
+        is_strong: bool = False,
+        is_faint: bool = False,
     ) -> CellText:
         """Return the text, which by default is sorted by itself."""
         cell = super().__new__(cls, text)
         cell.value = text if value is ... else value
-        cell.mark, cell.is_strong = mark, is_strong
+        cell.mark, cell.is_strong, cell.is_faint = mark, is_strong, is_faint
         return cell
 
 

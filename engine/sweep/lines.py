@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from engine.compare.metrics import Metric
-from engine.drawing.chart_parts import LegendEntry, Span, legend, span_of
+from engine.drawing.chart_parts import LegendEntry, Rect, Span, legend, span_of
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, shifted, text_width
+from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
 from engine.sweep.chart import (
+    STRIP,
     CellChart,
     CellSpot,
     Slice,
-    head,
     hollow_entry,
     is_hollow,
     labels_that_fit,
     levels,
     line_looks,
     numbers_of,
+    unfit_strip,
+    unfit_words,
 )
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scaling import IDEAL, STRONG, WEAK
 from resources.looks import MarkFill
 
-_HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 14.0
+_BOTTOM, _RIGHT = 40.0, 14.0
 _HIT = 9.0
 _MOST_WHISKERS, _MOST_WITH_INTERVALS = 12, 10
-_MARK, _SMALL_MARK, _MANY = 9.0, 6.0, 200
+_MARK, _SMALL_MARK, _MANY, _MARK_PITCH = 9.0, 6.0, 200, 12.0
 _MOST_LEGEND_ROWS = 3
 _LEAST_PLOT = 60.0
 _APART, _MOST_APART = 10.0, 36.0  # between the whiskers of two lines at one place, and of all of them
@@ -52,8 +55,10 @@ class _Lines(Slice):
         is_any = any(cell.interval(figure) is not None for cell in self._cells)
         self._has_intervals = is_any and len(self._looks) <= _MOST_WITH_INTERVALS
         self._legend = legend(list(self._entries()), self._width, _MOST_LEGEND_ROWS)
-        self._top = _HEAD + self._legend.height + 8
-        self._bottom = max(self._top + _LEAST_PLOT, self._height - _BOTTOM)
+        self._top = self._legend.height + 8
+        self._unfit = [cell for cell in self._cells if cell.does_not_fit and cell.finite(figure) is None]
+        self._base = max(self._top + _LEAST_PLOT, self._height - _BOTTOM)
+        self._bottom = self._base - (STRIP + 6 if self._unfit else 0.0)
         self._up = self._span()
         self._ticks = self._up.ticks(max(2, int((self._bottom - self._top) / 50)))
         self._left = 12 + max((text_width(tick.text, 11) for tick in self._ticks), default=0.0)
@@ -81,10 +86,18 @@ class _Lines(Slice):
         return max(low, value - far), min(high, value + far)
 
     def picture(self) -> CellChart:
-        whiskers = "95% intervals" if self._has_intervals else ""
-        shapes = [*head(self._figure.title, (self._figure.unit, whiskers, self._fixed), self._width)]
-        shapes += [*shifted(self._legend.shapes, 0, _HEAD), *self._axes()]
-        spots: list[CellSpot] = []
+        middle = (len(self._looks) - 1) / 2
+        strip, unfit_spots = unfit_strip(
+            (
+                (cell, self._looks[line], self._places[cell.places[self._x]] + _MARK_PITCH * (line - middle))
+                for cell in self._unfit
+                for line in (self._line_of(cell),)
+            ),
+            Rect(self._left, self._base - STRIP, self._width - _RIGHT, self._base),
+            unfit_words(self._results),
+        )
+        shapes = [*self._legend.shapes, *self._axes(), *strip]
+        spots: list[CellSpot] = [*unfit_spots]
         mark = _MARK if len(self._cells) <= _MANY else _SMALL_MARK
         of_lines = [self._line(place) for place in range(len(self._looks))]
         if self._has_intervals:
@@ -92,18 +105,26 @@ class _Lines(Slice):
                 shapes += self._intervals(look, cells)
         for look, cells in zip(self._looks, of_lines, strict=True):
             points = [self._point(cell) for cell in cells]
-            if len(points) > 1:
-                shapes.append(Stroke(tuple(points), look.ink, 2.0, look.dash))
+            shapes += (Stroke(part, look.ink, 2.0, look.dash) for part in self._parts(cells, points))
             for cell, (across, down) in zip(cells, points, strict=True):
                 fill: MarkFill = "hollow" if is_hollow(cell, (self._figure,)) else look.fill
                 shapes += replace(look, fill=fill).mark(across, down, mark)
                 spots.append(CellSpot(cell.index, across - _HIT, down - _HIT, 2 * _HIT, 2 * _HIT))
-        if not spots:
-            middle = (self._left + self._width) / 2, (self._top + self._bottom) / 2
-            shapes.append(Words(*middle, "No combination has a value yet.", "text3", 12, anchor="middle"))
-        height = self._bottom + _BOTTOM
-        drawing = Drawing(self._width, height, tuple(shapes), self._description(of_lines))
-        return CellChart(drawing, tuple(reversed(spots)))
+        if not any(of_lines):
+            center = (self._left + self._width) / 2, (self._top + self._bottom) / 2
+            shapes.append(Words(*center, "No combination has a value yet.", "text3", 12, anchor="middle"))
+        drawing = Drawing(self._width, self._base + _BOTTOM, tuple(shapes), self._description(of_lines))
+        note = self._caption("95% intervals" if self._has_intervals else "")
+        return CellChart(drawing, tuple(reversed(spots)), self._figure.title, note)
+
+    def _parts(self, cells: Sequence[CellResult], points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """Yield the line in parts. It is broken where a cell is disturbed."""
+        for _, part in groupby(
+            zip(cells, points, strict=True), lambda entry: entry[0].is_disturbed_in(self._figure)
+        ):
+            known = tuple(part)
+            if len(known) > 1 and not known[0][0].is_disturbed_in(self._figure):
+                yield tuple(point for _, point in known)
 
     def _line(self, place: int) -> list[CellResult]:
         cells = (cell for cell in self._cells if self._by is None or cell.places[self._by] == place)
@@ -113,8 +134,11 @@ class _Lines(Slice):
     def _point(self, cell: CellResult) -> Point:
         return self._place(cell), self._up.place(cell.finite(self._figure) or 0.0)
 
+    def _line_of(self, cell: CellResult) -> int:
+        return 0 if self._by is None else cell.places[self._by]
+
     def _place(self, cell: CellResult) -> float:
-        line = 0.0 if self._by is None else cell.places[self._by] - (len(self._looks) - 1) / 2
+        line = self._line_of(cell) - (len(self._looks) - 1) / 2
         return self._places[cell.places[self._x]] + line * self._apart
 
     def _intervals(self, look: SideLook, cells: Sequence[CellResult]) -> Iterator[Shape]:
@@ -156,8 +180,8 @@ class _Lines(Slice):
             # the outermost names stay within the picture
             half = (sizes[place] - 8) / 2
             x = min(max(self._places[place], half), self._width - half)
-            yield Words(x, self._bottom + 16, names[place], "text3", 11, anchor="middle")
-        yield Words(right, self._bottom + 33, self._across.title, "text2", 11, 500, anchor="end")
+            yield Words(x, self._base + 16, names[place], "text3", 11, anchor="middle")
+        yield Words(right, self._base + 33, self._across.title, "text2", 11, 500, anchor="end")
 
     def _description(self, of_lines: Sequence[Sequence[CellResult]]) -> str:
         parts = []

@@ -88,12 +88,13 @@ class StudyPage(Surface, Generic[View]):
 
     While no study is shown, the page is `empty`, a question with a button. `changes_wanted` carries the
     `Changes` that a button puts into the form, `guide_wanted` a page of the guide, and `asked` any other
-    `Action` of a section.
+    `Action` of a section. `rows_selected` carries the title of a section and the places of its selected rows.
     """
 
     guide_wanted = Signal(str)
     changes_wanted = Signal(object)  # Changes
     asked = Signal(object)  # Action
+    rows_selected = Signal(str, object)  # tuple[int, ...]
     kind: ClassVar[PageTexts]
     guides: ClassVar[Mapping[str, str]] = {}
     """The guide page of each tab, in the tabs' order."""
@@ -104,8 +105,10 @@ class StudyPage(Surface, Generic[View]):
         buttons: Sequence[QWidget] = (),
         widgets: Mapping[str, Callable[[], QWidget]] | None = None,
         parent: QWidget | None = None,
+        *,
+        foot: QWidget | None = None,
     ) -> None:
-        """`widgets` makes the interactive parts that sections name."""
+        """`widgets` makes the interactive parts that sections name. `foot` is below the tabs."""
         super().__init__("page", parent=parent)
         self.head, self.empty = AnswerHead(self.kind, *buttons), empty
         self._view: View | None = None
@@ -119,7 +122,9 @@ class StudyPage(Surface, Generic[View]):
         self.tabs.currentChanged.connect(self._fill_tab)
         content, pages = QWidget(), QWidget()
         lines = in_column(self.problem, self.sentence, self.quiet, spacing=6)
-        in_column(lines, wide(self.tabs), parent=content, spacing=10)
+        column = in_column(lines, wide(self.tabs), parent=content, spacing=10)
+        if foot is not None:
+            column.addWidget(foot)
         self._pages = QStackedLayout(pages)
         offer = Surface("panel")
         in_column(empty, parent=offer)
@@ -221,6 +226,7 @@ class StudyPage(Surface, Generic[View]):
     def _view_of(self, name: str) -> DocumentView:
         view = DocumentView(name or self.kind.title, self._widgets)
         view.asked.connect(self._on_asked)
+        view.rows_selected.connect(self.rows_selected)
         return view
 
     def _on_asked(self, action: Action) -> None:

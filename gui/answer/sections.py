@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,12 +17,13 @@ from gui.charts.painter import DrawingView
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, scrolled
 from gui.widgets.labels import wrapped
-from gui.widgets.table import Column, ResultTable
+from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
 
 _TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
-_MOST_WHOLE = 40
-"""The rows up to which a table is as high as its rows. A longer one scrolls."""
+_MOST_WHOLE, _LEAST_HEIGHT = 40, 240
+"""The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
+_FILTER_TIP = "Show only rows with all of these words in any column"
 
 
 class SectionWidget(Protocol):
@@ -34,10 +36,12 @@ class SectionWidget(Protocol):
 class DocumentView(QWidget):
     """The sections of one tab, from top to bottom. A section that was shown before keeps its widgets.
 
-    `asked` carries the `Action` of a button that was clicked. `widgets` makes the interactive parts by name.
+    `asked` carries the `Action` of a button that was clicked, and `rows_selected` the title of a section and
+    the places of its selected rows. `widgets` makes the interactive parts by name.
     """
 
     asked = Signal(object)  # Action
+    rows_selected = Signal(str, object)  # tuple[int, ...]
 
     def __init__(self, name: str, widgets: Mapping[str, Callable[[], QWidget]]) -> None:
         super().__init__()
@@ -56,16 +60,22 @@ class DocumentView(QWidget):
             if title not in self.sections:
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
                 view.asked.connect(self.asked)
-                self._column.insertWidget(place, view, int(view.grows))
+                view.rows_selected.connect(partial(self.rows_selected.emit, title))
+                self._column.insertWidget(place, view)
             self.sections[title].show_section(section, answer)
+            self._column.setStretchFactor(self.sections[title], int(self.sections[title].grows))
         grows = any(view.grows for view in self.sections.values())
         self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
 
 
 class SectionView(Surface):
-    """A section in a panel: its title with buttons, sentences, pictures, table, facts and notes."""
+    """A section in a panel: its title with buttons, sentences, pictures, table, facts and notes.
+
+    A long table has a field that filters its rows. `rows_selected` carries the places of its selected rows.
+    """
 
     asked = Signal(object)  # Action
+    rows_selected = Signal(object)  # tuple[int, ...]
 
     def __init__(self, widget: Callable[[], QWidget] | None = None) -> None:
         """`widget` makes the interactive part in place of pictures and a table."""
@@ -75,7 +85,9 @@ class SectionView(Surface):
         self._title, self._words = label("", "panelTitle"), wrapped("", "body")
         self._notes = wrapped("", "hint")
         self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
-        self.table: ResultTable[Sequence[Any]] | None = None
+        self.table: ResultTable[_Row] | None = None
+        self._is_long = False
+        self._filtered: FilteredTable[_Row] | None = None
         self._head = QWidget()
         self._head_row = in_row(self._title, Stretch(1), self._buttons, parent=self._head, spacing=8)
         self._column: QVBoxLayout = in_column(
@@ -87,9 +99,11 @@ class SectionView(Surface):
 
     @property
     def grows(self) -> bool:
-        """True if its widget takes all the height that is left on the page."""
+        """True if its widget or its table takes all the height that is left on the page."""
         expanding = QSizePolicy.Policy.Expanding
-        return self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding
+        return self._is_long or (
+            self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding
+        )
 
     def show_section(self, section: Section, answer: Any) -> None:
         """Fill what differs from the section that is shown."""
@@ -141,12 +155,42 @@ class SectionView(Surface):
     def _ask(self, action: Action, _checked: bool = False) -> None:
         self.asked.emit(action)
 
+    def select_rows(self, places: Collection[int]) -> None:
+        """Select the rows at these places of the section, without `rows_selected`."""
+        if self.table is not None:
+            self.table.select_keys(row.key for row in self.table.row_model.given if row.place in places)
+
     def _fill_table(self, section: Section) -> None:
-        is_whole = len(section.rows) <= _MOST_WHOLE
         if self.table is None:
-            self.table = ResultTable(section.title, key=lambda row: str(row[0]), whole=is_whole)
-            self._column.insertWidget(self._column.count() - 1, self.table)
-        self.table.show_rows(section.rows, table_columns(section))
+            self._is_long = len(section.rows) > _MOST_WHOLE
+            self.table = ResultTable(section.title, key=lambda row: row.key, whole=not self._is_long)
+            self.table.selected.connect(
+                lambda rows: self.rows_selected.emit(tuple(row.place for row in rows))
+            )
+            held: QWidget = self.table
+            if self._is_long:
+                self.table.setMinimumHeight(_LEAST_HEIGHT)
+                self._filtered = held = FilteredTable(self.table, "row", _FILTER_TIP)
+            self._column.insertWidget(self._column.count() - 1, held)
+        self.table.show_rows(tuple(_numbered(section.rows)), table_columns(section))
+        if self._filtered is not None:
+            self._filtered.show_count("")
+
+
+class _Row(tuple[Any, ...]):
+    """The cells of a row with its place in the section. Rows of one name are told apart by their order."""
+
+    place: int
+    key: tuple[str, int]
+
+
+def _numbered(rows: Sequence[Sequence[Any]]) -> Iterator[_Row]:
+    counts: Counter[str] = Counter()
+    for place, cells in enumerate(rows):
+        row, name = _Row(cells), str(cells[0])
+        row.place, row.key = place, (name, counts[name])
+        counts[name] += 1
+        yield row
 
 
 class PictureView(DrawingView):
@@ -188,9 +232,9 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
     return holder
 
 
-def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
+def table_columns(section: Section) -> list[Column[Any]]:
     """Return the columns of a section's table, each as wide as its longest text. The first takes the rest."""
-    columns: list[Column[Sequence[Any]]] = []
+    columns: list[Column[Any]] = []
     for place, heading in enumerate(section.headings):
         width = width_of((heading, *(str(row[place]) for row in section.rows)))
         columns.append(
@@ -218,4 +262,6 @@ def _value(row: Sequence[Any], place: int) -> Any:
 
 def _look(row: Sequence[Any], place: int) -> Look:
     cell = row[place]
-    return Look(600 if cell.is_strong else 400, mark=cell.mark) if isinstance(cell, CellText) else PLAIN
+    if not isinstance(cell, CellText):
+        return PLAIN
+    return Look(600 if cell.is_strong else 400, "text3" if cell.is_faint else PLAIN.ink, cell.mark)

@@ -25,6 +25,9 @@ from engine.store.saved.studies import SavedTable, moment
 from engine.store.saved.study import new_id
 from engine.store.schema import insert
 
+DOES_NOT_FIT = "does not fit"
+"""The end of the saved reason why a cell is excluded, if it needs more memory than there is."""
+
 
 @dataclass(frozen=True)
 class CellRecord:
