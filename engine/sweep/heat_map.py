@@ -66,9 +66,10 @@ class _HeatMap(Slice):
         room = self._width - self._left
         self._has_bests = len(self._row_names) > 1 and (room - beside) / columns >= _LEAST_WIDE
         room -= beside if self._has_bests else 0.0
-        self._foot = self._foot_of(self._left + min(room, _MOST_WIDE * columns))
+        self._wide = min(_MOST_WIDE, room / columns)
+        self._foot = self._foot_of(self._left + self._wide * columns - 2)
         high = (self._height - self._top - _BELOW - self._foot.height - 4) / rows
-        self._pitch = min(_MOST_WIDE, room / columns), min(_MOST_HIGH, max(4.0, high))
+        self._pitch = self._wide, min(_MOST_HIGH, max(4.0, high))
         self._right = self._left + self._pitch[0] * columns
         self._bottom = self._top + self._pitch[1] * rows
         self._gap = 2.0 if min(self._pitch) > 16 else 1.0 if min(self._pitch) > 6 else 0.0
@@ -224,6 +225,9 @@ class _HeatMap(Slice):
             if cell.finite(self._figure) is None:
                 blank.setdefault(_word(cell), cell)
         for word, cell in blank.items():
+            if not cell.does_not_fit and text_width(word, _SMALL) <= self._wide - 8:
+                # it stands in the cells
+                continue
             yield LegendEntry(
                 _blank_sample(cell), 22, unfit_words(self._results) if cell.does_not_fit else word
             )

@@ -35,9 +35,10 @@ def pieces_of(results: Results) -> Pieces:
     if best is None:
         return (Piece(_why_none(results, speed)),)
     look = _precision_of(results.grid, best.places)
+    so_far = " so far" if finished_count(results) < len(results.cells) else ""
     pieces = [
         Piece(_subject(results.grid, best), "title", precision=look),
-        Piece(f"{_where(results.grid, best)} is the fastest: "),
+        Piece(f"{_where(results.grid, best)} is the fastest{so_far}: "),
         Piece(speed.text_with_unit(best.finite(speed)), "strong", precision=look),
         *_gain_pieces(results, best, speed),
     ]

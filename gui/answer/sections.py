@@ -20,7 +20,7 @@ from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
 
-_TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
+_TITLE_WIDTH, _LEAST_WIDTH, _GAP, _MARK_ROOM = 140, 360, 8, 16
 _MOST_WHOLE, _LEAST_HEIGHT = 40, 240
 """The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
 _FILTER_TIP = "Show only rows with all of these words in any column"
@@ -93,6 +93,9 @@ class SectionView(Surface):
         self._column: QVBoxLayout = in_column(
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
+        for part in (self._pictures, self._facts):
+            # an empty one would still have its spacing
+            part.hide()
         if self.widget is not None:
             self._column.addWidget(self.widget, 1)
         self._column.addWidget(self._notes)
@@ -236,7 +239,9 @@ def table_columns(section: Section) -> list[Column[Any]]:
     """Return the columns of a section's table, each as wide as its longest text. The first takes the rest."""
     columns: list[Column[Any]] = []
     for place, heading in enumerate(section.headings):
-        width = width_of((heading, *(str(row[place]) for row in section.rows)))
+        cells = [row[place] for row in section.rows]
+        width = width_of((heading, *map(str, cells)))
+        width += _MARK_ROOM if any(getattr(cell, "mark", None) for cell in cells) else 0
         columns.append(
             Column(
                 heading,

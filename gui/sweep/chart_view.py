@@ -25,10 +25,10 @@ from engine.sweep.results import Results
 from engine.sweep.scaling import WEAK
 from engine.sweep.scatter import scatter
 from gui.charts.painter import InteractiveDrawing
-from gui.widgets import ComboBox, ElidedLabel, label, set_text
+from gui.widgets import ComboBox, ElidedLabel, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
-_LEAST_WIDTH = 84
+_LEAST_WIDTH, _MOST_WIDTH = 84, 136
 
 
 class Chooser(QWidget):
@@ -42,12 +42,15 @@ class Chooser(QWidget):
         self.box.setProperty("small", "true")
         self.box.setFixedHeight(28)
         self.box.setMinimumWidth(_LEAST_WIDTH)
+        self.box.setMaximumWidth(_MOST_WIDTH)
+        self.box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.box.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToContents)
         self.box.setAccessibleName(title)
         self.box.setToolTip(tooltip)
         self.box.activated.connect(self.changed)
         self._keys: list[Hashable] = []
         self._usual: Hashable = None
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         in_row(label(title, "legend"), self.box, parent=self, spacing=6)
 
     def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
@@ -159,7 +162,7 @@ class ChartView(QWidget):
         self.results: Results | None = None
         self._axes: tuple[str, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.title, self.note = label("", "panelTitle"), ElidedLabel("", "unit")
+        self.title, self.note = ElidedLabel("", "panelTitle"), ElidedLabel("", "unit")
         self.canvas = CellCanvas(self.name, self)
         self.canvas.cells_chosen.connect(self.cells_chosen)
         self._head, self._fixed = (
@@ -188,7 +191,7 @@ class ChartView(QWidget):
         """Draw the chosen chart."""
         self.canvas.redraw()
         chart = self.draw((float(self.canvas.width()), float(self.canvas.height())))
-        set_text(self.title, "" if chart is None else chart.title)
+        self.title.set_whole_text("" if chart is None else chart.title)
         self.note.set_whole_text("" if chart is None else chart.note)
 
     def draw(self, size: tuple[float, float]) -> CellChart | None:

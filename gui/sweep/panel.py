@@ -14,7 +14,7 @@ from engine.compare.verdict import Piece
 from engine.experiment.experiment import Precision
 from engine.export.document import Answer, Document, Section
 from engine.export.formats import SWEEP
-from engine.export.kinds.sweep import CHARTS, TABLE
+from engine.export.kinds.sweep import CELLS, CHARTS, TABLE
 from engine.sweep.chart import metric_words, shown_figures, state_words
 from engine.sweep.results import CellResult, Results
 from engine.sweep.words import finished_count
@@ -31,7 +31,7 @@ _GUIDE, _READING = "sweep-settings", "Reading the results…"
 _UNREAD = Document(
     "",
     "",
-    (*(Section(tab, tab=tab, widget=name) for tab, name in CHARTS.items()), Section(TABLE, tab=TABLE)),
+    (*(Section(tab, tab=tab, widget=name) for tab, name in CHARTS.items()), Section(CELLS, tab=TABLE)),
     "",
     answers=(Answer(None, (Piece(_READING),)),),
     nothing=_READING,
@@ -95,8 +95,8 @@ class SweepPanel(StudyPage[SweepView]):
         for chart in self.charts.values():
             chart.canvas.mark_cells(cells)
         view = self.tabs.views.get(TABLE)
-        if view is not None and TABLE in view.sections:
-            view.sections[TABLE].select_rows(cells)
+        if view is not None and CELLS in view.sections:
+            view.sections[CELLS].select_rows(cells)
 
     def document(self, view: SweepView) -> Document:
         return self._read or _UNREAD

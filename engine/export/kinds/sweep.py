@@ -17,6 +17,7 @@ from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.chart import (
     CellChart,
+    best_of,
     default_axes,
     default_lines,
     default_places,
@@ -32,7 +33,7 @@ from engine.sweep.scatter import scatter, title_of
 from engine.sweep.words import notes_of, pieces_of, sentences_of
 from engine.words.numbers import NONE, counted
 
-MAP, LINES, TRADE_OFF, TABLE = "Map", "Lines", "Trade-off", "Table"
+MAP, LINES, TRADE_OFF, TABLE, CELLS = "Map", "Lines", "Trade-off", "Table", "Combinations"
 CHARTS = {MAP: "map", LINES: "lines", TRADE_OFF: "scatter"}
 """The tabs of the charts in the window, with their interactive widgets."""
 _MOST_NAMES = 5
@@ -117,16 +118,12 @@ _WIDTH, _HEIGHT = 800.0, 460.0
 
 
 def _table(results: Results) -> Section:
-    columns = [
-        *_axis_columns(results.grid),
-        *map(_metric_column, shown_figures(results)),
-        *_state_columns(results),
-    ]
+    metrics = (_metric_column(metric, best_of(results.cells, metric)) for metric in shown_figures(results))
+    columns = (*_axis_columns(results.grid), *_STATE_COLUMNS, *metrics, *_more_columns(results))
     rows = tuple(tuple(cell_of(cell) for _, _, cell_of in columns) for cell in results.cells)
     headings = tuple(heading for heading, _, _ in columns)
-    return Section(
-        TABLE, (), headings, rows, tuple(heading for heading, is_number, _ in columns if is_number), tab=TABLE
-    )
+    right = tuple(heading for heading, is_number, _ in columns if is_number)
+    return Section(CELLS, (), headings, rows, right, tab=TABLE)
 
 
 _Column = tuple[str, bool, Callable[[CellResult], CellText]]
@@ -144,7 +141,7 @@ def _axis_columns(grid: Grid) -> Iterator[_Column]:
         yield axis.title, numbers_of(axis) is not None, text
 
 
-def _metric_column(metric: Metric) -> _Column:
+def _metric_column(metric: Metric, best: CellResult | None) -> _Column:
     def text(cell: CellResult) -> CellText:
         value = cell.value(metric)
         if value is None:
@@ -154,20 +151,27 @@ def _metric_column(metric: Metric) -> _Column:
         words = f"{metric.text(value)}{f' [{ends}]' if ends else ''}"
         # its own state says so, but not that its baseline was disturbed
         more = ", not reliable" if is_disturbed and not cell.is_disturbed else ""
-        return CellText(f"{words}{more}", value, is_faint=is_disturbed)
+        return CellText(f"{words}{more}", value, is_strong=cell is best, is_faint=is_disturbed)
 
     if metric is RATIO_FIGURE:
         return "Ratio", True, text
     return f"{metric.title}{f', {metric.unit}' if metric.unit else ''}", True, text
 
 
-def _state_columns(results: Results) -> Iterator[_Column]:
-    yield (
-        "Runs",
-        True,
-        lambda cell: CellText(f"{len(cell.run_ids):,}" if cell.run_ids else NONE, len(cell.run_ids)),
-    )
-    yield "State", False, lambda cell: CellText(state_word(cell).capitalize(), _ORDER.index(cell.status))
+def _state(cell: CellResult) -> CellText:
+    # what does not fit or was disturbed must not read as done
+    is_faint = cell.status != "done" or cell.is_disturbed
+    return CellText(state_word(cell).capitalize(), _ORDER.index(cell.status), is_faint=is_faint)
+
+
+def _runs(cell: CellResult) -> CellText:
+    return CellText(f"{len(cell.run_ids):,}" if cell.run_ids else NONE, len(cell.run_ids))
+
+
+_STATE_COLUMNS: tuple[_Column, ...] = (("State", False, _state), ("Runs", True, _runs))
+
+
+def _more_columns(results: Results) -> Iterator[_Column]:
     if any(cell.nodes for cell in results.cells):
         yield "Node", False, lambda cell: CellText(", ".join(cell.nodes))
     if any(cell.why for cell in results.cells):
