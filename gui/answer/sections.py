@@ -23,6 +23,7 @@ from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
 _TITLE_WIDTH, _LEAST_WIDTH, _GAP, _MARK_ROOM = 140, 360, 8, 16
 _MOST_WHOLE, _LEAST_HEIGHT = 40, 240
 """The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
+_SHORT_NAME = 24
 _FILTER_TIP = "Show only rows with all of these words in any column"
 
 
@@ -236,7 +237,12 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 
 
 def table_columns(section: Section) -> list[Column[Any]]:
-    """Return the columns of a section's table, each as wide as its longest text. The first takes the rest."""
+    """Return the columns of a section's table, each as wide as its longest text.
+
+    The first takes the rest if its texts are long, else all columns share it.
+    """
+    names = [len(str(row[0])) for row in section.rows]
+    is_shared = max(names, default=0) <= _SHORT_NAME
     columns: list[Column[Any]] = []
     for place, heading in enumerate(section.headings):
         cells = [row[place] for row in section.rows]
@@ -248,7 +254,7 @@ def table_columns(section: Section) -> list[Column[Any]]:
                 partial(_text, place=place),
                 partial(_value, place=place),
                 width=width,
-                widest=0 if place else GROWS,
+                widest=0 if place and not is_shared else GROWS,
                 is_number=heading in section.right,
                 look=partial(_look, place=place),
             )

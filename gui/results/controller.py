@@ -19,7 +19,6 @@ from gui.answer.controller import StudyController
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.limit.panel import LimitPanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
@@ -134,8 +133,7 @@ class ResultsController(QObject):
     def _connect_study(self, panel: StudyPanel, controller: StudyController[Any]) -> None:
         controller.reported.connect(self._notice.notify)
         controller.written.connect(lambda path: self._notice.notify_written(f"Wrote {path.name}.", path))
-        if not isinstance(panel, LimitPanel):
-            panel.guide_wanted.connect(self.guide_wanted)
+        panel.guide_wanted.connect(self.guide_wanted)
         if isinstance(controller, SweepController | TuneController):
             controller.comparison_wanted.connect(self.comparisons.compare)
         if isinstance(controller, SweepController):

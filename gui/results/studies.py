@@ -46,9 +46,8 @@ class _Limits(StudyController[StudyView[Limit]]):
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject
     ) -> None:
-        super().__init__(experiments, experiments.limits, panel.show_view, panel, parent, follows=False)
-        panel.use_requested.connect(setup.use_batch)
-        panel.copied.connect(self.reported)
+        super().__init__(experiments, experiments.limits, panel.show_view, panel.head, parent, follows=False)
+        panel.changes_wanted.connect(setup.use_changes)
 
 
 StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
@@ -78,7 +77,6 @@ class StudyMaker(QObject):
         match kind:
             case "limit":
                 panel = LimitPanel(parent)
-                panel.show_alone()
                 controller = _Limits(setup, panel, experiments, self)
             case "numerics":
                 panel = NumericsPanel(parent)
@@ -126,7 +124,7 @@ class StudyPages(QStackedWidget):
             if isinstance(panel, StudyPage):
                 panel.show_in_results()
                 panel.head.settings.clicked.connect(self.settings_wanted)
-            elif not isinstance(panel, LimitPanel):
+            else:
                 self._actions[kind] = panel.head.detach_actions()
         self.setCurrentWidget(self._panels[kind])
         self._controllers[kind].open(key)

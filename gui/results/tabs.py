@@ -18,7 +18,6 @@ from gui.answer.controller import StudyController
 from gui.answer.page import StudyPage
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.limit.panel import LimitPanel
 from gui.results.studies import StudyMaker
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
@@ -108,8 +107,7 @@ class StudyTab(QWidget):
             elif (layout := panel.layout()) is not None:
                 # in line with the sentence above
                 layout.setContentsMargins(0, _ABOVE, 0, 0)
-                if not isinstance(panel, LimitPanel):
-                    panel.head.hide_title()
+                panel.head.hide_title()
         self._pages.setCurrentIndex(1)
         self._controller.open(key)
 

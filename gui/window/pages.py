@@ -141,7 +141,8 @@ class OtherPages(QObject):
             controller.written.connect(self._on_written)
         self.sweeps.comparison_wanted.connect(self.comparisons.compare)
         self.fastest.comparison_wanted.connect(self.comparisons.compare)
-        for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
+        panels = (self.limit_panel, self.numerics_panel, self.profile_panel, self.sweep_panel)
+        for panel in (*panels, self.tune_panel):
             panel.guide_wanted.connect(window.show_guide)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         experiments.ended.connect(self._offer_to_find)
