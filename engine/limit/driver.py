@@ -171,7 +171,7 @@ class LimitDriver(Driver[Limit]):
             if experiment.device != "cpu" and trial.fits and trial.peak_mib is not None:
                 self._forecasts.learn(experiment, trial.batch_size, trial.peak_mib, "allocated")
             yield None
-            text = f"Batch {trial.batch_size:,}: {result_words(trial, state.side)}."
+            text = f"Batch {trial.batch_size:,}: {result_words(trial)}."
             yield Log(message=f"{text} {trial.note}" if trial.note else text)
             if why_replaced is not None:
                 runner.replace_worker()

@@ -39,9 +39,9 @@ def is_answer(trial: Trial, side: LimitSide) -> bool:
     return is_largest and trial.fits and not trial.is_quick
 
 
-def result_words(trial: Trial, side: LimitSide) -> str:
-    """Return the result of a trial in a few words."""
-    if is_answer(trial, side):
+def result_words(trial: Trial, side: LimitSide | None = None) -> str:
+    """Return the result of a trial in a few words. With its `side`, the answer is the "largest fit"."""
+    if side is not None and is_answer(trial, side):
         return "largest fit"
     ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
     quick = {"uncompiled": trial.uncompiled, "no cuDNN search": trial.unsearched}

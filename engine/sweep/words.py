@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine.compare.metrics import SPEED, Metric
 from engine.compare.verdict import Piece, Pieces
 from engine.experiment.experiment import Precision
+from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Grid
 from engine.sweep.chart import best_of, default_places, memory_words, numbers_of
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results
@@ -17,6 +18,7 @@ from engine.words.numbers import counted, pace_text, range_text, times
 
 _NEARLY = 0.85
 """The share of the best throughput from which little is gained."""
+_MOST_NAMES = 5
 _FINAL = ("done", "failed", "excluded")
 
 
@@ -159,6 +161,20 @@ def _saturation(results: Results) -> Iterator[str]:
             batch = _value_words(grid, batches, cell)
             yield f"Above {batch} little is gained: {SPEED.text(speed)} is {share} of the best"
             return
+
+
+def not_reached(plan: Plan, results: Results) -> Iterator[str]:
+    """Yield a clause with the cells whose ratios are less certain than requested, if any."""
+    wanted = plan.precision_percent or math.inf
+    names = [
+        f"“{cell.name}”"
+        for cell in results.cells
+        if cell.ratio is not None and cell.ratio_interval is not None
+        if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
+    ]
+    if names:
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        yield f"Not within {wanted:g}%: {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def sentences_of(results: Results) -> tuple[str, ...]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, Grid
 from engine.export.document import Answer, CellText, Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
@@ -30,13 +28,12 @@ from engine.sweep.lines import lines
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results, results_of
 from engine.sweep.scaling import DEVICES, EXCHANGE, STRONG, WEAK
 from engine.sweep.scatter import scatter, title_of
-from engine.sweep.words import notes_of, pieces_of, sentences_of
+from engine.sweep.words import not_reached, notes_of, pieces_of, sentences_of
 from engine.words.numbers import NONE, counted
 
 MAP, LINES, TRADE_OFF, TABLE, CELLS = "Map", "Lines", "Trade-off", "Table", "Combinations"
 CHARTS = {MAP: "map", LINES: "lines", TRADE_OFF: "scatter"}
 """The tabs of the charts in the window, with their interactive widgets."""
-_MOST_NAMES = 5
 
 
 def document(record: SweepRecord, results: Results | None = None) -> Document:
@@ -49,7 +46,7 @@ def document(record: SweepRecord, results: Results | None = None) -> Document:
         record.name,
         _experiments(grid),
         [*_picture_sections(known), _table(known)],
-        answers=(Answer(None, pieces_of(known), (*notes_of(known), *_not_reached(record.plan, known))),),
+        answers=(Answer(None, pieces_of(known), (*notes_of(known), *not_reached(record.plan, known))),),
         size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
         tables={"": lambda: (_row(known, cell) for cell in known.cells)},
@@ -58,20 +55,6 @@ def document(record: SweepRecord, results: Results | None = None) -> Document:
         most_rows=1_000,
         undrawn="This sweep has no results yet.",
     )
-
-
-def _not_reached(plan: Plan, results: Results) -> Iterator[str]:
-    """Yield a clause with the cells whose ratios are less certain than requested, if any."""
-    wanted = plan.precision_percent or math.inf
-    names = [
-        f"“{cell.name}”"
-        for cell in results.cells
-        if cell.ratio is not None and cell.ratio_interval is not None
-        if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
-    ]
-    if names:
-        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        yield f"Not within {wanted:g}%: {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _picture_sections(results: Results) -> Iterator[Section]:
