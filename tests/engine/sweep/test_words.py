@@ -57,8 +57,8 @@ ALL = {0: 500.0, 1: 600.0, 2: 650.0, 3: 800.0, 4: 1_200.0, 5: 1_300.0}
         ),
         (
             results_with({0: 500.0, 3: 800.0}, {}),
-            "BF16 AMP at batch 32 is the fastest so far: 800 img/s, 1.60 times the best of FP32, which is 500 "
-            "at batch 32",
+            "BF16 AMP at batch 32 is the fastest so far: 800 img/s, 1.60 times the best of FP32, which is "
+            "500 at batch 32",
             ("2 of 6 combinations finished",),
         ),
         (
