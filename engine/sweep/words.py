@@ -48,6 +48,16 @@ def pieces_of(results: Results) -> Pieces:
     return (first, *pieces[1:])
 
 
+def best_ratio(results: Results) -> float | None:
+    """Return the best throughput over the best of the baseline, which may itself be the best."""
+    best = best_of(results.cells, SPEED)
+    compared = results.grid.compared
+    base = best_of([cell for cell in results.cells if cell.places[compared] == 0], SPEED)
+    if best is None or base is None:
+        return None
+    return (best.finite(SPEED) or 0.0) / (base.finite(SPEED) or 1.0)
+
+
 def _gain_pieces(results: Results, best: CellResult, speed: Metric) -> Iterator[Piece]:
     grid, compared = results.grid, results.grid.compared
     is_baseline = best.places[compared] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from engine.protocol.tune import Tuning
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.sweep.results import results_of
+from engine.sweep.words import best_ratio
 from engine.words.names import setting_text
 from engine.words.numbers import counted, number
 from gui.answer.controller import StudyController
@@ -156,7 +159,30 @@ def _studies(store: Store) -> Iterator[StudyRow]:
             # one damaged study must not hide the others
             continue
         yield study_row(study)
-    yield from map(_sweep_row, store.sweeps.bare.newest())
+    for record in store.sweeps.bare.newest():
+        yield _sweep_row(record, _ratio_of_sweep(store, record))
+
+
+_RATIOS: dict[tuple[str, datetime], float | None] = {}
+"""The ratios of finished sweeps by id and end, since their runs take long to read."""
+
+
+def _ratio_of_sweep(store: Store, record: SweepRecord) -> float | None:
+    """Return the best throughput over the baseline's best. None unless the sweep is over, and small."""
+    if record.ended is None or record.grid.size > _MOST_READ:
+        return None
+    key = record.id, record.ended
+    if key not in _RATIOS:
+        try:
+            _RATIOS[key] = best_ratio(results_of(store.sweeps.find(record.id)))
+        except ProblemError:
+            # a damaged sweep must not hide the others
+            _RATIOS[key] = None
+    return _RATIOS[key]
+
+
+_MOST_READ = 200
+"""The combinations of the largest sweep whose ratio is read for the list."""
 
 
 def study_row(study: Study[Any]) -> StudyRow:
@@ -241,7 +267,7 @@ def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
 _TOLD: dict[str, Any] = {"limit": _limit, "numerics": _numerics, "profile": _profile, "tune": _tune}
 
 
-def _sweep_row(record: SweepRecord) -> StudyRow:
+def _sweep_row(record: SweepRecord, ratio: float | None) -> StudyRow:
     first = record.grid.cells[0].experiment
     return StudyRow(
         "sweep",
@@ -250,6 +276,7 @@ def _sweep_row(record: SweepRecord) -> StudyRow:
         first.model,
         record.created,
         _axes(record.grid),
+        ratio,
         device=record.device_name,
         experiment=first,
         is_failed=record.problem is not None,

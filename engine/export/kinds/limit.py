@@ -50,7 +50,8 @@ def document(study: Study[Limit], *, margin_fraction: float | None = None, multi
 
 
 def _results(limit: Limit, margin: float, multiple: int) -> Section:
-    base, unit, scale = limit.baseline, *memory_unit([side.budget_mib for side in limit.sides])
+    base, (unit, scale) = limit.baseline, memory_unit([side.budget_mib for side in limit.sides])
+    decimals = 0 if scale == 1.0 else 1
     free = f"With {share_text(margin)} free" if margin else "Without margin"
     of_multiple = "" if multiple == 1 else f", multiple of {multiple:,}"
     headings = (
@@ -66,7 +67,8 @@ def _results(limit: Limit, margin: float, multiple: int) -> Section:
         for side in limit.sides
     }
     rows = []
-    for side in limit.sides:
+    begun = (side for side in limit.sides if side.trials or side.is_over or side.trying is not None)
+    for side in begun:
         peak = next((gib for batch, gib in side.passed if batch == side.largest_batch), None)
         ratio = times_the_batch(base, side)
         number = NONE if not side.trials else f"{'≥ ' if side.at_least else ''}{side.largest_batch:,}"
@@ -76,7 +78,7 @@ def _results(limit: Limit, margin: float, multiple: int) -> Section:
                 CellText(side.label, mark=side.precision),
                 CellText(number, side.largest_batch, is_strong=side is limit.best),
                 CellText(NONE if ratio is None else f"{times(ratio)}×", ratio),
-                CellText(NONE if peak is None else f"{peak * MIB_PER_GIB / scale:,.1f}", peak),
+                CellText(NONE if peak is None else f"{peak * MIB_PER_GIB / scale:,.{decimals}f}", peak),
                 CellText(f"{batch:,}" if batch else NONE, batch or None),
                 verification(side),
             )

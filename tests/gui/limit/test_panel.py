@@ -96,7 +96,7 @@ def stopped(limits: Any) -> StudyView[Any]:
             "FP32 fits 289, FP16 AMP fits at least 512",
             [["289", "1.00×", "289 fits, 290 does not"], ["≥ 512", "–", "stopped early"]],
         ),
-        ("failed", "No trial has finished yet", [["–", "–", "failed"], ["–", "–", "waiting"]]),
+        ("failed", "No trial has finished yet", [["–", "–", "failed"]]),
     ],
 )
 def test_a_search_claims_no_more_than_it_knows(

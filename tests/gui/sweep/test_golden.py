@@ -11,6 +11,7 @@ from engine.protocol.tune import Tuning
 from engine.store.store import Store
 from gui.window.main_window import MainWindow
 from tests.golden import Golden, words_of
+from tests.gui.answers import wait_for_sections
 from tests.gui.sweep.test_tune import put, tuned
 from tests.gui.sweep.test_views import shown_panel
 from tests.sweeps import small_results
@@ -24,6 +25,7 @@ def test_the_words_of_a_sweeps_tabs(qtbot: QtBot, golden: Golden, place: int) ->
     assert page.tabs.count() == 4
     page.tabs.setCurrentIndex(place)
     page.choose((place,))
+    wait_for_sections(qtbot, page)
     golden(words_of(page), f"sweep-{place}")
 
 
