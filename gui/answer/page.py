@@ -20,7 +20,7 @@ from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, ProgressLine, label, set_text
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, Format, IconButton, StudyMenu
-from gui.widgets.labels import wrapped
+from gui.widgets.quiet_line import QuietLine
 from gui.widgets.verdict_label import VerdictLabel
 
 _SIZES = ((28, 16), (24, 14), (22, 14))
@@ -121,7 +121,7 @@ class StudyPage(Surface, Generic[View]):
         self._offers: Mapping[str, Offer] = {}
         self._widgets = widgets or {}
         self.problem = label("", "problem", wraps=True)
-        self.sentence, self.quiet = VerdictLabel(_SIZES), wrapped("", "body")
+        self.sentence, self.quiet = VerdictLabel(_SIZES), QuietLine()
         self.tabs = AnswerTabs(self.kind.title, self.guides, self._view_of)
         self.tabs.guide_wanted.connect(self.guide_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
@@ -207,7 +207,7 @@ class StudyPage(Surface, Generic[View]):
         layout.setContentsMargins(0, 8, 0, 0)
 
     def text(self) -> str:
-        """Return the sentence and the quiet line."""
+        """Return the sentence, the quiet line and its details."""
         return f"{self.sentence.accessibleName()} {self.quiet.text()}".strip()
 
     def section_widget(self, tab: str, section: str) -> QWidget | None:
@@ -223,7 +223,7 @@ class StudyPage(Surface, Generic[View]):
         self.sentence.show_lines((answer.pieces,))
         warnings = document.warnings if sections else (document.nothing,)
         clauses = [clause.rstrip(".") for clause in (*warnings, *answer.notes) if clause]
-        set_text(self.quiet, printable(" · ".join(clauses)))
+        self.quiet.show_clauses(tuple(map(printable, clauses)), [("Training", document.subject)])
         self.quiet.setVisible(bool(clauses))
         tabs = (section.tab for section in sections)
         self.tabs.set_tabs(dict.fromkeys((*tabs, *self._offers)))
