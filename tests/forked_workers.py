@@ -173,8 +173,11 @@ def _serve(requests: socket.socket) -> None:
     import torchvision  # noqa: F401
 
     import engine.worker.perform  # noqa: F401 - what a worker imports first, with torch
+    from engine.training.doctor import read_catalog
     from engine.training.models.libraries import import_library
 
+    # each run looks for its model in it
+    read_catalog()
     if find_spec("transformers"):
         # two seconds in each worker that trains a language model
         import_library("transformers.models.llama.modeling_llama")

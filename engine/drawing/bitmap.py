@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from engine.drawing.blocks import RADIUS, UNLIT, Blocks
+from engine.drawing.blocks import RADIUS, Blocks
 from engine.drawing.shapes import (
     Anchor,
     Box,
@@ -93,7 +93,7 @@ class Painter:
 
     def paint_blocks(self, blocks: Blocks) -> None:
         """Paint all blocks, lit or not."""
-        unlit = ink_color(self._palette, UNLIT)
+        unlit = ink_color(self._palette, blocks.unlit)
         table = shades(*(ink_color(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
         lit = int(blocks.lit)
         for number in range(blocks.count):

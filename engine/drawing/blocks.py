@@ -31,9 +31,9 @@ class Tiles:
 class Blocks:
     """Blocks from (x, y) on, each `width` by `height` with `gap` between them, in columns filled downward.
 
-    The first `lit` blocks show their tiles in the shades of the precision's color `ink`, the others are
-    unlit. Where a fraction of a block is lit, the window fills it from below; other formats leave it unlit.
-    Unless `fill` is "full", lit blocks have a rim, to distinguish two runs of one precision.
+    The first `lit` blocks show their tiles in the shades of the precision's color `ink`, the others have
+    the ink `unlit`. Where a fraction of a block is lit, the window fills it from below; other formats leave
+    it unlit. Unless `fill` is "full", lit blocks have a rim, to distinguish two runs of one precision.
     """
 
     x: float
@@ -46,6 +46,7 @@ class Blocks:
     ink: str
     tiles: Tiles
     lit: float = 0.0
+    unlit: str = UNLIT
     fill: MarkFill = "full"
 
     @property

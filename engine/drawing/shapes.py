@@ -208,12 +208,14 @@ def ink_color(palette: Palette, ink: str) -> str:
     look = palette.precisions.get(name)
     if look is None:
         return str(getattr(palette, ink))
+    if form == "-tint":
+        return look.tint
     # the strong form of a color is the brighter one in the dark theme, the darker one in the light theme
     is_dim = form == "-dim" or form == ("-low" if palette.is_dark else "-high")
     return look.dim if is_dim else look.color
 
 
-_FORMS = ("-dim", "-low", "-high")
+_FORMS = ("-dim", "-low", "-high", "-tint")
 
 
 def marker(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.drawing.blocks import RADIUS, UNLIT, Blocks
+from engine.drawing.blocks import RADIUS, Blocks
 from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, ink_color, text_width
 from engine.experiment.value import printable
 from resources.looks import Palette
@@ -96,7 +96,7 @@ def _text(words: Words, ink: str, keeps_widths: bool) -> str:
 def _blocks(blocks: Blocks, css: Callable[[str], str]) -> str:
     # the images are a gray mask, so that the theme of a page colors them
     lit = int(blocks.lit)
-    shown = f'<path d="{_squares(blocks, lit, blocks.count)}" fill="{css(UNLIT)}"/>'
+    shown = f'<path d="{_squares(blocks, lit, blocks.count)}" fill="{css(blocks.unlit)}"/>'
     if not lit:
         return shown
     width, height = blocks.size

@@ -167,7 +167,6 @@ class Document:
     made: str
     where: str = ""
     answers: tuple[Answer, ...] = ()
-    omitted: str = ""
     warnings: tuple[str, ...] = ()
     is_named: bool = False
     nothing: str = ""

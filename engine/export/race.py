@@ -18,12 +18,11 @@ from engine.drawing.shapes import Drawing
 from engine.drawing.svg import svg_file
 from engine.experiment.problem import ProblemError
 from engine.export.content import ByRun, Content, Write
-from engine.export.document import Document
 from engine.export.report.report import report_of
 from engine.export.writers.picture import metadata_of
 from engine.protocol.pictures import brightened, patterns
-from engine.race.card import GROUND, Frame, RaceCard
-from engine.race.race import BLOCKS, Race, race_of
+from engine.race.card import BLOCKS, GROUND, Frame, RaceCard
+from engine.race.race import Race, race_of
 from engine.race.words import card_of, frame_of
 from resources.looks import DARK, LIGHT, Palette
 
@@ -66,9 +65,9 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
     return RaceSource(race, Tiles(patterns(BLOCKS)))
 
 
-def race_source_if_any(content: Content, report: Document) -> RaceSource | None:
-    """Return the race of the leading side, else of the first in mixed precision, else None."""
-    sides = [answer.side for answer in report.answers if answer.side is not None]
+def race_source_if_any(content: Content) -> RaceSource | None:
+    """Return the race of the leading side, else of the best in mixed precision, else None."""
+    sides = [report.side for report in content.comparison.ranked]
     leading = [side for side in sides if side.contains(content.leading)]
     for side in [*leading, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         # the baseline itself, or runs with nothing to replay, have none

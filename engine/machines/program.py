@@ -24,12 +24,11 @@ import engine
 import resources
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import check_size, shortened
-from engine.installation.control import Stopped
-from engine.installation.description import Description, cleaned
+from engine.installation.description import Description
 from engine.installation.installed import python_here
-from engine.installation.lines import LONGEST_LINE, PAUSE, RESUME, read_event, request_line
 from engine.installation.request import (
     AUTOMATIC,
+    LONGEST_LINE,
     Installed,
     InstallEvent,
     InstallRequest,
@@ -37,6 +36,10 @@ from engine.installation.request import (
     Planned,
     Stage,
     StageBegan,
+    Stopped,
+    cleaned,
+    read_event,
+    request_line,
 )
 from engine.installation.uv import explained, find_uv
 from engine.machines.machine import Machine, Machines, forget_catalog
@@ -52,7 +55,6 @@ REQUIREMENTS = (
     "psutil",
     "wakepy",
     "jeepney",
-    "truststore",
     "typer",
     "rich",
     "jinja2",
@@ -188,8 +190,8 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
 class RemoteInstaller:
     """Installs PyTorch on a remote machine, after copying Ammeter there if its version differs.
 
-    Use it for one installation, after which `machine` is updated and saved. Any thread may call `pause`,
-    `resume` and `stop`. The installed version stays in use until the new one has trained a step.
+    Use it for one installation, after which `machine` is updated and saved. Any thread may call `stop`.
+    The installed version stays in use until the new one has trained a step.
     """
 
     def __init__(self, machine: Machine, line: Line | None = None) -> None:
@@ -198,17 +200,11 @@ class RemoteInstaller:
         self._stopped = threading.Event()
         self._channel: Channel | None = None
 
-    def pause(self) -> None:
-        """Pause the download."""
-        self._send(PAUSE)
-
-    def resume(self) -> None:
-        self._send(RESUME)
-
     def stop(self) -> None:
-        """Stop the installation. Downloaded files are kept on the machine."""
+        """Stop the installation. Complete packages are kept on the machine."""
         self._stopped.set()
-        self._send(None)
+        if (channel := self._channel) is not None:
+            channel.put(None)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
@@ -309,12 +305,8 @@ class RemoteInstaller:
         if not isinstance(last, Installed | Planned):
             said = shortened(complaint or f"ssh ended with status {status}", 200)
             message = f"The installation on {self.machine.name} stopped before it was finished: {said}"
-            remedy = "Start it again. It continues with the files already downloaded."
+            remedy = "Start it again. It continues with the complete packages."
             raise ProblemError(Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy))
-
-    def _send(self, request: bytes | None) -> None:
-        if (channel := self._channel) is not None:
-            channel.put(request)
 
     def _check_stopped(self) -> None:
         if self._stopped.is_set():

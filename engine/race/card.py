@@ -23,9 +23,12 @@ from engine.drawing.shapes import (
     wrapped,
     wrapped_evenly,
 )
-from engine.race.race import BLOCKS, Pair
 from engine.words.numbers import memory_apart_text, memory_text, memory_unit_text
 
+Pair = tuple[float | None, float | None]
+"""Values of the full-precision and of the mixed-precision lane, None if unknown."""
+
+BLOCKS = 200  # how many blocks a lane is shown as
 WIDTH, HEIGHT = 1_280.0, 720.0
 GROUND = "bg0"
 _LEFT, _TOP, _LANES = 44.0, 40.0, 897.0

@@ -22,13 +22,11 @@ from engine.drawing.looks import SideLook, side_looks
 from engine.experiment.catalog import Task
 from engine.experiment.problem import Kind, ProblemError, request_error
 from engine.experiment.value import MIB_PER_GIB
+from engine.race.card import BLOCKS, Pair
 from engine.store.record import RunRecord, Status
 
 Unit = Literal["images", "sequences", "samples"]
-Pair = tuple[float | None, float | None]
-"""Values of the full-precision and of the mixed-precision lane, None if unknown."""
 
-BLOCKS = 200  # how many blocks a lane is shown as
 LONGEST_SECONDS = 12.0  # of a replay on screen, except for `_LITTLE_LONGER`
 _LITTLE_LONGER = 1.5  # a replay up to this many times `LONGEST_SECONDS` long is still shown at its true pace
 _TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0  # a replay shorter than the first is slowed to the second

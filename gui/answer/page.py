@@ -21,7 +21,7 @@ from gui.widgets import Button, ElidedLabel, EmptyState, ProgressLine, label, se
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, Format, IconButton, StudyMenu
 from gui.widgets.labels import wrapped
-from gui.widgets.stat_card import VerdictLabel
+from gui.widgets.verdict_label import VerdictLabel
 
 _SIZES = ((28, 16), (24, 14), (22, 14))
 _AWAITED = "Waiting for the first results."

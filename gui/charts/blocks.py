@@ -57,7 +57,7 @@ def _lit_rects(blocks: Blocks, scale: float) -> Iterator[QRect]:
             yield newest
 
 
-@lru_cache(maxsize=12)
+@lru_cache(maxsize=40)
 def _pixmap(blocks: Blocks, palette_name: str, scale: float) -> QPixmap:
     from engine.drawing.bitmap import blocks_bitmap  # the window's start does without Pillow
 

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QToolBut
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
+from engine.export.report.report import training_words
 from engine.store.record import RunRecord
 from engine.words.numbers import date_text
 from gui.theme.icons import pixmap
@@ -128,10 +129,9 @@ class ItemHead(QWidget):
         if self._chosen not in [side.id for side in others]:
             self._chosen = None
         runs = [run for side in comparison.sides for run in side.runs]
-        models = dict.fromkeys(run.experiment.model for run in runs)
-        model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
         when = date_text(min(run.started or run.created for run in runs))
-        self.show_title("compare", title_of(comparison), f"{model}, {when}")
+        about = ", ".join(filter(None, (*training_words(runs), when)))
+        self.show_title("compare", title_of(comparison), about)
         for button in (self.sides, self.show_button):
             button.setVisible(len(comparison.sides) > 1)
         self.settings.show()

@@ -89,7 +89,8 @@ class GuidedMeasurement(QObject):
         """Measure once the current work has ended, before the rest of the queue."""
         if self.is_at_work:
             return
-        self.is_at_work, self._is_stopping, self._ids, self._running = True, False, (), None
+        self.is_at_work = self._is_pilot = True
+        self._is_stopping, self._ids, self._running = False, (), None
         self._case = self._problem = self._refusal = self._images = None
         self.at_work.emit(True)
         self.report_progress()

@@ -14,8 +14,7 @@ from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
-from engine.race.card import Frame, LaneHead, RaceCard
-from engine.race.race import BLOCKS
+from engine.race.card import BLOCKS, Frame, LaneHead, RaceCard
 from engine.race.showcase import Showcase
 from engine.race.words import NUMBERS
 from gui.demo.race_view import DemoButton, RaceView

@@ -13,7 +13,8 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.drawing.blocks import Tiles
 from engine.protocol.pictures import patterns
-from engine.race.race import BLOCKS, Race
+from engine.race.card import BLOCKS
+from engine.race.race import Race
 from engine.race.words import card_of, frame_of
 from gui.demo.race_view import DemoButton, RaceView, explained
 from gui.demo.transport import DemoTransport, RaceClock

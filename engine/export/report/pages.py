@@ -15,6 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from engine.compare.ranking import MANY
 from engine.drawing.curve_chart import last_x
 from engine.drawing.looks import BYS, By, ChartName
 from engine.drawing.pdf import draw
@@ -45,8 +46,9 @@ def page(content: Content) -> str:
     charts, comparison = Charts(content), content.comparison
     curves = _curves(charts)
     interactive = [Section("", template="curves.html")] if curves else []
-    report = report_of(content, [*charts.sections(BARS), *interactive])
-    source = race_source_if_any(content, report)
+    differences = charts.sections(*_differences(charts))
+    report = report_of(content, [*charts.sections(BARS), *interactive, *differences])
+    source = race_source_if_any(content)
     race = "" if source is None else Markup(svg(source.drawing(on_page=True), css_color, keeps_widths=True))
     if source is not None:
         report = replace(report, sections=(Section("", template="race.html"), *report.sections))
@@ -63,6 +65,10 @@ def page(content: Content) -> str:
         lead=None if first is None else first.id,
         marks={title: decorative(mark, "mark") + Markup(" ") for title, mark in marks.items()},
     )
+
+
+def _differences(charts: Charts) -> tuple[tuple[tuple[ChartName, By], ...], ...]:
+    return ((("difference", "step"),),) if len(charts.sides) >= MANY else ()
 
 
 def _curves(charts: Charts) -> list[dict[str, Any]]:
@@ -115,12 +121,13 @@ def _json(value: Mapping[str, Any]) -> Markup:
 
 def write_pdf(content: Content, path: Path) -> None:
     """Write the report as PDF, in the order of the web page."""
-    report = report_of(content, Charts(content).sections(BARS, *_CURVES))
+    charts = Charts(content)
+    report = report_of(content, charts.sections(BARS, *_CURVES, *_differences(charts)))
     pdf_pages.write_pdf(report, path, partial(_race, content, report))
 
 
 def _race(content: Content, report: Document, pages: pdf_pages.Pages) -> None:
-    source = race_source_if_any(content, report)
+    source = race_source_if_any(content)
     if source is None:
         return
     scale = pages.epw / WIDTH

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -383,6 +383,7 @@ def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
     return {}
 
 
+@cache
 def _torchvision_entry(name: str) -> ModelEntry:
     # some also have weights for larger pictures, with more parameters for positions
     every = [weights.meta for weights in torchvision.models.get_model_weights(name)]

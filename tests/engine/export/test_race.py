@@ -37,7 +37,6 @@ from engine.export.race import (
     write_card_svg,
 )
 from engine.export.report.pages import page, write_pdf
-from engine.export.report.report import report_of
 from engine.protocol.events import Failed
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of
 from engine.race.card import HEIGHT, WIDTH
@@ -137,7 +136,7 @@ def test_another_side_can_be_raced_as_the_one_that_leads_a_report(
     assert race_source(content, ids[2]).race.lanes[1].run.id == ids[2]
     ids = [trained("fp32"), trained("fp16", speed=2_000.0), trained("bf16", speed=2_500.0)]
     content = content_of(exports_store, ids)
-    source = race_source_if_any(content, report_of(content))
+    source = race_source_if_any(content)
     assert source is not None and source.race.lanes[1].run.id == ids[2]
 
 

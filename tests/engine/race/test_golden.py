@@ -13,7 +13,8 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.pictures import patterns
 from engine.race import words
-from engine.race.race import BLOCKS, Race
+from engine.race.card import BLOCKS
+from engine.race.race import Race
 from engine.store.record import Status
 from tests.golden import Golden
 

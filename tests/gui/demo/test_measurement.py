@@ -277,8 +277,7 @@ def test_this_machine_can_train_what_is_chosen_for_it(workspace: Workspace) -> N
     workspace.until(lambda: workspace.experiments.catalog is not None)
     assert workspace.experiments.catalog is not None
     case = showcase(workspace.experiments.catalog)
-    short = [(label, one.model_copy(update={"steps": 3})) for label, one in case.sides]
-    run_ids = workspace.experiments.submit("A few steps", short)
+    run_ids = workspace.experiments.submit("A few steps", case.pilot().sides)
     workspace.until(lambda: all(workspace.store.run(run_id).status.is_over for run_id in run_ids))
     assert {workspace.store.run(run_id).status for run_id in run_ids} == {Status.FINISHED}
     assert workspace.store.pictures(run_ids) is not None

@@ -146,7 +146,7 @@ def test_a_run_in_few_bits_resumes_with_the_same_losses(tmp_path: Path, name: st
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("compiler")
+@pytest.mark.usefixtures("traced")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_the_compiled_update_is_the_one_that_is_written() -> None:
     settings = {"precision": "bf16", "optimizer": {"name": "adamw-8bit"}}
