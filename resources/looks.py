@@ -105,6 +105,7 @@ def _mixed(color: str, ground: str, share: float) -> str:
 
 
 _LIGHT_HEAT = ("#F0F1F6", "#DFE2EC", "#CBD0E0", "#B3BAD1", "#97A1BF", "#7A86A9", "#5C6890", "#424D75")
+_DARK_HEAT = ("#1E222B", "#272D3A", "#323A4C", "#3F4960", "#4F5A76", "#616D8D", "#7683A6", "#909CC0")
 """One hue, so that lightness alone orders the values; the highest stands out most from the ground."""
 
 _COLOURS = {
@@ -143,5 +144,5 @@ def _palette(place: int, name: str, heat: tuple[str, ...]) -> Palette:
     return Palette(name=name, heat=heat, precisions=MappingProxyType(precisions), **colours)
 
 
-DARK = _palette(0, "dark", _LIGHT_HEAT[::-1])
+DARK = _palette(0, "dark", _DARK_HEAT)
 LIGHT = _palette(1, "light", _LIGHT_HEAT)

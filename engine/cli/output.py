@@ -236,8 +236,9 @@ def document(shown: Document, most_rows: int = 1_000_000) -> None:
 
 
 def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
-    """Print sections: sentences, and tables of at most `most_rows` rows."""
-    for place, section in enumerate(shown):
+    """Print sections: sentences, and tables of at most `most_rows` rows. Charts alone are skipped."""
+    written = (section for section in shown if section.sentences or section.rows or section.notes)
+    for place, section in enumerate(written):
         if place:
             line()
         line(section.title)

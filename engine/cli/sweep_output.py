@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,14 +11,12 @@ from rich.progress import SpinnerColumn
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
 from engine.experiment.sweep import Cell, Grid, Plan
-from engine.export.document import Section
-from engine.export.kinds.sweep import as_json, cells_section
+from engine.export.kinds.sweep import as_json, document
 from engine.export.writers.data import json_value
 from engine.protocol.events import Log, Samples
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.order import Estimate, SweepEvent, SweepStarted, TurnEnded, TurnStarted, turns
 from engine.sweep.results import CellResult, Results
-from engine.sweep.words import answers
 from engine.words.numbers import clock_text, counted, duration
 
 
@@ -116,9 +113,8 @@ def _planned(grid: Grid, excluded: Mapping[int, str]) -> list[dict[str, Any]]:
 
 
 def show_results(record: SweepRecord, results: Results) -> None:
-    """Print the answers of a sweep, a table of its cells, and how it ended."""
-    sentences = (*answers(results), *not_reached(record.plan, results))
-    output.sections([Section("Result", sentences), cells_section(results)])
+    """Print a sweep as a document, and how it ended."""
+    output.document(document(record, results))
     output.line(f"\n{record.name} saved as {record.id}.")
     if record.is_claimed:
         output.line("The sweep is running.")
@@ -126,23 +122,6 @@ def show_results(record: SweepRecord, results: Results) -> None:
         output.line(f"The sweep was stopped. Resume it with `ammeter resume {record.id}`.")
     elif (used := time_used(record)) and next(turns(record), None) is not None:
         output.line(f"The sweep {used}")
-
-
-def not_reached(plan: Plan, results: Results) -> Iterator[str]:
-    """Yield a sentence with the cells whose ratios are less certain than requested, if any."""
-    wanted = plan.precision_percent or math.inf
-    names = [
-        f"“{cell.name}”"
-        for cell in results.cells
-        if cell.ratio is not None and cell.ratio_interval is not None
-        if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
-    ]
-    if names:
-        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        yield f"Not within {wanted:g}%: {', '.join(names[:_MOST_NAMES])}{more}."
-
-
-_MOST_NAMES = 5
 
 
 def time_used(record: SweepRecord) -> str:

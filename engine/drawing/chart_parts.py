@@ -36,6 +36,16 @@ class Rect:
     def middle(self) -> Point:
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
+    @property
+    def corners(self) -> tuple[Point, ...]:
+        """The four corners, clockwise from the upper left."""
+        return (
+            (self.left, self.top),
+            (self.right, self.top),
+            (self.right, self.bottom),
+            (self.left, self.bottom),
+        )
+
     def meets(self, other: Rect) -> bool:
         """Return True if the rectangles overlap."""
         return (

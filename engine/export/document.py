@@ -59,12 +59,13 @@ class CellText(str):
     """The text of a table cell, with the `value` that it is sorted by. None sorts last.
 
     A window draws the marker of a precision or the icon `mark` before it, stresses it if it `is_strong`, and
-    draws a `bar` after it, from -1 (to the left) to 1.
+    grays it if it `is_faint`, and draws a `bar` after it, from -1 (to the left) to 1.
     """
 
     value: Any
     mark: Precision | str | None
     is_strong: bool
+    is_faint: bool
     bar: float | None
 
     def __new__(
@@ -74,12 +75,13 @@ class CellText(str):
         *,
         mark: Precision | str | None = None,
         is_strong: bool = False,
+        is_faint: bool = False,
         bar: float | None = None,
     ) -> CellText:
         """Return the text, which by default is sorted by itself."""
         cell = super().__new__(cls, text)
         cell.value = text if value is ... else value
-        cell.mark, cell.is_strong, cell.bar = mark, is_strong, bar
+        cell.mark, cell.is_strong, cell.is_faint, cell.bar = mark, is_strong, is_faint, bar
         return cell
 
 

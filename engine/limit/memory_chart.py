@@ -179,7 +179,9 @@ class _Chart:
         words, base = f"{answer:,}", self._area.bottom - _ANSWER_LEVEL
         left = max(self._area.left + 4, x - text_width(words, 13, 600) - 6)
         ink = precision_look(side.precision).ink
-        yield from self._write(words, [(left, base)], 13, 600, ink, stays=True)
+        # two answers may be close to each other
+        wanted = [(left, base), (x + 6, base), (left, base - 18), (x + 6, base - 18)]
+        yield from self._write(words, wanted, 13, 600, ink, stays=True)
         self._places.avoid_curve(ends)
 
     def _ratio(self, low: int, high: int, words: str) -> Iterator[Shape]:

@@ -7,15 +7,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from engine.compare.verdict import Piece, Pieces
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.settings import joined
-from engine.experiment.value import MIB_PER_GIB
+from engine.experiment.value import MIB_PER_GIB, in_sentence
 from engine.limit.search import Search
 from engine.protocol.events import Failed
-from engine.protocol.trials import Bound, Cause, LimitResult, LimitSide, Trial, Tried
+from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial, Tried
 from engine.words.names import listed
-from engine.words.numbers import memory_text
+from engine.words.numbers import counted, duration, memory_text, times
 
 TOLERATED_LEAK_MIB = 1.0
 # A process that is refused memory outside of Python ends at once; its last output says why.
@@ -32,11 +33,94 @@ _OUTCOMES = {
 }
 
 
-def result_words(trial: Trial) -> str:
-    """Return the result of a trial in a few words."""
+def is_answer(trial: Trial, side: LimitSide) -> bool:
+    """Return True if the trial is that of the largest batch, which is verified to fit."""
+    is_largest = side.is_verified and trial.batch_size == side.largest_batch
+    return is_largest and trial.fits and not trial.is_quick
+
+
+def result_words(trial: Trial, side: LimitSide | None = None) -> str:
+    """Return the result of a trial in a few words. With its `side`, the answer is the "largest fit"."""
+    if side is not None and is_answer(trial, side):
+        return "largest fit"
     ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
     quick = {"uncompiled": trial.uncompiled, "no cuDNN search": trial.unsearched}
     return ", ".join([ending, *(word for word, applies in quick.items() if applies)])
+
+
+def pieces_of(limit: Limit) -> Pieces:
+    """Return the answer as a sentence: the largest batches, or once verified, the best relative to FP32's."""
+    base, best, ratio = limit.baseline, limit.best, limit.ratio
+    if best is not None and ratio is not None and all(side.is_over for side in limit.sides):
+        return (
+            Piece(best.label, "title", precision=best.precision),
+            Piece(" fits a batch of "),
+            *_number_pieces(best),
+            Piece(", "),
+            Piece(f"{times(ratio)} times", "strong"),
+            Piece(" that of "),
+            Piece(base.label, "title", precision=base.precision),
+            Piece(", which fits "),
+            *_number_pieces(base),
+        )
+    pieces: list[Piece] = []
+    for side in (side for side in limit.sides if side.trials):
+        pieces += [Piece(", ")] if pieces else []
+        pieces += [
+            Piece(side.label, "title", precision=side.precision),
+            Piece(f" {side.claim[0]}"),
+            *_number_pieces(side),
+        ]
+    return tuple(pieces) or (Piece("No trial has finished yet"),)
+
+
+def _number_pieces(side: LimitSide) -> Iterator[Piece]:
+    _, number, after = side.claim
+    yield Piece(number, "strong", precision=side.precision)
+    if after:
+        yield Piece(after)
+
+
+def notes_of(limit: Limit) -> tuple[str, ...]:
+    """Return the clauses below the answer: the memory, the trials, and what its sides have to say."""
+    verified = f"{counted(limit.trial_count, 'trial')} in {duration(limit.seconds)}" if limit.is_known else ""
+    said: dict[str, list[str]] = {}
+    for side in limit.sides:
+        text = side.problem.message if side.problem is not None else side.result and side.result.note
+        if text:
+            said.setdefault(text, []).append(side.label)
+    # what all sides say is said once
+    notes = (
+        text if len(labels) == len(limit.sides) else f"{listed(labels)}: {in_sentence(text)}"
+        for text, labels in said.items()
+    )
+    return tuple(filter(None, ("".join(limit_label(limit)), verified, *notes)))
+
+
+def limit_label(limit: Limit) -> tuple[str, str]:
+    """Return the memory limit in words, and an addition where there is room."""
+    cap, budget = limit.cap_gib, limit.budget_mib
+    on_gpu = limit.sides[0].experiment.device != "cpu"
+    if cap is None:
+        return (f"{memory_text(budget)} free on this {'GPU' if on_gpu else 'machine'}" if budget else ""), ""
+    more = " (simulated)" if on_gpu else ""
+    if budget and abs(budget / MIB_PER_GIB - cap) >= 0.05:
+        more = f"{more}, {memory_text(budget)} available"
+    return (f"{cap:g} GiB GPU" if on_gpu else f"{cap:g} GiB limit"), more
+
+
+def verification(side: LimitSide) -> str:
+    """Return how far the largest batch of a side is verified."""
+    result = side.result
+    if side.problem is not None:
+        return "failed"
+    if result is None:
+        return "searching"
+    if result.bound_by == "data":
+        return "the dataset has no more samples"
+    if result.verified and result.first_failure is not None:
+        return f"{result.largest_batch:,} fits, {result.first_failure:,} does not"
+    return "stopped early" if result.bound_by == "stopped" else "not verified"
 
 
 def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1) -> int:

@@ -244,10 +244,15 @@ class LimitSide(Message):
     @property
     def words(self) -> str:
         """The largest batch so far: "FP32 fits 289", or "FP32 fits 289 per device (578 on 2 devices)"."""
+        return f"{self.label} {''.join(self.claim)}"
+
+    @property
+    def claim(self) -> tuple[str, str, str]:
+        """The largest batch so far in words: those before the number, the number, and those after it."""
         if self.largest_batch:
-            return f"{self.label} fits {self.at_least}{self.largest_batch:,}{self._per_device}"
+            return f"fits {self.at_least}", f"{self.largest_batch:,}", self._per_device
         is_answer = self.result is not None and self.result.bound_by == "memory"
-        return f"{self.label} {'fits no batch' if is_answer else 'fits no batch tried so far'}"
+        return "fits no batch" if is_answer else "fits no batch tried so far", "", ""
 
     @property
     def _per_device(self) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from engine.compare.metrics import ACCURACY, SPEED, Metric
-from engine.drawing.chart_parts import LegendEntry, Span, span_of
+from engine.drawing.chart_parts import LegendEntry, Rect, Span, span_of
 from engine.drawing.looks import SideLook, precision_look
-from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, marker, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, marker, text_width
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
+from engine.experiment.value import in_sentence
+from engine.store.saved.sweeps import DOES_NOT_FIT
 from engine.sweep.results import DEVICES, RATIO_FIGURE, STRONG, WEAK, CellResult, Results
-from engine.words.numbers import Tick, nice_step
+from engine.words.numbers import Tick, memory_text, nice_step, unit_suffix
 from resources.looks import DARK, LIGHT
 
 Size = tuple[float, float]
@@ -40,10 +42,12 @@ class CellSpot:
 
 @dataclass(frozen=True)
 class CellChart:
-    """A chart of a sweep, with the rectangles of its cells, the topmost first."""
+    """A chart of a sweep with its title and the words next to it, and the cells' spots, the topmost first."""
 
     drawing: Drawing
     spots: tuple[CellSpot, ...]
+    title: str
+    note: str
 
 
 class Slice:
@@ -58,20 +62,24 @@ class Slice:
         self._across, self._of = axes[x], None if by is None else axes[by]
         fixed = [axis for axis in range(len(at)) if axis not in (x, by)]
         self._cells = [cell for cell in results.cells if all(cell.places[axis] == at[axis] for axis in fixed)]
-        # "batch size 64, learning rate 0.001": what all cells shown share
-        self._fixed = results.grid.name(at, [axis for axis in fixed if len(axes[axis].values) > 1])
+        self._at = at
         self._arrange()
+
+    def _caption(self, *more: str) -> str:
+        return caption(self._results, self._figure, self._at, (self._x, self._by), *more)
 
     def _arrange(self) -> None:
         raise NotImplementedError
 
 
-def head(title: str, beside: Iterable[str], width: float) -> Iterator[Shape]:
-    """Yield a title, and further words in gray."""
-    yield Words(0, 15, title, "text", 13, 600)
-    after = text_width(title, 13, 600) + 8
-    if words := shortened(", ".join(filter(None, beside)), width - after, 12):
-        yield Words(after, 15, words, "text3", 12)
+def caption(
+    results: Results, figure: Metric, at: Sequence[int], shown: Collection[int | None], *more: str
+) -> str:
+    """Return the words next to a chart's title: unit, `more`, and the values on axes that are not shown."""
+    axes = results.grid.axes
+    fixed = [axis for axis in range(len(axes)) if axis not in shown and len(axes[axis].values) > 1]
+    # "batch size 64, learning rate 0.001": what all cells shown share
+    return ", ".join(filter(None, (figure.unit, *more, results.grid.name(at, fixed))))
 
 
 def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:
@@ -115,15 +123,59 @@ def is_hollow(cell: CellResult, figures: Sequence[Metric]) -> bool:
 def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Metric]) -> Iterator[LegendEntry]:
     """Yield the legend's entry for hollow marks, where there are any."""
     reasons = {
-        "unreliable": sum(any(map(cell.is_disturbed_in, figures)) for cell in cells),
-        "short test run": sum(cell.is_piloted for cell in cells),
+        DISTURBED_WORDS: any(cell.is_disturbed_in(figure) for cell in cells for figure in figures),
+        "short test run": any(cell.is_piloted for cell in cells),
     }
-    if words := ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items() if count):
+    if words := ", ".join(reason for reason, applies in reasons.items() if applies):
         yield LegendEntry(lambda x, y: tuple(marker("o", x + 6, y, 9, "text2", "hollow")), 12, words)
 
 
-DISTURBED_MARK = "*"
-MARK_WORDS = f"{DISTURBED_MARK} unreliable: the machine was disturbed"
+DISTURBED_WORDS = "disturbed, not ranked"
+
+
+def memory_words(results: Results) -> str:
+    """Return what a combination does not fit into: "into 24.0 GiB"."""
+    memory = results.memory_mib
+    return "into memory" if memory is None else f"into {memory_text(memory)}"
+
+
+def unfit_words(results: Results) -> str:
+    """Return "does not fit into 24.0 GiB"."""
+    return f"{DOES_NOT_FIT} {memory_words(results)}"
+
+
+def unfit_hatch(box: Rect) -> Iterator[Shape]:
+    """Yield the ground of combinations that do not fit into memory."""
+    yield Box(box.left, box.top, box.width, box.height, "bg1")
+    yield from hatching(box.corners, (box.left, box.top), "hatch", HATCH_PITCH)
+
+
+def unfit_strip(
+    marks: Iterable[tuple[CellResult, SideLook, float]], area: Rect, words: str
+) -> tuple[tuple[Shape, ...], tuple[CellSpot, ...]]:
+    """Return a hatched strip with a hollow mark for each cell that does not fit, at its place across.
+
+    The words stand at the left where no mark is, else at the right.
+    """
+    placed = list(marks)
+    if not placed:
+        return (), ()
+    middle, width = (area.top + area.bottom) / 2, text_width(words, 11) + 8
+    lefts = area.left + 6, area.right - 6 - width
+    is_taken = any(across - 10 < lefts[0] + width for _, _, across in placed)
+    left = lefts[1] if is_taken and all(across + 10 < lefts[1] for _, _, across in placed) else lefts[0]
+    shapes = [*unfit_hatch(area)]
+    if left != lefts[0] or not is_taken:
+        shapes.append(Box(left, area.top + 2, width, area.height - 4, "bg1"))
+        shapes.append(Words(left + 4, middle + 4, words, "text2", 11))
+    for _, look, across in placed:
+        shapes += replace(look, fill="hollow").mark(across, middle, 9.0)
+    spots = (CellSpot(cell.index, across - 9, area.top, 18, area.height) for cell, _, across in placed)
+    return tuple(shapes), tuple(spots)
+
+
+HATCH_PITCH, STRIP = 11.3, 22.0
+"""The pitch of hatching across, 8 pixels from line to line, and the height of a strip."""
 
 
 def best_of(cells: Sequence[CellResult], figure: Metric) -> CellResult | None:
@@ -191,18 +243,23 @@ class Shades:
     def ink(self, value: float) -> str:
         return f"heat-{min(max(int(self._span.place(value) * _SHADES + 1e-9), 0), _SHADES - 1)}"
 
-    def bar(self, x: float, top: float, bottom: float) -> Iterator[Shape]:
-        """A color bar with values next to it, 14 pixels wide without these."""
+    def bar(self, unit: str) -> Drawing:
+        """Draw the color bar, 14 pixels high, between the values of its ends."""
         if not self._is_known:
-            return
-        pitch = (bottom - top) / _SHADES
-        for step in range(_SHADES):
-            yield Box(x, bottom - pitch * (step + 1), _BAR, pitch + 0.5, f"heat-{step}")
-        for tick in replace(self._span, start=bottom, end=top).ticks(max(2, int((bottom - top) / 40))):
-            yield Words(x + _BAR + 6, tick.position + 4, tick.text, "text3", 11)
+            return Drawing(0.0, 0.0, ())
+        low, high = (f"{value:,.10g}" for value in (self._span.low, self._span.high))
+        high += unit_suffix(unit)
+        left = text_width(low, 11) + 8
+        right = left + _SHADES * _SHADE_WIDTH + 8
+        boxes = (
+            Box(left + _SHADE_WIDTH * step, 0.0, _SHADE_WIDTH + 0.5, _BAR, f"heat-{step}")
+            for step in range(_SHADES)
+        )
+        words = Words(0.0, 11, low, "text3", 11), Words(right, 11, high, "text3", 11)
+        return Drawing(right + text_width(high, 11), _BAR, (*words, *boxes))
 
 
-_BAR, _PARTS = 14.0, 4
+_BAR, _PARTS, _SHADE_WIDTH = 14.0, 4, 22.0
 
 
 def _rounded(span: Span) -> Span:
@@ -219,13 +276,17 @@ def _rounded(span: Span) -> Span:
 
 def cell_words(cell: CellResult, figures: Sequence[Metric]) -> str:
     """Return the words about a cell, in lines: its name, its state, and these metrics."""
-    lines = [cell.name, state_words(cell)]
+    return "\n".join(filter(None, (cell.name, state_words(cell), *metric_words(cell, figures))))
+
+
+def metric_words(cell: CellResult, figures: Sequence[Metric]) -> Iterator[str]:
+    """Yield the values of a cell: "Throughput: 1,280 img/s (95% interval 1,270 to 1,290)"."""
     for figure in figures:
         if (value := cell.value(figure)) is not None:
             ends = " to ".join(map(figure.text, cell.interval(figure) or ()))
             interval = f" (95% interval {ends})" if ends else ""
-            lines.append(f"{figure.title}: {figure.text_with_unit(value)}{interval}")
-    return "\n".join(filter(None, lines))
+            doubt = ", not reliable" if cell.is_disturbed_in(figure) and not cell.is_disturbed else ""
+            yield f"{figure.title}: {figure.text_with_unit(value)}{interval}{doubt}"
 
 
 def state_words(cell: CellResult) -> str:
@@ -233,11 +294,21 @@ def state_words(cell: CellResult) -> str:
     runs = len(cell.run_ids)
     of_runs = f"Mean of {runs:,} runs" if runs > 1 else ""
     state = of_runs if cell.status == "done" else STATES[cell.status]
-    parts = [part for part in (state, cell.why, _DISTURBED if cell.is_disturbed else "") if part]
+    disturbed = "Disturbed: its throughput is not reliable" if cell.is_disturbed else ""
+    parts = [part for part in (state, cell.why, disturbed) if part]
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts)
 
 
-_DISTURBED = "Unreliable: the machine was disturbed"
+def state_word(cell: CellResult) -> str:
+    """Return a cell's state in a word: "disturbed", "does not fit"."""
+    if cell.does_not_fit:
+        return DOES_NOT_FIT
+    if cell.status == "done" and (cell.has_diverged or cell.is_disturbed):
+        # a loss that became NaN is a result, too
+        return "diverged" if cell.has_diverged else "disturbed"
+    return "pilot" if cell.status == "piloted" else in_sentence(STATES[cell.status])
+
+
 STATES = {
     "waiting": "Waiting",
     "paused": "Paused",

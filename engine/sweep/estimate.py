@@ -17,7 +17,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import needed_mib
 from engine.store.record import RunRecord, Status
 from engine.store.saved.forecasts import Forecasts, forecast_key, may_change_memory
-from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.store.saved.sweeps import DOES_NOT_FIT, CellRecord, SweepRecord
 from engine.sweep.order import Estimate, Turn, finished_runs, is_trained, pilot_experiment, run_seconds, turns
 from engine.words.numbers import need_text
 
@@ -218,7 +218,7 @@ def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
             needed[cell.index] = mib = needed_mib(forecast.lines, cell.experiment.batch_size)
             budget_mib = _budget_mib(cell.experiment, catalog)
             if mib > budget_mib:
-                why[cell.index] = f"It needs {need_text(mib, budget_mib)}, so it does not fit."
+                why[cell.index] = f"It needs {need_text(mib, budget_mib)}, so it {DOES_NOT_FIT}."
     return Fit(why, needed, tuple(islice(unknown.values(), MOST_FORECASTS)))
 
 

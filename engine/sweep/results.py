@@ -15,11 +15,12 @@ from engine.compare.evidence import Evidence, doubts_of, is_disturbed
 from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED, Metric, metric_row, own_cell, shown_metrics
 from engine.compare.sides import Side, node_of
 from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep import Grid
 from engine.experiment.value import MIB_PER_GIB
 from engine.statistics import Interval
 from engine.store.record import RunRecord, Status
-from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.store.saved.sweeps import DOES_NOT_FIT, CellRecord, SweepRecord
 from engine.words.numbers import times
 
 DEVICES = "devices"
@@ -118,8 +119,8 @@ class CellResult:
     `places` are the indexes of its values on the grid's axes. `values` are by the names of the metrics, over
     the finished runs, or of the pilot until a run has finished (`is_piloted`). `ratio` is its speed as a
     multiple of the baseline cell's. If a cell `is_disturbed` by other programs, heat or power limits, its
-    times and scaling are unreliable, and so is each ratio that uses it. `nodes` are the cluster nodes that
-    trained it.
+    times and scaling are unreliable, and so is each ratio that uses it. `does_not_fit`: it needs more memory
+    than there is, as estimated or as found by its run. `nodes` are the cluster nodes that trained it.
     """
 
     index: int
@@ -136,6 +137,7 @@ class CellResult:
     is_disturbed: bool = False
     is_ratio_disturbed: bool = False
     is_scaling_disturbed: bool = False
+    does_not_fit: bool = False
     nodes: tuple[str, ...] = ()
 
     def value(self, figure: Metric) -> float | None:
@@ -170,13 +172,15 @@ class CellResult:
 class Results:
     """The results of all cells of a sweep, in order, and the metrics that at least one cell has.
 
-    `shares_cores`: the devices of multi-device runs are all the same CPU.
+    `shares_cores`: the devices of multi-device runs are all the same CPU. `memory_mib` is the memory cap, or
+    else the device's memory. None if it is unknown or differs.
     """
 
     grid: Grid
     cells: tuple[CellResult, ...]
     figures: tuple[Metric, ...]
     shares_cores: bool = False
+    memory_mib: float | None = None
 
 
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
@@ -194,9 +198,14 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
         baseline_cell = record.cells[grid.index(at)]
         side, baseline = sides[cell.index], sides[baseline_cell.index]
         status = _status(cell, record.plan.repeats)
-        why = cell.left_out if status == "excluded" else _problem(cell) if status == "failed" else ""
         known = CellResult(
-            cell.index, places, grid.name(places), status, tuple(run.id for run in cell.runs), why
+            cell.index,
+            places,
+            grid.name(places),
+            status,
+            tuple(run.id for run in cell.runs),
+            _why(cell, status),
+            does_not_fit=_does_not_fit(cell, status),
         )
         changes: dict[str, Any] = {}
         if side is not None:
@@ -231,7 +240,18 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
     summaries = [run.summary for side in sides if side is not None for run in side.runs]
     ranks = [rank for summary in summaries if summary is not None for rank in summary.ranks]
     shares_cores = any(rank.device == "cpu" for rank in ranks)
-    return Results(grid, cells, tuple(figure for figure in every if figure.name in known), shares_cores)
+    shown = tuple(figure for figure in every if figure.name in known)
+    return Results(grid, cells, shown, shares_cores, _memory_mib(record))
+
+
+def _memory_mib(record: SweepRecord) -> float | None:
+    cap = record.grid.base.get("memory_cap_gib")
+    if cap:
+        return float(cap) * MIB_PER_GIB
+    if any(axis.key in ("memory_cap_gib", "device") for axis in record.grid.axes):
+        return None
+    environments = (run.environment for cell in record.cells for run in cell.runs)
+    return next((known.device_memory_mib for known in environments if known is not None), None)
 
 
 def _side(cell: CellRecord) -> Side | None:
@@ -268,9 +288,24 @@ def _status(cell: CellRecord, repeats: int) -> CellStatus:
     return next((status for status, holds in by_rank if holds), "waiting")
 
 
-def _problem(cell: CellRecord) -> str:
+def _does_not_fit(cell: CellRecord, status: CellStatus) -> bool:
+    if status == "excluded":
+        return cell.left_out.removesuffix(".").endswith(DOES_NOT_FIT)
+    problem = _problem(cell)
+    is_full = problem is not None and problem.kind in (Kind.OUT_OF_MEMORY, Kind.SPILLED)
+    return status == "failed" and is_full
+
+
+def _problem(cell: CellRecord) -> Problem | None:
     problems = (cell.problem, *(run.problem for run in reversed(cell.runs)))
-    return next((problem.message for problem in problems if problem is not None), "")
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _why(cell: CellRecord, status: CellStatus) -> str:
+    if status == "excluded":
+        return cell.left_out
+    problem = _problem(cell)
+    return problem.message if status == "failed" and problem is not None else ""
 
 
 def _datasets(grid: Grid) -> set[str]:

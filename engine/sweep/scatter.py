@@ -11,21 +11,23 @@ from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, shifted, shortened, text_width
 from engine.experiment.value import in_sentence
 from engine.sweep.chart import (
+    STRIP,
     CellChart,
     CellSpot,
     Shades,
-    head,
     hollow_entry,
     is_higher_better,
     is_hollow,
     levels,
     line_looks,
+    unfit_strip,
+    unfit_words,
 )
 from engine.sweep.results import CellResult, Results
 from engine.words.numbers import counted
 from resources.looks import MarkFill
 
-_HEAD, _BOTTOM, _RIGHT, _BAR_ROOM = 26.0, 40.0, 14.0, 70.0
+_BOTTOM, _RIGHT, _MARK_PITCH = 40.0, 14.0, 18.0
 _MARK, _MANY_MARK, _MANY = 11.0, 7.0, 300
 _MOST_NAMED, _LONGEST_NAME = 12, 220.0
 _LEAST_PLOT = 60.0
@@ -45,10 +47,10 @@ class _Scatter:
     ) -> None:
         self._results, self._x, self._y, self._shade = results, x, y, shade
         self._width, self._height = size
-        self._title = f"{y.title} vs. {in_sentence(x.title)}"
         self._cells = [
             cell for cell in results.cells if cell.finite(x) is not None and cell.finite(y) is not None
         ]
+        self._unfit = [cell for cell in results.cells if cell.does_not_fit and cell not in self._cells]
         self._front = pareto_front(self._cells, (x, y))
         shades = [cell.finite(shade) for cell in self._cells] if shade is not None else []
         known = [value for value in shades if value is not None]
@@ -57,9 +59,11 @@ class _Scatter:
         self._by = keys.index("precision") if "precision" in keys else None
         self._looks = line_looks(None if self._by is None else results.grid.axes[self._by])
         self._legend = legend(list(self._entries()), self._width, 2)
-        self._top = _HEAD + self._legend.height + 26
-        self._bottom = max(self._top + _LEAST_PLOT, self._height - _BOTTOM)
-        self._right = self._width - (_BAR_ROOM if self._shades else _RIGHT)
+        self._top = self._legend.height + 26
+        self._bar = self._shades.bar(shade.unit) if self._shades and shade else Drawing(0, 0, ())
+        below = (STRIP + 8 if self._unfit else 0.0) + (self._bar.height + 6 if self._bar.width else 0.0)
+        self._bottom = max(self._top + _LEAST_PLOT, self._height - _BOTTOM - below)
+        self._right = self._width - _RIGHT
         self._up = span_of(self._values(y), self._bottom, self._top)
         self._ups = self._up.ticks(max(2, int((self._bottom - self._top) / 55)))
         self._left = 12 + max((text_width(tick.text, 11) for tick in self._ups), default=0.0)
@@ -70,13 +74,7 @@ class _Scatter:
 
     def picture(self) -> CellChart:
         steps = self._steps()
-        shade = self._shade
-        beside = () if shade is None else (f"shade: {in_sentence(shade.title)}{_unit(shade)}",)
-        shapes = [
-            *head(self._title, beside, self._width),
-            *shifted(self._legend.shapes, 0, _HEAD),
-            *self._axes(),
-        ]
+        shapes = [*self._legend.shapes, *self._axes()]
         if len(steps) > 1:
             shapes.append(Stroke(steps, "text2", 1.5, _FRONT_DASH))
         size = _MARK if len(self._cells) <= _MANY else _MANY_MARK
@@ -89,15 +87,26 @@ class _Scatter:
             reach = size / 2 + 2
             spots.append(CellSpot(cell.index, x - reach, y - reach, 2 * reach, 2 * reach))
         shapes += self._names(size)
-        if self._shades is not None and self._shade is not None:
-            title = shortened(self._shade.title, _BAR_ROOM + 40, 11)
-            shapes.append(Words(self._width, self._top - 8, title, "text2", 11, 500, "end"))
-            shapes += self._shades.bar(self._right + 14, self._top + 4, self._bottom)
         if not self._cells:
             middle = (self._left + self._right) / 2, (self._top + self._bottom) / 2
             shapes.append(Words(*middle, "No combination has both values yet.", "text3", 12, anchor="middle"))
-        drawing = Drawing(self._width, self._bottom + _BOTTOM, tuple(shapes), self._description())
-        return CellChart(drawing, tuple(reversed(spots)))
+        below = self._bottom + _BOTTOM
+        strip, unfit_spots = self._strip(below)
+        below += STRIP + 8 if strip else 0.0
+        shapes += [*strip, *shifted(self._bar.shapes, self._right - self._bar.width, below)]
+        below += self._bar.height + 6 if self._bar.width else 0.0
+        drawing = Drawing(self._width, below, tuple(shapes), self._description())
+        shade = self._shade
+        note = "" if shade is None else f"shade: {in_sentence(shade.title)}{_unit(shade)}"
+        return CellChart(drawing, (*unfit_spots, *reversed(spots)), title_of(self._x, self._y), note)
+
+    def _strip(self, top: float) -> tuple[tuple[Shape, ...], tuple[CellSpot, ...]]:
+        words = unfit_words(self._results)
+        first = self._left + text_width(words, 11) + 36
+        most = max(1, int((self._right - first) / _MARK_PITCH))
+        places = (first + _MARK_PITCH * place for place in range(most))
+        marks = ((cell, self._look(cell), place) for cell, place in zip(self._unfit, places, strict=False))
+        return unfit_strip(marks, Rect(self._left, top, self._right, top + STRIP), words)
 
     def _point(self, cell: CellResult) -> Point:
         return (self._across.place(cell.finite(self._x) or 0.0), self._up.place(cell.finite(self._y) or 0.0))
@@ -171,8 +180,13 @@ class _Scatter:
             f"{self._x.text_with_unit(cell.finite(self._x))}"
             for cell in self._front
         )
-        title = f"{self._title}, {counted(len(self._cells), 'combination')}"
+        title = f"{title_of(self._x, self._y)}, {counted(len(self._cells), 'combination')}"
         return f"{title}. On the Pareto front: {best}." if best else f"{title}."
+
+
+def title_of(x: Metric, y: Metric) -> str:
+    """Return the title of the chart: "Throughput vs. peak memory"."""
+    return f"{y.title} vs. {in_sentence(x.title)}"
 
 
 def _sample_of(look: SideLook) -> Callable[[float, float], tuple[Shape, ...]]:

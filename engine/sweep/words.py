@@ -1,124 +1,196 @@
-"""A sweep in sentences, and as a table of its cells."""
+"""A sweep in sentences: the answer, the clauses below it, and its gains."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from engine.compare.metrics import SPEED, Metric
-from engine.experiment.sweep import Axis
-from engine.sweep.chart import DISTURBED_MARK, MARK_WORDS, best_of, default_places, numbers_of, shown_figures
-from engine.sweep.results import DEVICES, EXCHANGE, IDEAL, RATIO_FIGURE, WEAK, CellResult, CellStatus, Results
+from engine.compare.verdict import Piece, Pieces
+from engine.experiment.experiment import Precision
+from engine.experiment.sweep import Grid, Plan
+from engine.sweep.chart import best_of, default_places, memory_words, numbers_of
+from engine.sweep.results import DEVICES, EXCHANGE, IDEAL, RATIO_FIGURE, WEAK, CellResult, Results
 from engine.words.numbers import counted, pace_text, range_text, times
 
-_ORDER: tuple[CellStatus, ...] = get_args(CellStatus)
+_NEARLY = 0.85
+"""The share of the best throughput from which little is gained."""
+_MOST_NAMES = 5
+_FINAL = ("done", "failed", "excluded")
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the table of a sweep's cells: heading, text for a cell, and the value to sort it by."""
-
-    heading: str
-    tip: str
-    value: Callable[[CellResult], Any]
-    text: Callable[[CellResult], str]
-    is_number: bool = False
+def finished_count(results: Results) -> int:
+    """Return the number of combinations that are done, have failed, or are excluded."""
+    return sum(cell.status in _FINAL for cell in results.cells)
 
 
-def columns_of(results: Results) -> tuple[Column, ...]:
-    """Return the columns: values on the axes, metrics, the ratio with its interval, runs, and state."""
-    columns = [_of_axis(place, axis) for place, axis in enumerate(results.grid.axes)]
-    columns += map(_of_figure, shown_figures(results))
-    columns.append(
-        Column("Runs", "All runs, finished or not", lambda cell: len(cell.run_ids), _runs, is_number=True)
-    )
-    columns.append(Column("State", "", lambda cell: _ORDER.index(cell.status), _state))
-    if any(cell.nodes for cell in results.cells):
-        columns.append(Column("Node", "", _nodes, _nodes))
-    if any(cell.why for cell in results.cells):
-        columns.append(Column("Reason", "", lambda cell: cell.why or None, lambda cell: cell.why))
-    return tuple(columns)
+def pieces_of(results: Results) -> Pieces:
+    """Return the answer as a sentence: the fastest combination and its gain over the best of the baseline.
+
+    Disturbed, diverged and estimated values do not count.
+    """
+    speed = next((figure for figure in results.figures if figure.name == SPEED.name), SPEED)
+    best = best_of(results.cells, speed)
+    if best is None:
+        return (Piece(_why_none(results, speed)),)
+    look = _precision_of(results.grid, best.places)
+    so_far = " so far" if finished_count(results) < len(results.cells) else ""
+    pieces = [
+        Piece(_subject(results.grid, best), "title", precision=look),
+        Piece(f"{_where(results.grid, best)} is the fastest{so_far}: "),
+        Piece(speed.text_with_unit(best.finite(speed)), "strong", precision=look),
+        *_gain_pieces(results, best, speed),
+    ]
+    first = replace(pieces[0], text=pieces[0].text[:1].upper() + pieces[0].text[1:])
+    return (first, *pieces[1:])
 
 
-def _nodes(cell: CellResult) -> str:
-    return ", ".join(cell.nodes)
+def best_ratio(results: Results) -> float | None:
+    """Return the best throughput over the best of the baseline, which may itself be the best."""
+    best = best_of(results.cells, SPEED)
+    compared = results.grid.compared
+    base = best_of([cell for cell in results.cells if cell.places[compared] == 0], SPEED)
+    if best is None or base is None:
+        return None
+    return (best.finite(SPEED) or 0.0) / (base.finite(SPEED) or 1.0)
+
+
+def _gain_pieces(results: Results, best: CellResult, speed: Metric) -> Iterator[Piece]:
+    grid, compared = results.grid, results.grid.compared
+    is_baseline = best.places[compared] == 0
+    rival = best_of([cell for cell in results.cells if (cell.places[compared] == 0) != is_baseline], speed)
+    if rival is None:
+        return
+    value, look = rival.finite(speed) or 1.0, _precision_of(grid, rival.places)
+    has_others = any(len(axis.values) > 1 for place, axis in enumerate(grid.axes) if place != compared)
+    yield Piece(", ")
+    yield Piece(f"{times((best.finite(speed) or 0.0) / value)} times", "strong")
+    yield Piece(" the best of " if has_others else " ")
+    yield Piece(_subject(grid, rival), "title", precision=look)
+    yield Piece(", which is ")
+    yield Piece(speed.text(value), "strong", precision=look)
+    yield Piece(_where(grid, rival))
+
+
+def _subject(grid: Grid, cell: CellResult) -> str:
+    """Return the value on the compared axis: "BF16 AMP"."""
+    return _value_words(grid, grid.compared, cell)
+
+
+def _where(grid: Grid, cell: CellResult) -> str:
+    """Return the values on the other axes: " at batch 64, learning rate 0.01"."""
+    others = [
+        _value_words(grid, place, cell)
+        for place, axis in enumerate(grid.axes)
+        if place != grid.compared and len(axis.values) > 1
+    ]
+    return f" at {', '.join(others)}" if others else ""
+
+
+def _value_words(grid: Grid, place: int, cell: CellResult) -> str:
+    axis = grid.axes[place]
+    is_batch = axis.key == "batch_size"
+    return f"batch {axis.text(cell.places[place])}" if is_batch else grid.name(cell.places, {place})
+
+
+def _precision_of(grid: Grid, places: Sequence[int]) -> Precision | None:
+    known = [
+        axis.values[place] for axis, place in zip(grid.axes, places, strict=True) if axis.key == "precision"
+    ]
+    return Precision(str(known[0])) if known else None
+
+
+def _why_none(results: Results, speed: Metric) -> str:
+    measured = [cell for cell in results.cells if cell.finite(speed) is not None and not cell.is_piloted]
+    if any(cell.is_disturbed for cell in measured):
+        all_words = "all combinations" if len(measured) > 1 else "the combination"
+        return f"No throughput is reliable: other programs, heat or power limits disturbed {all_words}"
+    if measured:
+        return "The loss diverged in all combinations, so no throughput counts"
+    if finished_count(results) < len(results.cells):
+        return "No combination has finished yet"
+    if all(cell.does_not_fit for cell in results.cells):
+        return f"No combination fits {memory_words(results)}"
+    return "No combination could be trained"
 
 
 def notes_of(results: Results) -> tuple[str, ...]:
-    """Return the meaning of the marks in the columns. Empty without marks."""
-    is_any = any(
-        cell.is_disturbed_in(figure) and cell.value(figure) is not None
-        for cell in results.cells
-        for figure in shown_figures(results)
-    )
-    return (f"{MARK_WORDS}.",) if is_any else ()
+    """Return the clauses below the answer: progress, where the gain ends, and what is not ranked and why."""
+    return tuple(_notes(results))
 
 
-def _of_axis(place: int, axis: Axis) -> Column:
-    return Column(
-        axis.title,
-        "",
-        lambda cell: cell.places[place],
-        lambda cell: axis.text(cell.places[place]),
-        is_number=numbers_of(axis) is not None,
-    )
-
-
-def _of_figure(figure: Metric) -> Column:
-    def text(cell: CellResult) -> str:
-        value = cell.value(figure)
-        if value is None:
-            return ""
-        ends = ", ".join(map(figure.text, cell.interval(figure) or ())) if figure is RATIO_FIGURE else ""
-        mark = DISTURBED_MARK if cell.is_disturbed_in(figure) else ""
-        return f"{figure.text(value)}{f' [{ends}]' if ends else ''}{mark}"
-
-    if figure is RATIO_FIGURE:
-        heading, tip = "Ratio", "Throughput relative to the baseline, with its 95% interval"
-    else:
-        heading, tip = f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", ""
-    return Column(heading, tip, lambda cell: cell.value(figure), text, is_number=True)
-
-
-def _runs(cell: CellResult) -> str:
-    return f"{len(cell.run_ids):,}" if cell.run_ids else ""
-
-
-def _state(cell: CellResult) -> str:
-    return cell.status.capitalize()
-
-
-def answers(results: Results) -> tuple[str, ...]:
-    """Return the cells by state, the fastest and the largest gain. Disturbed measurements do not count."""
-    return tuple(_answers(results))
-
-
-def _answers(results: Results) -> Iterator[str]:
-    cells = results.cells
-    counts = Counter(cell.status for cell in cells)
-    states = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
-    yield f"{counted(len(cells), 'combination')}: {states}."
-    speed = next((figure for figure in results.figures if figure.name == SPEED.name), None)
-    if speed is not None and (fastest := best_of(cells, speed)) is not None:
-        yield f"The fastest combination is {fastest.name} at {speed.text_with_unit(fastest.value(speed))}."
-    compared = [cell for cell in cells if cell.places[results.grid.compared] != 0]
-    gain = best_of(compared, RATIO_FIGURE)
-    if gain is not None and gain.ratio is not None:
-        yield _gain(gain, gain.ratio, results)
-    yield from _scaling(results)
-    if disturbed := sum(cell.is_disturbed for cell in cells):
-        which = "all combinations" if disturbed == len(cells) > 1 else counted(disturbed, "combination")
-        yield (
-            f"Other programs, heat or power limits disturbed {which}. The throughput there is unreliable. "
-            "Run again on a quiet machine."
-        )
+def _notes(results: Results) -> Iterator[str]:
+    cells, finished = results.cells, finished_count(results)
+    if finished < len(cells):
+        yield f"{finished:,} of {counted(len(cells), 'combination')} finished"
+    yield from _saturation(results)
+    unfit = [cell for cell in cells if cell.does_not_fit]
+    if unfit:
+        does = "does" if len(unfit) == 1 else "do"
+        yield f"{len(unfit):,} of {len(cells):,} {does} not fit {memory_words(results)}"
+    disturbed = [cell for cell in cells if cell.is_disturbed]
+    if disturbed and len(disturbed) < len(cells):
+        one = len(disturbed) == 1
+        was, is_now = ("was", "is") if one else ("were", "are")
+        yield f"{len(disturbed):,} {was} disturbed and {is_now} not ranked"
+    elif disturbed:
+        yield "Run again on a quiet machine"
     diverged = [cell.name for cell in cells if cell.has_diverged]
     if diverged:
-        more = f", and {counted(len(diverged) - 1, 'more combination')}" if len(diverged) > 1 else ""
-        yield f"The loss diverged in {diverged[0]}{more}, so the throughput there does not count."
+        more = f" and {counted(len(diverged) - 1, 'more combination')}" if len(diverged) > 1 else ""
+        yield f"The loss diverged in {diverged[0]}{more}"
+    for status in ("failed", "excluded", "paused", "stopped"):
+        others = sum(cell.status == status and not cell.does_not_fit for cell in cells)
+        if others:
+            yield f"{others:,} {status}"
+
+
+def _saturation(results: Results) -> Iterator[str]:
+    """Yield the batch above which little is gained, if it is at most half of the best one."""
+    grid = results.grid
+    batches = next((place for place, axis in enumerate(grid.axes) if axis.key == "batch_size"), None)
+    best = best_of(results.cells, SPEED)
+    if batches is None or best is None:
+        return
+    values = numbers_of(grid.axes[batches])
+    most = best.finite(SPEED) or 1.0
+    for cell in sorted(results.cells, key=lambda cell: cell.places[batches]):
+        same = all(
+            mine == theirs
+            for place, (mine, theirs) in enumerate(zip(cell.places, best.places, strict=True))
+            if place != batches
+        )
+        speed = cell.conclusive(SPEED)
+        if values is None or not same or speed is None:
+            continue
+        if speed >= _NEARLY * most and 2 * values[cell.places[batches]] <= values[best.places[batches]]:
+            share = f"{100 * speed / most:.0f}%"
+            batch = _value_words(grid, batches, cell)
+            yield f"Above {batch} little is gained: {SPEED.text(speed)} is {share} of the best"
+            return
+
+
+def not_reached(plan: Plan, results: Results) -> Iterator[str]:
+    """Yield a clause with the cells whose ratios are less certain than requested, if any."""
+    wanted = plan.precision_percent or math.inf
+    names = [
+        f"“{cell.name}”"
+        for cell in results.cells
+        if cell.ratio is not None and cell.ratio_interval is not None
+        if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
+    ]
+    if names:
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        yield f"Not within {wanted:g}%: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def sentences_of(results: Results) -> tuple[str, ...]:
+    """Return the largest gain at the same settings, and how the throughput scales over devices."""
+    compared = [cell for cell in results.cells if cell.places[results.grid.compared] != 0]
+    gain = best_of(compared, RATIO_FIGURE)
+    known = () if gain is None or gain.ratio is None else (_gain(gain, gain.ratio, results),)
+    return (*known, *_scaling(results))
 
 
 def _gain(cell: CellResult, ratio: float, results: Results) -> str:
@@ -127,7 +199,8 @@ def _gain(cell: CellResult, ratio: float, results: Results) -> str:
         return f"No combination is faster than with {baseline}."
     known = "" if interval is None else f" (95% interval {range_text(*interval)})"
     doubt = ", no significant difference" if interval is not None and interval[0] <= 1 else ""
-    return f"The largest gain over {baseline} is {cell.name}, {pace_text(ratio)}{known}{doubt}."
+    gain = f"{cell.name}, {pace_text(ratio)}{known}{doubt}"
+    return f"The largest gain over {baseline} at the same settings is {gain}."
 
 
 def _scaling(results: Results) -> Iterator[str]:

@@ -90,13 +90,15 @@ class StudyPage(Surface, Generic[View]):
 
     While no study is shown, the page is `empty`, a question with a button. `changes_wanted` carries the
     `Changes` that a button puts into the form, `guide_wanted` a page of the guide, `asked` any other `Action`
-    of a section, and `offer_taken` the title of a tab whose offer was accepted.
+    of a section, and `offer_taken` the title of a tab whose offer was accepted. `rows_selected` carries the
+    title of a section and the places of its selected rows.
     """
 
     guide_wanted = Signal(str)
     changes_wanted = Signal(object)  # Changes
     asked = Signal(object)  # Action
     offer_taken = Signal(str)
+    rows_selected = Signal(str, object)  # tuple[int, ...]
     kind: ClassVar[PageTexts]
     guides: ClassVar[Mapping[str, str]] = {}
     """The guide page of each tab, in the tabs' order."""
@@ -107,8 +109,10 @@ class StudyPage(Surface, Generic[View]):
         buttons: Sequence[QWidget] = (),
         widgets: Mapping[str, Callable[[], QWidget]] | None = None,
         parent: QWidget | None = None,
+        *,
+        foot: QWidget | None = None,
     ) -> None:
-        """`widgets` makes the interactive parts that sections name."""
+        """`widgets` makes the interactive parts that sections name. `foot` is below the tabs."""
         super().__init__("page", parent=parent)
         self.head, self.empty = AnswerHead(self.kind, *buttons), empty
         self._view: View | None = None
@@ -123,7 +127,9 @@ class StudyPage(Surface, Generic[View]):
         self.tabs.currentChanged.connect(self._fill_tab)
         content, pages = QWidget(), QWidget()
         lines = in_column(self.problem, self.sentence, self.quiet, spacing=6)
-        in_column(lines, wide(self.tabs), parent=content, spacing=10)
+        column = in_column(lines, wide(self.tabs), parent=content, spacing=10)
+        if foot is not None:
+            column.addWidget(foot)
         self._pages = QStackedLayout(pages)
         offer = Surface("panel")
         in_column(empty, parent=offer)
@@ -235,6 +241,7 @@ class StudyPage(Surface, Generic[View]):
         view = DocumentView(name or self.kind.title, self._widgets)
         view.asked.connect(self._on_asked)
         view.wanted.connect(lambda: self.offer_taken.emit(name))
+        view.rows_selected.connect(self.rows_selected)
         return view
 
     def _on_asked(self, action: Action) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -17,15 +18,16 @@ from gui.theme.theme import theme
 from gui.widgets import Button, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
-from gui.widgets.table import Column, ResultTable
+from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, PLAIN, Look
 from gui.widgets.table.painting import MARK, PADDING, paint_words, text_width
 
 _BARS, _BAR_HEIGHT, _BAR_GAP, _LEAST_BAR = 96, 14, 10, 4
 _WIDEST, _BESIDE, _LEAST_FIRST = 240, 4 * PADDING, 150
 _TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
-_MOST_WHOLE = 40
-"""The rows up to which a table is as high as its rows. A longer one scrolls."""
+_MOST_WHOLE, _LEAST_HEIGHT = 40, 240
+"""The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
+_FILTER_TIP = "Show only rows with all of these words in any column"
 
 
 class SectionWidget(Protocol):
@@ -48,10 +50,12 @@ class DocumentView(QWidget):
     """The sections of one tab, from top to bottom. A section that was shown before keeps its widgets.
 
     Without sections it shows an `Offer`, and `wanted` is emitted when its button is clicked. `asked` carries
-    the `Action` of a clicked button. `widgets` makes the interactive parts by name.
+    the `Action` of a clicked button, and `rows_selected` the title of a section and the places of its
+    selected rows. `widgets` makes the interactive parts by name.
     """
 
     asked = Signal(object)  # Action
+    rows_selected = Signal(str, object)  # tuple[int, ...]
     wanted = Signal()
 
     def __init__(self, name: str, widgets: Mapping[str, Callable[[], QWidget]]) -> None:
@@ -80,8 +84,10 @@ class DocumentView(QWidget):
             if title not in self.sections:
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
                 view.asked.connect(self.asked)
-                self._column.insertWidget(place, view, int(view.grows))
+                view.rows_selected.connect(partial(self.rows_selected.emit, title))
+                self._column.insertWidget(place, view)
             self.sections[title].show_section(section, answer)
+            self._column.setStretchFactor(self.sections[title], int(self.sections[title].grows))
         self._show_offer(None if sections else offer)
         grows = not sections or any(view.grows for view in self.sections.values())
         self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
@@ -97,9 +103,13 @@ class DocumentView(QWidget):
 
 
 class SectionView(Surface):
-    """A section in a panel: its title with buttons, sentences, pictures, table, facts and notes."""
+    """A section in a panel: its title with buttons, sentences, pictures, table, facts and notes.
+
+    A long table has a field that filters its rows. `rows_selected` carries the places of its selected rows.
+    """
 
     asked = Signal(object)  # Action
+    rows_selected = Signal(object)  # tuple[int, ...]
 
     def __init__(self, widget: Callable[[], QWidget] | None = None) -> None:
         """`widget` makes the interactive part in place of pictures and a table."""
@@ -111,21 +121,28 @@ class SectionView(Surface):
         self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
         for part in (self._buttons, self._pictures, self._facts):
             part.hide()
-        self.table: ResultTable[Sequence[Any]] | None = None
+        self.table: ResultTable[_Row] | None = None
+        self._is_long = False
+        self._filtered: FilteredTable[_Row] | None = None
         self._head = QWidget()
         self._head_row = in_row(wide(self._title), self._buttons, parent=self._head, spacing=8)
         self._column: QVBoxLayout = in_column(
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
+        for part in (self._pictures, self._facts):
+            # an empty one would still have its spacing
+            part.hide()
         if self.widget is not None:
             self._column.addWidget(self.widget, 1)
         self._column.addWidget(self._notes)
 
     @property
     def grows(self) -> bool:
-        """True if its widget takes all the height that is left on the page."""
+        """True if its widget or its table takes all the height that is left on the page."""
         expanding = QSizePolicy.Policy.Expanding
-        return self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding
+        return self._is_long or (
+            self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding
+        )
 
     def show_section(self, section: Section, answer: Any) -> None:
         """Fill what differs from the section that is shown."""
@@ -177,12 +194,42 @@ class SectionView(Surface):
     def _ask(self, action: Action, _checked: bool = False) -> None:
         self.asked.emit(action)
 
+    def select_rows(self, places: Collection[int]) -> None:
+        """Select the rows at these places of the section, without `rows_selected`."""
+        if self.table is not None:
+            self.table.select_keys(row.key for row in self.table.row_model.given if row.place in places)
+
     def _fill_table(self, section: Section) -> None:
-        is_whole = len(section.rows) <= _MOST_WHOLE
         if self.table is None:
-            self.table = ResultTable(section.title, key=lambda row: str(row[0]), whole=is_whole)
-            self._column.insertWidget(self._column.count() - 1, self.table)
-        self.table.show_rows(section.rows, table_columns(section))
+            self._is_long = len(section.rows) > _MOST_WHOLE
+            self.table = ResultTable(section.title, key=lambda row: row.key, whole=not self._is_long)
+            self.table.selected.connect(
+                lambda rows: self.rows_selected.emit(tuple(row.place for row in rows))
+            )
+            held: QWidget = self.table
+            if self._is_long:
+                self.table.setMinimumHeight(_LEAST_HEIGHT)
+                self._filtered = held = FilteredTable(self.table, "row", _FILTER_TIP)
+            self._column.insertWidget(self._column.count() - 1, held)
+        self.table.show_rows(tuple(_numbered(section.rows)), table_columns(section))
+        if self._filtered is not None:
+            self._filtered.show_count("")
+
+
+class _Row(tuple[Any, ...]):
+    """The cells of a row with its place in the section. Rows of one name are told apart by their order."""
+
+    place: int
+    key: tuple[str, int]
+
+
+def _numbered(rows: Sequence[Sequence[Any]]) -> Iterator[_Row]:
+    counts: Counter[str] = Counter()
+    for place, cells in enumerate(rows):
+        row, name = _Row(cells), str(cells[0])
+        row.place, row.key = place, (name, counts[name])
+        counts[name] += 1
+        yield row
 
 
 class PictureView(DrawingView):
@@ -224,12 +271,12 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
     return holder
 
 
-def table_columns(section: Section) -> list[Column[Sequence[Any]]]:
+def table_columns(section: Section) -> list[Column[Any]]:
     """Return the columns of a section's table, each as wide as its longest text.
 
     The first one and those of text share the free room.
     """
-    columns: list[Column[Sequence[Any]]] = []
+    columns: list[Column[Any]] = []
     for place, heading in enumerate(section.headings):
         width = max(text_width(str(text), 500) for text in (heading, *(row[place] for row in section.rows)))
         cells, is_number = [row[place] for row in section.rows], heading in section.right
@@ -288,4 +335,6 @@ def _value(row: Sequence[Any], place: int) -> Any:
 
 def _look(row: Sequence[Any], place: int) -> Look:
     cell = row[place]
-    return Look(600 if cell.is_strong else 400, mark=cell.mark) if isinstance(cell, CellText) else PLAIN
+    if not isinstance(cell, CellText):
+        return PLAIN
+    return Look(600 if cell.is_strong else 400, "text3" if cell.is_faint else PLAIN.ink, cell.mark)

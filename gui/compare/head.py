@@ -38,7 +38,7 @@ FORMATS = (
     ("archive", "Save the runs as .ammeter, to import elsewhere…"),
 )
 _TIP = "Save a report or other file, or drag the report out"
-_HEIGHT, _SIGN, _AFTER_TITLE = 40, 16, 3
+_HEIGHT, _SIGN = 40, 16
 
 
 class ExportButton(Button):
@@ -113,7 +113,6 @@ class ItemHead(QWidget):
         tip = "Copy these settings to the form of Experiment without running"
         self.settings = Button("Use these settings", "middle", tip)
         self.export = ExportButton()
-        self._actions: QWidget | None = None
         buttons = (self.sides, self.show_button, self.settings, self.export)
         self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
         theme().changed.connect(self._recolor)
@@ -122,7 +121,6 @@ class ItemHead(QWidget):
     def show_comparison(self, comparison: Comparison) -> None:
         """Show a comparison and the choice of its sides. Keep the chosen side if it still exists."""
         self._comparison = comparison
-        self._drop_actions()
         others = [side for side in comparison.sides if side is not comparison.baseline]
         preferred = (side.id for side in others if self._preferred in [run.id for run in side.runs])
         self._chosen, self._preferred = next(preferred, self._chosen), None
@@ -143,31 +141,18 @@ class ItemHead(QWidget):
         self.title.set_whole_text(title)
         self.about.set_whole_text(about)
 
-    def show_study(
-        self, icon_name: str, title: str, about: str, *, has_settings: bool, actions: QWidget | None = None
-    ) -> None:
-        """Show the title of a study, which has no sides but may have its own note and buttons."""
+    def show_failure(self, title: str, about: str) -> None:
+        """Show the title of runs that failed, which have no sides."""
         self.clear()
-        self.show_title(icon_name, title, about)
-        self.settings.setVisible(has_settings)
-        self._actions = actions
-        if actions is not None:
-            if self._row.indexOf(actions) < 0:
-                self._row.insertWidget(_AFTER_TITLE, actions, 2)
-            actions.show()
+        self.show_title("cross-outline", title, about)
+        self.settings.show()
 
     def clear(self) -> None:
         """Show nothing, because nothing is opened."""
         self._comparison = None
         self.show_title("", "", "")
-        self._drop_actions()
         for button in (self.sides, self.show_button, self.settings, self.export):
             button.hide()
-
-    def _drop_actions(self) -> None:
-        if self._actions is not None:
-            self._actions.hide()
-            self._actions = None
 
     def side_run_ids(self) -> tuple[str, ...]:
         """Return the id of one run per side, the baseline first."""

@@ -29,7 +29,7 @@ class LimitController(StudyController[StudyView[Limit]]):
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
-        super().__init__(experiments, experiments.limits, panel.show_view, panel, parent)
+        super().__init__(experiments, experiments.limits, panel.show_view, panel.head, parent)
         self._setup, self._panel = setup, panel
         self._limits, self._forecaster = experiments.limits, experiments.forecaster
         self._need: Need | None = None
@@ -53,9 +53,8 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._setup.register_handler("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.memory_chosen.connect(self._choose_memory)
-        self._panel.use_requested.connect(self._setup.use_batch)
-        self._panel.find_wanted.connect(lambda: self._setup.submit("limit"))
-        self._panel.copied.connect(self.reported)
+        self._panel.changes_wanted.connect(self._setup.use_changes)
+        self._panel.empty.pressed.connect(lambda: self._setup.submit("limit"))
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.show_refusal)
         self._forecaster.made.connect(self._setup.survey_thread.survey_again)
@@ -65,12 +64,12 @@ class LimitController(StudyController[StudyView[Limit]]):
             LimitSide(
                 label=label,
                 experiment=experiment,
-                granularity=self._panel.granularity(),
+                granularity=self._panel.options.granularity(),
                 forecast=self._forecaster.lines(experiment),
             )
             for label, experiment in _distinct(request.experiments)
         )
-        return self._limits.submit(Limit(sides=sides, margin_fraction=self._panel.result.margin_fraction()))
+        return self._limits.submit(Limit(sides=sides, margin_fraction=self._panel.margin_fraction()))
 
     def _choose_memory(self, size: str) -> None:
         device = self._device()

@@ -19,12 +19,11 @@ from gui.answer.controller import StudyController
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.limit.panel import LimitPanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import RunRow
-from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
+from gui.runs.table.rows import Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
@@ -134,8 +133,7 @@ class ResultsController(QObject):
     def _connect_study(self, panel: StudyPanel, controller: StudyController[Any]) -> None:
         controller.reported.connect(self._notice.notify)
         controller.written.connect(lambda path: self._notice.notify_written(f"Wrote {path.name}.", path))
-        if not isinstance(panel, LimitPanel):
-            panel.guide_wanted.connect(self.guide_wanted)
+        panel.guide_wanted.connect(self.guide_wanted)
         if isinstance(controller, SweepController | TuneController):
             controller.comparison_wanted.connect(self.comparisons.compare)
         if isinstance(controller, SweepController):
@@ -221,10 +219,7 @@ class ResultsController(QObject):
     def _open_study(self, item: Item, study: StudyRow) -> None:
         self._mark([])
         self._runs.table.mark([item.key])
-        about = ", ".join(part for part in (item.model, date_text(item.when)) if part)
-        actions = self.studies.open(study.kind, study.id)
-        has_settings, icon = study.experiment is not None, KINDS[item.kind][1]
-        self.page.head.show_study(icon, item.title, about, has_settings=has_settings, actions=actions)
+        self.studies.open(study.kind, study.id)
         self.page.bring_up(self.studies)
         self._place.want_width(_WIDTHS[study.kind], STUDY)
         self._update_sight()
@@ -235,7 +230,7 @@ class ResultsController(QObject):
         self._mark([run.id] if item is None else item.run_ids)
         title = run.title if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
-        self.page.head.show_study("cross-outline", title, about, has_settings=True)
+        self.page.head.show_failure(title, about)
         offers = self._runs.edits.retries_of([run.id])
         self.page.failure.show_problem(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
@@ -324,7 +319,7 @@ class ItemPage(Surface):
     def bring_up(self, page: QWidget) -> None:
         """Bring the comparison, the opened study or the failure to the front."""
         self._pages.setCurrentWidget(page)
-        self._head.setVisible(page is not self.studies or not self.studies.has_head)
+        self._head.setVisible(page is not self.studies)
 
     @property
     def is_comparison(self) -> bool:

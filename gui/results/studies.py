@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from engine.protocol.tune import Tuning
 from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.sweep.results import results_of
+from engine.sweep.words import best_ratio
 from engine.words.names import setting_text
 from engine.words.numbers import counted, number
 from gui.answer.controller import StudyController
-from gui.answer.page import StudyPage
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
@@ -46,9 +48,8 @@ class _Limits(StudyController[StudyView[Limit]]):
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject
     ) -> None:
-        super().__init__(experiments, experiments.limits, panel.show_view, panel, parent, follows=False)
-        panel.use_requested.connect(setup.use_batch)
-        panel.copied.connect(self.reported)
+        super().__init__(experiments, experiments.limits, panel.show_view, panel.head, parent, follows=False)
+        panel.changes_wanted.connect(setup.use_changes)
 
 
 StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
@@ -78,7 +79,6 @@ class StudyMaker(QObject):
         match kind:
             case "limit":
                 panel = LimitPanel(parent)
-                panel.show_alone()
                 controller = _Limits(setup, panel, experiments, self)
             case "numerics":
                 panel = NumericsPanel(parent)
@@ -115,27 +115,17 @@ class StudyPages(QStackedWidget):
         self._maker = maker
         self._controllers: dict[StudyKind, StudyController[Any]] = {}
         self._panels: dict[StudyKind, StudyPanel] = {}
-        self._actions: dict[StudyKind, QWidget] = {}
 
-    def open(self, kind: StudyKind, key: str) -> QWidget | None:
-        """Show a study, and return its note and buttons for the head."""
+    def open(self, kind: StudyKind, key: str) -> None:
+        """Show a study."""
         if kind not in self._controllers:
             panel, self._controllers[kind] = self._maker.make(kind, self)
             self._panels[kind] = panel
             self.addWidget(panel)
-            if isinstance(panel, StudyPage):
-                panel.show_in_results()
-                panel.head.settings.clicked.connect(self.settings_wanted)
-            elif not isinstance(panel, LimitPanel):
-                self._actions[kind] = panel.head.detach_actions()
+            panel.show_in_results()
+            panel.head.settings.clicked.connect(self.settings_wanted)
         self.setCurrentWidget(self._panels[kind])
         self._controllers[kind].open(key)
-        return self._actions.get(kind)
-
-    @property
-    def has_head(self) -> bool:
-        """True if the study in front has its own title and buttons."""
-        return isinstance(self.currentWidget(), StudyPage)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Set whether a study is visible. Otherwise a sweep's cells are not read."""
@@ -158,7 +148,30 @@ def _studies(store: Store) -> Iterator[StudyRow]:
             # one damaged study must not hide the others
             continue
         yield study_row(study)
-    yield from map(_sweep_row, store.sweeps.bare.newest())
+    for record in store.sweeps.bare.newest():
+        yield _sweep_row(record, _ratio_of_sweep(store, record))
+
+
+_RATIOS: dict[tuple[str, datetime], float | None] = {}
+"""The ratios of finished sweeps by id and end, since their runs take long to read."""
+
+
+def _ratio_of_sweep(store: Store, record: SweepRecord) -> float | None:
+    """Return the best throughput over the baseline's best. None unless the sweep is over, and small."""
+    if record.ended is None or record.grid.size > _MOST_READ:
+        return None
+    key = record.id, record.ended
+    if key not in _RATIOS:
+        try:
+            _RATIOS[key] = best_ratio(results_of(store.sweeps.find(record.id)))
+        except ProblemError:
+            # a damaged sweep must not hide the others
+            _RATIOS[key] = None
+    return _RATIOS[key]
+
+
+_MOST_READ = 200
+"""The combinations of the largest sweep whose ratio is read for the list."""
 
 
 def study_row(study: Study[Any]) -> StudyRow:
@@ -243,7 +256,7 @@ def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
 _TOLD: dict[str, Any] = {"limit": _limit, "numerics": _numerics, "profile": _profile, "tune": _tune}
 
 
-def _sweep_row(record: SweepRecord) -> StudyRow:
+def _sweep_row(record: SweepRecord, ratio: float | None) -> StudyRow:
     first = record.grid.cells[0].experiment
     return StudyRow(
         "sweep",
@@ -252,6 +265,7 @@ def _sweep_row(record: SweepRecord) -> StudyRow:
         first.model,
         record.created,
         _axes(record.grid),
+        ratio,
         device=record.device_name,
         experiment=first,
         is_failed=record.problem is not None,

@@ -183,10 +183,6 @@ class SetupPanel(Surface):
             self.act.show_page(question)
             self.draft_changed.emit()
 
-    def use_batch(self, batch_size: int) -> None:
-        """Put the largest batch of a search into the form."""
-        self.use_changes((("batch_size", f"{batch_size}"),))
-
     def use_changes(self, changes: Changes) -> None:
         """Put settings from advice into the form, and show a message."""
         changes = advisable_changes(changes)

@@ -1,14 +1,14 @@
-"""The views of a sweep's charts, each with choosers of axes and metrics, and the chosen cells."""
+"""The charts of a sweep with choosers of axes and metrics, in which cells can be selected."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
-from engine.drawing.shapes import Drawing
+from engine.drawing.shapes import Drawing, Words
 from engine.experiment.sweep import Grid
 from engine.sweep.chart import (
     CellChart,
@@ -19,14 +19,15 @@ from engine.sweep.chart import (
     default_places,
     shown_figures,
 )
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
 from engine.sweep.results import WEAK, Results
 from engine.sweep.scatter import scatter
-from engine.sweep.slices import heat_map, lines
 from gui.charts.painter import InteractiveDrawing
-from gui.widgets import ComboBox, label, set_text
+from gui.widgets import ComboBox, ElidedLabel, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
-_LEAST_WIDTH = 84
+_LEAST_WIDTH, _MOST_WIDTH = 84, 136
 
 
 class Chooser(QWidget):
@@ -40,12 +41,15 @@ class Chooser(QWidget):
         self.box.setProperty("small", "true")
         self.box.setFixedHeight(28)
         self.box.setMinimumWidth(_LEAST_WIDTH)
+        self.box.setMaximumWidth(_MOST_WIDTH)
+        self.box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.box.setSizeAdjustPolicy(ComboBox.SizeAdjustPolicy.AdjustToContents)
         self.box.setAccessibleName(title)
         self.box.setToolTip(tooltip)
         self.box.activated.connect(self.changed)
         self._keys: list[Hashable] = []
         self._usual: Hashable = None
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         in_row(label(title, "legend"), self.box, parent=self, spacing=6)
 
     def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
@@ -71,11 +75,8 @@ class Chooser(QWidget):
         return self._keys[place] if 0 <= place < len(self._keys) else None
 
 
-def _row(*choosers: QWidget) -> QHBoxLayout:
-    return in_row(*choosers, Stretch(1), spacing=12)
-
-
-_LEAST_SIZE = QSize(420, 260)
+_LEAST_SIZE = QSize(420, 200)
+_NO_RESULTS = "No results yet."
 _DIRECTIONS = {
     Qt.Key.Key_Left: (-1, 0),
     Qt.Key.Key_Right: (1, 0),
@@ -102,7 +103,10 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
 
     def drawn(self, width: float) -> tuple[Drawing, Sequence[CellSpot]]:
         picture = self._view.draw((width, float(max(self.height(), _LEAST_SIZE.height()))))
-        return (Drawing(width, 0.0, ()), ()) if picture is None else (picture.drawing, picture.spots)
+        if picture is None:
+            words = Words(width / 2, self.height() / 2, _NO_RESULTS, "text3", 13, anchor="middle")
+            return Drawing(width, float(self.height()), (words,), _NO_RESULTS), ()
+        return picture.drawing, picture.spots
 
     def tip(self, spot: CellSpot) -> str:
         return self._view.tip(spot.cell)
@@ -141,50 +145,53 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
 
 
 class ChartView(QWidget):
-    """The base of all charts of a sweep, with choosers of what to plot. Subclasses draw the chart.
+    """The base of all charts of a sweep, with a title and choosers of what to plot. Subclasses draw it.
 
     `cells_chosen` carries the indexes of the cells that are clicked, or selected with Enter. With Ctrl, a
     cell is added to the selection or removed from it.
     """
 
     cells_chosen = Signal(object)
+    name = ""
     is_map = False
     """True if its cells lie in rows and columns, through which arrow keys lead."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.results: Results | None = None
         self._axes: tuple[str, ...] = ()
-        self.canvas = CellCanvas(name, self)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.title, self.note = ElidedLabel("", "panelTitle"), ElidedLabel("", "unit")
+        self.canvas = CellCanvas(self.name, self)
         self.canvas.cells_chosen.connect(self.cells_chosen)
-        self._none = label("", "empty")
-        self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._page = QWidget()
-        self.rows = in_column(spacing=6)
-        in_column(self.rows, wide(self.canvas), parent=self._page, margins=(0, 8, 0, 0), spacing=10)
-        self._pages = QStackedLayout(self)
-        self._pages.addWidget(self._none)
-        self._pages.addWidget(self._page)
+        self._head, self._fixed = (
+            in_row(self.title, wide(self.note), spacing=12),
+            in_row(Stretch(1), spacing=12),
+        )
+        in_column(self._head, self._fixed, wide(self.canvas), parent=self, spacing=8)
 
-    def show_results(self, results: Results | None) -> None:
+    def add_chooser(self, title: str, tooltip: str) -> Chooser:
+        """Return a new chooser in the row of the title."""
+        chooser = Chooser(title, tooltip)
+        chooser.changed.connect(self.refresh)
+        self._head.addWidget(chooser)
+        return chooser
+
+    def show_answer(self, answer: Results | None) -> None:
         """Show these results, with the chosen axes and metrics where they exist. None shows nothing."""
-        self.results = results if results is not None and results.figures else None
-        if self.results is None:
-            later = "The chart appears with the first results of a sweep."
-            set_text(self._none, later if results is None else "No results yet.")
-            self._pages.setCurrentWidget(self._none)
-            return
-        axes = tuple(axis.key for axis in self.results.grid.axes)
-        is_other, self._axes = axes != self._axes, axes
-        if is_other:
-            self.canvas.mark_cells(())
-        self.offer(self.results, is_other_grid=is_other)
-        self._pages.setCurrentWidget(self._page)
-        self.canvas.redraw()
+        self.results = answer if answer is not None and answer.figures else None
+        if self.results is not None:
+            axes = tuple(axis.key for axis in self.results.grid.axes)
+            is_other, self._axes = axes != self._axes, axes
+            self.offer(self.results, is_other_grid=is_other)
+        self.refresh()
 
-    def mark_cells(self, cells: Iterable[int]) -> None:
-        """Frame cells that were chosen elsewhere."""
-        self.canvas.mark_cells(cells)
+    def refresh(self) -> None:
+        """Draw the chosen chart."""
+        self.canvas.redraw()
+        chart = self.draw((float(self.canvas.width()), float(self.canvas.height())))
+        self.title.set_whole_text("" if chart is None else chart.title)
+        self.note.set_whole_text("" if chart is None else chart.note)
 
     def draw(self, size: tuple[float, float]) -> CellChart | None:
         """Return the chosen chart in this size. None without results."""
@@ -215,86 +222,19 @@ def figure_named(results: Results, name: object) -> Metric:
     return next((figure for figure in figures if figure.name == name), figures[0])
 
 
-class Slice:
-    """Choosers of the two axes of a sweep to plot and of the metric, and of one value on every other axis."""
-
-    def __init__(self, view: ChartView, x: str, other: str, other_tip: str) -> None:
-        self._view = view
-        self.x = Chooser(x, "Choose the horizontal axis")
-        self.other = Chooser(other, other_tip)
-        self.figure = Chooser("Metric", "Choose the metric to show")
-        self._at: list[Chooser] = []
-        self._at_row = _row()
-        for chooser in (self.x, self.other, self.figure):
-            chooser.changed.connect(self._change)
-        view.rows.addLayout(_row(self.figure, self.x, self.other))
-        view.rows.addLayout(self._at_row)
-
-    def offer(
-        self, results: Results, usual: tuple[int, int | None], figure: Metric, *, is_other_grid: bool
-    ) -> None:
-        """Fill the choosers for these results. Other axes start at the best cell."""
-        axes = results.grid.axes
-        titles = [(place, axis.title) for place, axis in enumerate(axes)]
-        several = [entry for entry in titles if len(axes[entry[0]].values) > 1] or titles[:1]
-        self.figure.offer(figure_entries(results), figure.name)
-        self.x.offer(several, usual[0])
-        self.other.offer([(None, "none"), *several], usual[1])
-        if is_other_grid:
-            self.x.choose(usual[0])
-            self.other.choose(usual[1])
-            self._offer_values(results)
-        self._keep_apart()
-
-    def at(self) -> tuple[int, ...]:
-        """Return the place on every axis."""
-        return tuple(place if isinstance(place := chooser.key(), int) else 0 for chooser in self._at)
-
-    def axes(self) -> tuple[int, int | None]:
-        x, other = self.x.key(), self.other.key()
-        return x if isinstance(x, int) else 0, other if isinstance(other, int) else None
-
-    def _offer_values(self, results: Results) -> None:
-        for old in self._at:
-            self._at_row.removeWidget(old)
-            old.hide()
-            old.deleteLater()
-        best = default_places(results, results.figures[0])
-        self._at = []
-        for place, axis in enumerate(results.grid.axes):
-            chooser = Chooser(axis.title, f"Show combinations with this value of {axis.title}")
-            chooser.offer([(number, axis.text(number)) for number in range(len(axis.values))], best[place])
-            chooser.changed.connect(self._change)
-            self._at.append(chooser)
-            self._at_row.insertWidget(place, chooser)
-
-    def _change(self) -> None:
-        self._keep_apart()
-        self._view.canvas.redraw()
-
-    def _keep_apart(self) -> None:
-        x, other = self.axes()
-        if x == other:
-            self.other.choose(None)
-            x, other = self.axes()
-        for place, chooser in enumerate(self._at):
-            chooser.setVisible(place not in (x, other) and chooser.box.count() > 1)
-
-
 class ScatterView(ChartView):
     """A chart of a sweep's cells by two metrics, by default throughput and memory, with the Pareto front.
 
     A third metric can be shown as shade.
     """
 
+    name = "Scatter plot of the sweep"
+
     def __init__(self) -> None:
-        super().__init__("Scatter plot of the sweep")
-        self.across = Chooser("X axis", "Choose the metric on the horizontal axis")
-        self.up = Chooser("Y axis", "Choose the metric on the vertical axis")
-        self.shade = Chooser("Shade", "Color the marks by this metric, or by precision")
-        for chooser in (self.across, self.up, self.shade):
-            chooser.changed.connect(self.canvas.redraw)
-        self.rows.addLayout(_row(self.up, self.across, self.shade))
+        super().__init__()
+        self.up = self.add_chooser("Y axis", "Choose the metric on the vertical axis")
+        self.across = self.add_chooser("X axis", "Choose the metric on the horizontal axis")
+        self.shade = self.add_chooser("Shade", "Color the marks by this metric, or by precision")
 
     def offer(self, results: Results, *, is_other_grid: bool) -> None:
         entries = figure_entries(results)
@@ -313,42 +253,88 @@ class ScatterView(ChartView):
 
 
 class SliceView(ChartView):
-    """The base of charts that show a metric over two axes of a sweep.
+    """The base of charts that show a metric over two axes of a sweep, at one value on every other axis.
 
-    A subclass names the axes, and draws the chart in `picture`.
+    A subclass names the second axis, and draws the chart in `picture`.
     """
 
-    words = ("", "", "", "")
-    """The name of the chart, the titles of the two axes, and the tooltip of the second."""
+    second: tuple[str, str]
+    """The title of the chooser of the second axis, and its tooltip."""
     picture: staticmethod[..., CellChart]
     usual: staticmethod[[Grid], tuple[int, int | None]]
     first = ""
     """The name of the metric that is shown first, if the results have it."""
 
     def __init__(self) -> None:
-        super().__init__(self.words[0])
-        self.slice = Slice(self, *self.words[1:])
+        super().__init__()
+        self.figure = self.add_chooser("Metric", "Choose the metric to show")
+        self.across = self.add_chooser("Across", "Choose the horizontal axis")
+        self.other = self.add_chooser(*self.second)
+        self._at: list[Chooser] = []
+
+    def axes(self) -> tuple[int, int | None]:
+        """Return the places of the two axes. The second is None if there is only one."""
+        x, other = self.across.key(), self.other.key()
+        return x if isinstance(x, int) else 0, other if isinstance(other, int) else None
+
+    def at(self) -> tuple[int, ...]:
+        """Return the place on every axis. Axes that are not shown start at the best cell."""
+        return tuple(place if isinstance(place := chooser.key(), int) else 0 for chooser in self._at)
 
     def offer(self, results: Results, *, is_other_grid: bool) -> None:
+        axes, usual = results.grid.axes, self.usual(results.grid)
+        titles = [(place, axis.title) for place, axis in enumerate(axes)]
+        several = [entry for entry in titles if len(axes[entry[0]].values) > 1] or titles[:1]
         figure = next((each for each in results.figures if each.name == self.first), results.figures[0])
-        self.slice.offer(results, self.usual(results.grid), figure, is_other_grid=is_other_grid)
+        self.figure.offer(figure_entries(results), figure.name)
+        self.across.offer(several, usual[0])
+        self.other.offer([(None, "none"), *several], usual[1])
+        if is_other_grid:
+            self.across.choose(usual[0])
+            self.other.choose(usual[1])
+            self._offer_values(results)
+
+    def refresh(self) -> None:
+        x, other = self.axes()
+        if x == other:
+            # an axis is not shown twice
+            self.other.choose(None)
+            x, other = self.axes()
+        for place, chooser in enumerate(self._at):
+            chooser.setVisible(place not in (x, other) and chooser.box.count() > 1)
+        super().refresh()
 
     def drawn(self, results: Results, size: tuple[float, float]) -> CellChart:
-        figure = figure_named(results, self.slice.figure.key())
-        return self.picture(results, *self.slice.axes(), figure, self.slice.at(), size)
+        return self.picture(results, *self.axes(), figure_named(results, self.figure.key()), self.at(), size)
+
+    def _offer_values(self, results: Results) -> None:
+        for old in self._at:
+            self._fixed.removeWidget(old)
+            old.hide()
+            old.deleteLater()
+        best = default_places(results, results.figures[0])
+        self._at = []
+        for place, axis in enumerate(results.grid.axes):
+            chooser = Chooser(axis.title, f"Show combinations with this value of {axis.title}")
+            chooser.offer([(number, axis.text(number)) for number in range(len(axis.values))], best[place])
+            chooser.changed.connect(self.refresh)
+            self._at.append(chooser)
+            self._fixed.addWidget(chooser)
 
 
 class HeatMapView(SliceView):
     """A heat map of a sweep: a metric over two axes, as the shade of each cell."""
 
+    name = "Heat map of the sweep"
     is_map = True
-    words = ("Heat map of the sweep", "X axis", "Y axis", "Choose the vertical axis")
+    second = ("Down", "Choose the vertical axis")
     picture, usual = staticmethod(heat_map), staticmethod(default_axes)
 
 
 class LinesView(SliceView):
     """A line chart of a sweep: a metric over one axis, with one line for each value of another."""
 
-    words = ("Lines of the sweep", "X axis", "Lines", "Draw a line for each value of this setting")
+    name = "Lines of the sweep"
+    second = ("Lines", "Draw a line for each value of this setting")
     picture, usual = staticmethod(lines), staticmethod(default_lines)
     first = WEAK.name

@@ -13,7 +13,9 @@ from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
 from engine.experiment.sweep import Grid, Plan
+from engine.export.document import Document
 from engine.export.formats import SWEEP
+from engine.export.kinds.sweep import document
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.sweep.results import Results, results_of
@@ -100,7 +102,7 @@ class SweepController(StudyController[SweepView]):
         self._is_reading = False
         if read.sweep_id == self._sweep_id:
             self._known = read.evidence
-            self._panel.show_results(read.results)
+            self._panel.show_results(read.results, read.document)
         self._read()
 
     def _fail(self, problem: Problem) -> None:
@@ -121,8 +123,8 @@ class SweepController(StudyController[SweepView]):
             if is_given:
                 self._sweeps.rename(view.key, name)
 
-    def _compare(self, cells: tuple[int, ...]) -> None:
-        results = self._panel.page.results
+    def _compare(self) -> None:
+        results, cells = self._panel.results, self._panel.chosen
         if results is None:
             return
         grid = results.grid
@@ -131,8 +133,13 @@ class SweepController(StudyController[SweepView]):
         run_ids = (run_id for cell in dict.fromkeys(cells) for run_id in results.cells[cell].run_ids)
         self.comparison_wanted.emit(tuple(run_ids))
 
-    def _use(self, cell: int) -> None:
-        if (results := self._panel.page.results) is not None:
+    def _show_runs(self) -> None:
+        if (results := self._panel.results) is not None:
+            self.runs_wanted.emit(results.cells[self._panel.chosen[-1]].run_ids)
+
+    def _use(self) -> None:
+        if (results := self._panel.results) is not None:
+            cell = self._panel.chosen[-1]
             self._setup.use_settings(results.grid.cells[cell].experiment)
             self.reported.emit(f"The settings of {results.cells[cell].name} are in the form.")
 
@@ -144,25 +151,25 @@ class SweepController(StudyController[SweepView]):
         half = (("precision", Precision.BF16.value),) if precisions == [Precision.FP32] else ()
         self._setup.use_changes((("batch_size", ", ".join(sizes)), *half))
 
-    def _pause(self, cell: int, is_paused: bool) -> None:
-        self._sweeps.pause_cell(self._key or "", cell, is_paused)
+    def _pause(self) -> None:
+        self._sweeps.pause_cell(self._key or "", self._panel.chosen[-1], self._panel.card.would_pause)
+
+    def _exclude(self) -> None:
+        reason = _EXCLUDED_BY_USER if self._panel.card.would_exclude else ""
+        self._sweeps.skip_cell(self._key or "", self._panel.chosen[-1], reason)
 
     def _connect(self) -> None:
-        panel, page = self._panel, self._panel.page
+        panel, card = self._panel, self._panel.card
         menu = panel.head.menu
         menu.offer("Rename this sweep…", self._rename)
         menu.offer("Repeat this sweep", lambda: self._order(self._sweeps.repeat))
         panel.example_wanted.connect(self._fill_in_example)
         panel.resume.clicked.connect(lambda: self._order(self._sweeps.resume))
-        page.comparison_wanted.connect(self._compare)
-        page.runs_wanted.connect(self.runs_wanted)
-        page.use_wanted.connect(self._use)
-        page.pause_wanted.connect(self._pause)
-        page.exclude_wanted.connect(
-            lambda cell, is_excluded: self._sweeps.skip_cell(
-                self._key or "", cell, _EXCLUDED_BY_USER if is_excluded else ""
-            )
-        )
+        card.compare.clicked.connect(self._compare)
+        card.show_runs.clicked.connect(self._show_runs)
+        card.use.clicked.connect(self._use)
+        card.pause.clicked.connect(self._pause)
+        card.exclude.clicked.connect(self._exclude)
         self._sweeps.turn_ended.connect(self._refresh)
         # a run of it may have been deleted, or another program may carry it on
         self._experiments.runs.list_changed.connect(lambda: self._refresh())
@@ -176,10 +183,11 @@ def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
 
 
 class ReadSweep(NamedTuple):
-    """A sweep as read from the store: the results of its cells, and the evidence of its runs by id."""
+    """A sweep as read from the store: its results as a document, and the evidence of its runs by id."""
 
     sweep_id: str
     results: Results
+    document: Document
     evidence: Mapping[str, Evidence]
 
 
@@ -189,7 +197,8 @@ def read_sweep(store_path: Path, sweep_id: str, known: Mapping[str, Evidence]) -
         record = store.sweeps.find(sweep_id)
         runs = [run for cell in record.cells for run in cell.runs if run.status.is_over]
         evidence = {run.id: _evidence(store, run, known) for run in runs}
-    return ReadSweep(sweep_id, results_of(record, tuple(evidence.values())), evidence)
+    results = results_of(record, tuple(evidence.values()))
+    return ReadSweep(sweep_id, results, document(record, results), evidence)
 
 
 def _evidence(store: Store, run: RunRecord, known: Mapping[str, Evidence]) -> Evidence:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.ranking import headline, quiet_clauses
@@ -56,7 +57,7 @@ class OtherPages(QObject):
         self.sweep_panel = SweepPanel(pages)
         self.tune_panel = TunePanel(pages)
         body.add("show", self.demo_panel, None)
-        panels = {
+        panels: dict[str, QWidget] = {
             "limit": self.limit_panel,
             "numerics": self.numerics_panel,
             "profile": self.profile_panel,
@@ -141,7 +142,8 @@ class OtherPages(QObject):
             controller.written.connect(self._on_written)
         self.sweeps.comparison_wanted.connect(self.comparisons.compare)
         self.fastest.comparison_wanted.connect(self.comparisons.compare)
-        for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
+        panels = (self.limit_panel, self.numerics_panel, self.profile_panel, self.sweep_panel)
+        for panel in (*panels, self.tune_panel):
             panel.guide_wanted.connect(window.show_guide)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         experiments.ended.connect(self._offer_to_find)

@@ -6,66 +6,146 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from engine.compare.verdict import Piece
 from engine.experiment.value import MIB_PER_GIB
-from engine.export.document import Answer, Cells, Document, Picture, Row, Section, document_of
+from engine.export.document import Action, Answer, CellText, Document, Picture, Row, Section, document_of
 from engine.limit.memory_chart import MemoryContent, memory_chart
-from engine.limit.result import result_words
-from engine.protocol.trials import Limit, LimitSide, Trial
+from engine.limit.result import (
+    is_answer,
+    limit_label,
+    notes_of,
+    pieces_of,
+    recommended_batch,
+    result_words,
+    verification,
+)
+from engine.protocol.trials import Limit, LimitSide, Trial, times_the_batch
 from engine.store.saved.studies import Study
 from engine.words.names import dataset_words
-from engine.words.numbers import NONE, counted, memory_text
+from engine.words.numbers import NONE, memory_unit, share_text, times
 
-_TRIALS = ("Batch", "Result", "Peak memory, MiB", "Seconds")
+MEMORY, TRIALS = "Memory", "Trials"
+_MOST_ACTIONS = 4
 
 
-def document(study: Study[Limit]) -> Document:
+def document(study: Study[Limit], *, margin_fraction: float | None = None, multiple: int = 1) -> Document:
+    """Return what is known of a search.
+
+    The recommended batches are multiples of `multiple` that leave `margin_fraction` of the memory free, by
+    default as much as the search was started with.
+    """
     limit, first = study.answer, study.experiments[0]
+    margin = limit.margin_fraction if margin_fraction is None else margin_fraction
+    is_begun = limit.is_known or any(side.problem is not None for side in limit.sides)
     return document_of(
         study,
         "batch-size search",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
-        [_result(limit), *map(_section, _begun(limit))] if limit.is_known else [],
-        answers=(Answer(None, (Piece(limit.digest),)),) if limit.is_known else (),
+        [_results(limit, margin, multiple), _chart(limit), *_trials(limit)] if is_begun else [],
+        answers=(Answer(None, pieces_of(limit), notes_of(limit)),),
         has_batch=False,
         tables={"": lambda: _rows(limit)},
         values=lambda: values(study),
     )
 
 
-def _result(limit: Limit) -> Section:
-    budget = limit.budget_mib
-    words = "" if budget is None else f"{memory_text(budget)} available"
-    content = MemoryContent(limit.sides, None if budget is None else budget / MIB_PER_GIB, (words, ""))
-    said = limit.digest
-    chart = Picture("memory", lambda width: memory_chart(content, (width, 480.0), said), "Peak memory", "GiB")
-    return Section("", pictures=(chart,))
-
-
-def _begun(limit: Limit) -> list[LimitSide]:
-    return [side for side in limit.sides if side.trials or side.result is not None]
-
-
-def _section(side: LimitSide) -> Section:
-    result = side.result
-    margin = None if result is None or not result.recommended_batch else result.recommended_batch
-    notes = (
-        "" if margin is None else f"Recommended, with a margin: {margin:,}.",
-        "" if result is None else result.note or "",
+def _results(limit: Limit, margin: float, multiple: int) -> Section:
+    base, (unit, scale) = limit.baseline, memory_unit([side.budget_mib for side in limit.sides])
+    decimals = 0 if scale == 1.0 else 1
+    free = f"With {share_text(margin)} free" if margin else "Without margin"
+    of_multiple = "" if multiple == 1 else f", multiple of {multiple:,}"
+    headings = (
+        "Precision",
+        "Largest batch",
+        f"vs. {base.label}",
+        f"Peak, {unit}",
+        f"{free}{of_multiple}",
+        "Verified",
+    )
+    batches = {
+        side.label: recommended_batch(side, margin, multiple) if side.is_over and side.largest_batch else 0
+        for side in limit.sides
+    }
+    rows = []
+    begun = (side for side in limit.sides if side.trials or side.is_over or side.trying is not None)
+    for side in begun:
+        peak = next((gib for batch, gib in side.passed if batch == side.largest_batch), None)
+        ratio = times_the_batch(base, side)
+        number = NONE if not side.trials else f"{'≥ ' if side.at_least else ''}{side.largest_batch:,}"
+        batch = batches[side.label]
+        rows.append(
+            (
+                CellText(side.label, mark=side.precision),
+                CellText(number, side.largest_batch, is_strong=side is limit.best),
+                CellText(NONE if ratio is None else f"{times(ratio)}×", ratio),
+                CellText(NONE if peak is None else f"{peak * MIB_PER_GIB / scale:,.{decimals}f}", peak),
+                CellText(f"{batch:,}" if batch else NONE, batch or None),
+                verification(side),
+            )
+        )
+    actions = tuple(
+        Action(
+            f"Use {batch:,}",
+            f"Set the form's batch size to {batch:,} ({label})",
+            "use",
+            (("batch_size", str(batch)),),
+        )
+        for batch, label in {batch: label for label, batch in batches.items() if batch}.items()
     )
     return Section(
-        f"{side.label}: {counted(len(side.trials), 'trial')} in {side.seconds:,.1f} s",
-        headings=_TRIALS,
-        rows=tuple(map(_cells, side.trials)),
-        right=("Batch", "Peak memory, MiB", "Seconds"),
-        notes=tuple(note for note in notes if note),
+        "Largest batches",
+        (),
+        headings,
+        tuple(rows),
+        headings[1:5],
+        tab=MEMORY,
+        actions=actions[:_MOST_ACTIONS],
     )
 
 
-def _cells(trial: Trial) -> Cells:
-    peak = NONE if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
-    return f"{trial.batch_size:,}", result_words(trial), peak, f"{trial.seconds:,.1f}"
+def memory_content(limit: Limit, *, shows_forecast: bool = True) -> MemoryContent:
+    """Return the content of the chart of memory by batch size."""
+    best, ratio = limit.best, None
+    if limit.ratio is not None and best is not None:
+        ratio = (limit.baseline.largest_batch, best.largest_batch, f"{times(limit.ratio)}× the batch")
+    budget = limit.budget_mib or (None if limit.cap_gib is None else limit.cap_gib * MIB_PER_GIB)
+    capacity = None if budget is None else budget / MIB_PER_GIB
+    return MemoryContent(limit.sides, capacity, limit_label(limit), ratio, shows_forecast)
+
+
+def _chart(limit: Limit) -> Section:
+    content, said = memory_content(limit), limit.digest
+    chart = Picture("memory", lambda width: memory_chart(content, (width, 480.0), said), "Peak memory", "GiB")
+    return Section("", pictures=(chart,), tab=MEMORY, widget="memory")
+
+
+def _trials(limit: Limit) -> Iterator[Section]:
+    peaks = [trial.peak_mib for side in limit.sides for trial in side.trials]
+    unit, scale = memory_unit([*peaks, limit.budget_mib])
+    headings = ("Precision", "Batch", "Result", f"Peak memory, {unit}", "Seconds")
+    rows = tuple(_trial(trial, side, scale) for side in limit.sides for trial in side.trials)
+    if rows:
+        yield Section(TRIALS, (), headings, rows, (headings[1], *headings[3:]), tab=TRIALS)
+
+
+def _trial(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText, ...]:
+    peak, is_over = trial.peak_mib, trial.cause == "memory" and side.budget_mib is not None
+    known = side.budget_mib if is_over else peak
+    decimals = 0 if scale == 1.0 else 1
+    text = NONE if known is None else f"{'over ' if is_over else ''}{known / scale:,.{decimals}f}"
+    is_strong = is_answer(trial, side)
+    return (
+        CellText(side.label, mark=side.precision),
+        CellText(f"{trial.batch_size:,}", trial.batch_size, is_strong=is_strong),
+        CellText(
+            result_words(trial, side).capitalize(),
+            mark="check" if trial.fits else "cross-outline",
+            is_strong=is_strong,
+            is_faint=not trial.fits,
+        ),
+        CellText(text, known, is_faint=not trial.fits),
+        CellText(f"{trial.seconds:,.1f}", trial.seconds),
+    )
 
 
 def _rows(limit: Limit) -> Iterator[Row]:
@@ -89,7 +169,8 @@ def _rows(limit: Limit) -> Iterator[Row]:
 
 def values(study: Study[Limit]) -> dict[str, Any]:
     """Return the started sides as `ammeter limit --json` prints them. Without a result only their trials."""
-    return {"results": [_values(study.id, side) for side in _begun(study.answer)]}
+    begun = (side for side in study.answer.sides if side.trials or side.result is not None)
+    return {"results": [_values(study.id, side) for side in begun]}
 
 
 def _values(study_id: str, side: LimitSide) -> dict[str, Any]:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
 
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
 from engine.drawing.shapes import Drawing
-from engine.experiment.experiment import Experiment
-from engine.experiment.sweep import Grid
-from engine.export.document import Document, Picture, Row, Section, document_of
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.sweep import Axis, Grid
+from engine.export.document import Answer, CellText, Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
-from engine.sweep.chart import default_axes, default_lines, default_places, shown_figures
+from engine.sweep.chart import (
+    CellChart,
+    best_of,
+    default_axes,
+    default_lines,
+    default_places,
+    numbers_of,
+    shown_figures,
+    state_word,
+)
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
 from engine.sweep.results import (
     DEVICES,
     EXCHANGE,
@@ -21,82 +32,145 @@ from engine.sweep.results import (
     STRONG,
     WEAK,
     CellResult,
+    CellStatus,
     Results,
     results_of,
 )
-from engine.sweep.scatter import scatter
-from engine.sweep.slices import heat_map, lines
-from engine.sweep.words import answers, columns_of, notes_of
-from engine.words.numbers import counted
+from engine.sweep.scatter import scatter, title_of
+from engine.sweep.words import not_reached, notes_of, pieces_of, sentences_of
+from engine.words.numbers import NONE, counted
+
+MAP, LINES, TRADE_OFF, TABLE, CELLS = "Map", "Lines", "Trade-off", "Table", "Combinations"
+CHARTS = {MAP: "map", LINES: "lines", TRADE_OFF: "scatter"}
+"""The tabs of the charts in the window, with their interactive widgets."""
 
 
-def document(record: SweepRecord) -> Document:
-    results, grid = results_of(record), record.grid
+def document(record: SweepRecord, results: Results | None = None) -> Document:
+    """Return what is known of a sweep. `results` may have more intervals than its record alone gives."""
+    known, grid = results or results_of(record), record.grid
     axes = {axis.key: list(axis.values) for axis in grid.axes}
     return document_of(
         record,
         "sweep",
         record.name,
         _experiments(grid),
-        [Section("Result", answers(results)), *_picture_sections(results), cells_section(results)],
+        [*_picture_sections(known), _table(known)],
+        answers=(Answer(None, pieces_of(known), (*notes_of(known), *not_reached(record.plan, known))),),
         size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
-        tables={"": lambda: (_row(results, cell) for cell in results.cells)},
-        values=lambda: _values(record, results),
+        tables={"": lambda: (_row(known, cell) for cell in known.cells)},
+        values=lambda: _values(record, known),
         facts={"base": grid.base, "axes": axes},
         most_rows=1_000,
         undrawn="This sweep has no results yet.",
     )
 
 
-def cells_section(results: Results) -> Section:
-    columns = columns_of(results)
-    rows = tuple(tuple(column.text(cell) for column in columns) for cell in results.cells)
-    right = tuple(column.heading for column in columns if column.is_number)
-    return Section(
-        "Combinations", (), tuple(column.heading for column in columns), rows, right, notes_of(results)
-    )
-
-
 def _picture_sections(results: Results) -> Iterator[Section]:
-    if not results.figures:
-        return
-    metrics = shown_figures(results)
+    drawn = {} if not results.figures else dict(_pictures(results))
+    for name, widget in CHARTS.items():
+        sentences = sentences_of(results) if name == LINES else ()
+        yield Section(name, sentences, pictures=drawn.get(name, ()), tab=name, widget=widget)
+
+
+def _pictures(results: Results) -> Iterator[tuple[str, tuple[Picture, ...]]]:
+    grid, metrics = results.grid, shown_figures(results)
     by_name = {metric.name: metric for metric in metrics}
     speed = by_name.get(SPEED.name, metrics[0])
     memory, shade = by_name.get(PEAK_MEMORY.name), by_name.get(ACCURACY.name)
     at = default_places(results, speed)
 
-    def draw_map(width: float) -> Drawing:
-        return heat_map(results, *default_axes(results.grid), speed, at, (width, 440.0)).drawing
+    def slice_picture(name: str, draw: Callable[..., CellChart], axes: Any, metric: Metric) -> Picture:
+        first = draw(results, *axes, metric, at, (_WIDTH, _HEIGHT))
+        return Picture(
+            name,
+            lambda width: draw(results, *axes, metric, at, (width, _HEIGHT)).drawing,
+            first.title,
+            first.note,
+        )
 
-    def draw_lines(width: float) -> Drawing:
-        return lines(results, *default_lines(results.grid), speed, at, (width, 440.0)).drawing
-
-    def draw_scatter(width: float) -> Drawing:
-        assert memory is not None
-        return scatter(results, memory, speed, shade, (width, 460.0)).drawing
-
-    if WEAK.name in by_name:
-        yield Section("Scaling", pictures=tuple(_scaling_pictures(results, by_name, at)))
-    yield Section("Heat map", pictures=(Picture("heat-map", draw_map),))
-    yield Section("Lines", pictures=(Picture("lines", draw_lines),))
-    if memory is not None:
-        yield Section("Trade-offs", pictures=(Picture("scatter", draw_scatter),))
-
-
-def _scaling_pictures(
-    results: Results, metrics: Mapping[str, Metric], at: Sequence[int]
-) -> Iterator[Picture]:
-    grid = results.grid
+    yield MAP, (slice_picture("heat-map", heat_map, default_axes(grid), speed),)
     is_gain = grid.axes[grid.compared].key != DEVICES
-    shown = (WEAK, STRONG, *((RATIO_FIGURE,) if is_gain else ()), EXCHANGE)
-    for metric in (metric for metric in shown if metric.name in metrics):
+    scaling = (WEAK, STRONG, *((RATIO_FIGURE,) if is_gain else ()), EXCHANGE) if WEAK.name in by_name else ()
+    shown = [metric for metric in scaling if metric.name in by_name]
+    of_scaling = [
+        slice_picture(metric.name.replace("_", "-"), lines, default_lines(grid), metric) for metric in shown
+    ]
+    yield LINES, (*of_scaling, slice_picture("lines", lines, default_lines(grid), speed))
+    if memory is not None:
+        usual = None if "precision" in {axis.key for axis in grid.axes} else shade
 
-        def draw(width: float, metric: Metric = metric) -> Drawing:
-            return lines(results, *default_lines(grid), metric, at, (width, 380.0)).drawing
+        def draw_scatter(width: float) -> Drawing:
+            return scatter(results, memory, speed, usual, (width, _HEIGHT)).drawing
 
-        yield Picture(metric.name.replace("_", "-"), draw)
+        yield TRADE_OFF, (Picture("scatter", draw_scatter, title_of(memory, speed)),)
+
+
+_WIDTH, _HEIGHT = 800.0, 460.0
+
+
+def _table(results: Results) -> Section:
+    metrics = (_metric_column(metric, best_of(results.cells, metric)) for metric in shown_figures(results))
+    columns = (*_axis_columns(results.grid), *_STATE_COLUMNS, *metrics, *_more_columns(results))
+    rows = tuple(tuple(cell_of(cell) for _, _, cell_of in columns) for cell in results.cells)
+    headings = tuple(heading for heading, _, _ in columns)
+    right = tuple(heading for heading, is_number, _ in columns if is_number)
+    return Section(CELLS, (), headings, rows, right, tab=TABLE)
+
+
+_Column = tuple[str, bool, Callable[[CellResult], CellText]]
+"""A column of the table: its heading, True for numbers, and its text for a cell."""
+
+
+def _axis_columns(grid: Grid) -> Iterator[_Column]:
+    for place, axis in enumerate(grid.axes):
+
+        def text(cell: CellResult, place: int = place, axis: Axis = axis) -> CellText:
+            at = cell.places[place]
+            mark = Precision(str(axis.values[at])) if axis.key == "precision" else None
+            return CellText(axis.text(at), at, mark=mark)
+
+        yield axis.title, numbers_of(axis) is not None, text
+
+
+def _metric_column(metric: Metric, best: CellResult | None) -> _Column:
+    def text(cell: CellResult) -> CellText:
+        value = cell.value(metric)
+        if value is None:
+            return CellText(NONE, None)
+        ends = ", ".join(map(metric.text, cell.interval(metric) or ())) if metric is RATIO_FIGURE else ""
+        is_disturbed = cell.is_disturbed_in(metric)
+        words = f"{metric.text(value)}{f' [{ends}]' if ends else ''}"
+        # its own state says so, but not that its baseline was disturbed
+        more = ", not reliable" if is_disturbed and not cell.is_disturbed else ""
+        return CellText(f"{words}{more}", value, is_strong=cell is best, is_faint=is_disturbed)
+
+    if metric is RATIO_FIGURE:
+        return "Ratio", True, text
+    return f"{metric.title}{f', {metric.unit}' if metric.unit else ''}", True, text
+
+
+def _state(cell: CellResult) -> CellText:
+    # what does not fit or was disturbed must not read as done
+    is_faint = cell.status != "done" or cell.is_disturbed
+    return CellText(state_word(cell).capitalize(), _ORDER.index(cell.status), is_faint=is_faint)
+
+
+def _runs(cell: CellResult) -> CellText:
+    return CellText(f"{len(cell.run_ids):,}" if cell.run_ids else NONE, len(cell.run_ids))
+
+
+_STATE_COLUMNS: tuple[_Column, ...] = (("State", False, _state), ("Runs", True, _runs))
+
+
+def _more_columns(results: Results) -> Iterator[_Column]:
+    if any(cell.nodes for cell in results.cells):
+        yield "Node", False, lambda cell: CellText(", ".join(cell.nodes))
+    if any(cell.why for cell in results.cells):
+        yield "Reason", False, lambda cell: CellText(cell.why, cell.why or None)
+
+
+_ORDER: tuple[CellStatus, ...] = get_args(CellStatus)
 
 
 def _experiments(grid: Grid) -> list[Experiment]:

@@ -22,6 +22,9 @@ from engine.store.runs import add_comparison, cleaned_name, drop_comparison
 from engine.store.saved.studies import SavedTable, moment, new_id
 from engine.store.schema import SEALED, insert, is_intact, seal
 
+DOES_NOT_FIT = "does not fit"
+"""The end of the saved reason why a cell is excluded, if it needs more memory than there is."""
+
 
 @dataclass(frozen=True)
 class CellRecord:

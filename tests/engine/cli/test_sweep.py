@@ -12,12 +12,11 @@ import pytest
 from engine.cli import main
 from engine.cli.options import parse
 from engine.cli.sweep import Request, grid_from, is_sweep, parse_plan
-from engine.cli.sweep_output import SweepProgress, not_reached
+from engine.cli.sweep_output import SweepProgress
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Grid, Plan
 from engine.store.store import Store
 from engine.sweep.order import SweepEvent, TurnEnded
-from tests.sweeps import small_results
 
 Capture = pytest.CaptureFixture[str]
 
@@ -93,16 +92,6 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(answer, capsys, monk
     status, found = answer("resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
-
-
-def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
-    assert not [
-        *not_reached(Plan(), small_results()),
-        *not_reached(Plan(precision_percent=4), small_results()),
-    ]
-    (sentence,) = not_reached(Plan(precision_percent=2), small_results())
-    assert sentence.startswith("Not within 2%: “BF16 AMP, batch size 32, learning rate 0.001”, “BF16")
-    assert sentence.count("”") == 5
 
 
 def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(answer, capsys):

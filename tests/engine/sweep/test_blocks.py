@@ -20,7 +20,6 @@ from engine.store.store import Store
 from engine.sweep.order import TurnEnded
 from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
-from engine.sweep.words import columns_of
 from engine.worker.launcher import Launcher
 from engine.worker.site import Item, ThisMachine, WorkerLost
 from engine.worker.supervision import Limits, ProcessSession
@@ -151,8 +150,7 @@ def test_each_block_has_a_node_and_a_slower_one_changes_no_ratio(night: Night) -
     baseline, faster = night.results.cells
     assert faster.ratio == pytest.approx(GAIN) and baseline.ratio == 1.0
     assert faster.ratio_interval == pytest.approx((GAIN, GAIN))
-    columns = {column.heading: column for column in columns_of(night.results)}
-    assert columns["Node"].text(faster) == "n1, n2, n3"
+    assert faster.nodes == ("n1", "n2", "n3")
 
 
 def test_a_node_that_is_lost_takes_its_block_with_it_to_another_one(night: Night) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from engine.compare.metrics import ACCURACY, LOSS, PEAK_MEMORY, SPEED
-from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words
+from engine.drawing.shapes import Box, Drawing, Fill, Stroke
 from engine.experiment.sweep import Axis, grid_of
 from engine.sweep.chart import (
     RATIO_FIGURE,
@@ -22,10 +22,11 @@ from engine.sweep.chart import (
     labels_that_fit,
     shown_figures,
 )
+from engine.sweep.heat_map import heat_map
+from engine.sweep.lines import lines
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scatter import pareto_front, scatter
-from engine.sweep.slices import heat_map, lines
-from engine.sweep.words import answers
+from engine.sweep.words import notes_of
 from tests.drawings import assert_legible, texts_of
 from tests.sweeps import small_results
 
@@ -58,11 +59,15 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
     picture = heat_map(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
     assert [spot.cell for spot in picture.spots] == [1, 3, 5, 7, 9, 11]
     shown = texts_of(picture.drawing)
-    assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "failed", "samples/s, learning rate 0.01"} <= set(
+    assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "fastest", "failed"} <= set(shown)
+    assert (picture.title, picture.note) == (
+        "Throughput",
+        "samples/s, and ratio to FP32 at the same settings, learning rate 0.01",
+    )
+    # FP32 has its ratio only as the best of its row: 2,880 are 2.22 times its 1,300
+    assert shown.count("1.00×") == 1 and {"best of each row", "at batch 64", "at batch 128", "2.22×"} <= set(
         shown
     )
-    assert "1.00×" not in shown
-    assert any(text.startswith("best: 2,880 samples/s, BF16 AMP, batch size 128") for text in shown)
     spot = picture.spots[-1]
     assert spot.holds(spot.x + 1, spot.y + 1) and not spot.holds(spot.x - 1, spot.y)
     assert "The best is BF16 AMP, batch size 128" in picture.drawing.description
@@ -71,8 +76,8 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
 def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged():
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
     shown = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
-    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, unreliable (1)" in shown
-    assert not any(text.startswith("best: 2,880") for text in shown)
+    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not ranked" in shown
+    assert shown[shown.index("fastest") - 1] == "2,080"
     memory = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
     assert "disturbed" not in memory
 
@@ -86,7 +91,7 @@ def test_a_disturbed_cell_has_a_hollow_mark_that_the_legend_explains(name: str) 
 
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
     disturbed, quiet = drawn(replace(RESULTS, cells=cells)), drawn(RESULTS)
-    note = "unreliable (1)"
+    note = "disturbed, not ranked"
     assert note in texts_of(disturbed) and note not in texts_of(quiet)
 
     def hollow(drawing: Drawing) -> list[Fill]:
@@ -96,13 +101,39 @@ def test_a_disturbed_cell_has_a_hollow_mark_that_the_legend_explains(name: str) 
     assert len(hollow(disturbed)) == len(hollow(quiet)) + 1
 
 
+def test_a_line_is_broken_at_a_disturbed_cell() -> None:
+    cells = tuple(replace(cell, is_disturbed=cell.index == 9) for cell in RESULTS.cells)
+    drawing = lines(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing
+    assert [shape.ink for shape in drawing.shapes if isinstance(shape, Stroke) and shape.width == 2.0] == [
+        "fp32"
+    ]
+
+
+@pytest.mark.parametrize("name", ["heat map", "lines", "scatter"])
+def test_a_cell_that_does_not_fit_is_shown_with_the_words_and_can_be_clicked(name: str) -> None:
+    cells = tuple(
+        replace(RESULTS.cells[10], index=cell.index, places=cell.places, does_not_fit=True)
+        if cell.index == 11
+        else cell
+        for cell in RESULTS.cells
+    )
+    results = replace(RESULTS, cells=cells, memory_mib=24 * 1024.0)
+    picture = {
+        "heat map": heat_map(results, 1, 0, SPEED, AT, (800.0, 400.0)),
+        "lines": lines(results, 1, 0, SPEED, AT, (800.0, 400.0)),
+        "scatter": scatter(results, PEAK_MEMORY, SPEED, None, (800.0, 400.0)),
+    }[name]
+    assert "does not fit into 24.0 GiB" in texts_of(picture.drawing)
+    assert any(shape.ink == "hatch" for shape in picture.drawing.shapes)
+    assert 11 in [spot.cell for spot in picture.spots]
+
+
 def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last():
     shades = Shades([11.0, 20.0, math.nan, 19.0])
     assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-4", "heat-7"]
     wide = Shades([1.3, 87.0])
     assert [wide.ink(value) for value in (1.0, 10.0, 100.0)] == ["heat-0", "heat-4", "heat-7"]
-    ticks = [shape.text for shape in wide.bar(0.0, 0.0, 100.0) if isinstance(shape, Words)]
-    assert ticks[0] == "1" and ticks[-1] == "100"
+    assert texts_of(wide.bar("ms")) == ["1", "100 ms"]
 
 
 def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers():
@@ -145,7 +176,7 @@ def test_a_cell_whose_loss_diverged_is_best_in_nothing():
     best = best_of(cells, SPEED)
     assert best is not None and best.index != usual.index
     assert diverged not in pareto_front(cells, (SPEED, PEAK_MEMORY))
-    assert f"The loss diverged in {usual.name}" in " ".join(answers(replace(results, cells=cells)))
+    assert f"The loss diverged in {usual.name}" in " ".join(notes_of(replace(results, cells=cells)))
 
 
 def test_usual_axes_are_the_longest_and_lines_compare():

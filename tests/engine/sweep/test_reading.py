@@ -10,15 +10,16 @@ import pytest
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED
+from engine.compare.verdict import join_pieces
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.sweep import Axis, Grid, Pilot, Plan, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import RATIO_FIGURE, best_of, default_places
-from engine.sweep.results import results_of
+from engine.sweep.heat_map import heat_map
+from engine.sweep.results import Results, results_of
 from engine.sweep.scatter import pareto_front
-from engine.sweep.slices import heat_map
-from engine.sweep.words import answers, columns_of, notes_of
+from engine.sweep.words import notes_of, pieces_of, sentences_of
 from tests.drawings import texts_of
 from tests.sweeps import small_grid
 
@@ -34,6 +35,10 @@ Make = Callable[..., RunRecord]
 def sweep(cells: dict[int, CellRecord], repeats: int = 1, grid: Grid = GRID) -> SweepRecord:
     known = tuple(cells.get(index, CellRecord(index)) for index in range(grid.size))
     return SweepRecord(grid, Plan(repeats=repeats), known)
+
+
+def answer_of(results: Results) -> str:
+    return join_pieces(pieces_of(results))
 
 
 def cell(index: int, *runs: RunRecord, **known: Any) -> CellRecord:
@@ -75,7 +80,7 @@ def test_figures_and_ratios_are_those_of_a_comparison(repeats):
     assert mine.ratio_interval is not None
     assert mine.value(PEAK_MEMORY) == 2.0
     assert results.figures[0].name == SPEED.name and mine.status == "done" and len(mine.run_ids) == 3
-    assert ", 1.80 times as fast (95% interval" in answers(results)[2]
+    assert ", 1.80 times as fast (95% interval" in sentences_of(results)[0]
 
 
 def test_every_cell_says_how_far_it_is(record, repeats):
@@ -88,7 +93,7 @@ def test_every_cell_says_how_far_it_is(record, repeats):
     results = results_of(
         sweep(
             {
-                0: cell(0, left_out="It will not fit."),
+                0: cell(0, left_out="It needs 30 GiB of 24 GiB, so it does not fit."),
                 1: cell(1, problem=full),
                 2: cell(2, run(Status.RUNNING)),
                 3: cell(3, run(Status.STOPPED)),
@@ -104,7 +109,8 @@ def test_every_cell_says_how_far_it_is(record, repeats):
     assert states[:9] == [
         *("excluded", "failed", "running", "stopped", "piloted", "paused", "waiting", "done", "waiting")
     ]
-    assert (results.cells[0].why, results.cells[1].why) == ("It will not fit.", "The memory is full.")
+    assert results.cells[1].why == "The memory is full."
+    assert [entry.does_not_fit for entry in results.cells[:3]] == [True, True, False]
     # a cell that waits for its second repeat has figures of its first
     assert results.cells[6].value(SPEED) == 1_000.0 and results.cells[6].ratio is None
 
@@ -116,7 +122,7 @@ def test_until_it_has_run_a_cell_has_the_figures_of_its_pilot():
     assert mine.values == {SPEED.name: 900.0, PEAK_MEMORY.name: 0.5, LOSS.name: 2.0}
     assert mine.ratio == 1.8 and mine.ratio_interval is None and not mine.run_ids
     assert [figure.name for figure in results.figures] == [SPEED.name, PEAK_MEMORY.name, LOSS.name]
-    assert mine.is_piloted and len(answers(results)) == 1
+    assert mine.is_piloted and answer_of(results) == "No combination has finished yet"
 
 
 def test_pilots_count_images_only_where_there_are_any():
@@ -150,7 +156,10 @@ def test_a_disturbed_cell_is_best_in_no_figure_that_a_disturbance_changes(repeat
     results = results_of(sweep({0: steady, 6: disturbed}))
     assert best_of(results.cells, SPEED) is results.cells[0]
     assert best_of(results.cells[1:], RATIO_FIGURE) is None
-    assert "gains most" not in " ".join(answers(results))
+    assert join_pieces(pieces_of(results)).startswith(
+        "FP32 at batch 32, learning rate 0.001 is the fastest so far"
+    )
+    assert sentences_of(results) == ()
     assert best_of(results.cells[1:], PEAK_MEMORY) is results.cells[6]
 
 
@@ -160,33 +169,33 @@ def test_a_ratio_to_a_disturbed_baseline_is_no_best_gain(repeats):
     assert best_of(results.cells, SPEED) is results.cells[6]
     assert results.cells[6].ratio == 10.0 and best_of(results.cells[1:], RATIO_FIGURE) is None
     shown = heat_map(results, 1, 0, SPEED, (0, 0, 0), (1_000.0, 500.0)).drawing
-    assert "10.00×*" in texts_of(shown)
+    assert "1,000" in texts_of(shown) and "10.00×" not in texts_of(shown)
 
 
 def test_nothing_is_concluded_from_disturbed_cells(repeats):
     slow, fast = cell(0, *repeats(0, [1_000.0], **HOT)), cell(6, *repeats(6, [4_300.0]))
     quiet, faster = cell(1, *repeats(1, [1_000.0])), cell(7, *repeats(7, [1_400.0]))
     results = results_of(sweep({0: slow, 6: fast, 1: quiet, 7: faster}))
-    said = answers(results)
     # the fastest is itself undisturbed, but what it gains over a disturbed baseline is not known
-    assert said[1].startswith(f"The fastest combination is {results.cells[6].name} at 4,300")
-    assert (
-        said[2].startswith(f"The largest gain over FP32 is {results.cells[7].name}")
-        and "1.40 times as fast" in said[2]
+    assert join_pieces(pieces_of(results)).startswith(
+        "BF16 AMP at batch 32, learning rate 0.001 is the fastest"
     )
-    assert said[3].startswith("Other programs, heat or power limits disturbed 1 combination.")
-    ratio = next(column for column in columns_of(results) if column.heading.startswith("Ratio"))
-    assert [ratio.text(results.cells[index]) for index in (6, 7)] == ["4.30×*", "1.40×"]
-    assert notes_of(results) == ("* unreliable: the machine was disturbed.",)
+    (gain,) = sentences_of(results)
+    assert gain.startswith(
+        f"The largest gain over FP32 at the same settings is {results.cells[7].name}, 1.40"
+    )
+    assert "1 was disturbed and is not ranked" in notes_of(results)
     all_hot = results_of(sweep({0: slow, 6: cell(6, *repeats(6, [4_300.0], **HOT))}))
-    assert not any("fast" in sentence for sentence in answers(all_hot))
+    assert answer_of(all_hot).startswith("No throughput is reliable:")
     assert best_of(all_hot.cells, SPEED) is None and best_of(all_hot.cells, PEAK_MEMORY) is not None
     assert pareto_front(all_hot.cells, (PEAK_MEMORY, SPEED)) == ()
-    assert notes_of(results_of(sweep({1: quiet, 7: faster}))) == ()
+    assert not any("disturbed" in note for note in notes_of(results_of(sweep({1: quiet, 7: faster}))))
 
 
 def test_a_gain_within_its_interval_of_none_is_doubted(repeats):
     plain = cell(0, *repeats(0, [1_000.0, 1_300.0]))
     slow, unsure = cell(6, *repeats(6, [900.0, 950.0])), cell(6, *repeats(6, [1_400.0, 1_200.0]))
-    assert answers(results_of(sweep({0: plain, 6: slow})))[2] == "No combination is faster than with FP32."
-    assert "no significant difference" in answers(results_of(sweep({0: plain, 6: unsure})))[2]
+    assert (
+        sentences_of(results_of(sweep({0: plain, 6: slow})))[0] == "No combination is faster than with FP32."
+    )
+    assert "no significant difference" in sentences_of(results_of(sweep({0: plain, 6: unsure})))[0]

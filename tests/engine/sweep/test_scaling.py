@@ -14,9 +14,9 @@ from engine.export.kinds.sweep import document
 from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.sweep.lines import lines
 from engine.sweep.results import EXCHANGE, STRONG, WEAK, CellResult, Results, results_of
-from engine.sweep.slices import lines
-from engine.sweep.words import answers
+from engine.sweep.words import sentences_of
 from tests.drawings import texts_of
 
 DEVICES, PRECISION = Axis(key="devices", values=(1, 2, 4)), Axis(key="precision", values=("fp32", "bf16"))
@@ -82,7 +82,7 @@ def test_efficiency_is_the_speed_per_device_against_one(sweep: Sweeps) -> None:
 
 
 def test_sentences_tell_efficiency_and_the_gain_over_devices(sweep: Sweeps) -> None:
-    *_, efficiency, gain, sent, cores = answers(results_of(sweep(SPEEDS, sent_ms=3.0, spread=0.001)))
+    *_, efficiency, gain, sent, cores = sentences_of(results_of(sweep(SPEEDS, sent_ms=3.0, spread=0.001)))
     assert efficiency == "Scaling efficiency on 4 devices, relative to 1 device: FP32 90.0%, BF16 AMP 70.0%."
     assert gain == "BF16 AMP is 2.00 times as fast as FP32 on 1 device, and 1.56 times on 4 devices."
     assert sent == "BF16 AMP on 4 devices takes 30.0% of a step to synchronize gradients."
@@ -100,7 +100,7 @@ def test_a_gain_that_may_be_the_same_is_not_called_another(
     sweep: Sweeps, changes: dict[Any, Any], doubt: str
 ) -> None:
     repeats = changes.pop("repeats", 3)
-    assert doubt in answers(results_of(sweep(SPEEDS | changes, repeats=repeats)))[-2]
+    assert doubt in sentences_of(results_of(sweep(SPEEDS | changes, repeats=repeats)))[-2]
 
 
 def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> None:
@@ -110,7 +110,7 @@ def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> Non
     told = document(sweep(SPEEDS, cell_1=BUSY))
     assert [cell["scaling_clean"] for cell in told.values()["cells"]] == [True, False] * 3
     assert [row["is_scaling_disturbed"] for row in told.tables[""]()] == [False, True] * 3
-    said = "\n".join(answers(results))
+    said = "\n".join(sentences_of(results))
     assert "4 devices, relative to 1 device: FP32 90.0%." in said and "times on 4 devices" not in said
 
 
@@ -119,18 +119,18 @@ def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
     assert at(results, "2 devices, FP32").value(WEAK) == 100
     assert at(results, "4 devices, FP32").value(WEAK) == pytest.approx(94.7, abs=0.1)
     assert at(results, "1 device, FP32").value(WEAK) is None
-    assert any("on 4 devices, relative to 2 devices" in answer for answer in answers(results))
+    assert any("on 4 devices, relative to 2 devices" in answer for answer in sentences_of(results))
 
 
 def test_a_precision_without_the_fewest_devices_is_not_told_against_them(sweep: Sweeps) -> None:
     known = {key: speed for key, speed in SPEEDS.items() if key != (1, "fp32")}
-    said = answers(results_of(sweep(known)))
+    said = sentences_of(results_of(sweep(known)))
     assert "Scaling efficiency on 4 devices, relative to 1 device: BF16 AMP 70.0%." in said
 
 
 def test_nothing_is_told_against_a_base_that_diverged(sweep: Sweeps) -> None:
     diverged = {"final_train_loss": math.nan}
-    said = answers(results_of(sweep(SPEEDS, cell_0=diverged, cell_1=diverged)))
+    said = sentences_of(results_of(sweep(SPEEDS, cell_0=diverged, cell_1=diverged)))
     assert not any("Scaling efficiency" in answer for answer in said)
 
 
@@ -139,7 +139,7 @@ def test_cells_of_one_global_batch_scale_strongly(sweep: Sweeps) -> None:
     speeds = {(1, 16): 800, (1, 32): 900, (1, 64): 1_000, (2, 32): 1_600, (4, 16): 2_400}
     results = results_of(sweep(speeds, grid))
     strong = {cell.name: cell.value(STRONG) for cell in results.cells if cell.value(STRONG) is not None}
-    said = answers(results)
+    said = sentences_of(results)
     assert "Scaling efficiency on 4 devices, relative to 1 device, at batch size 16: 75.0%." in said
     assert strong == pytest.approx(
         {"1 device, batch size 64": 100, "2 devices, batch size 32": 80, "4 devices, batch size 16": 60}
@@ -151,7 +151,7 @@ def test_a_sweep_without_devices_or_with_one_number_of_them_has_none(sweep: Swee
     for record in (sweep(alone), sweep({("fp32",): 1.0, ("bf16",): 2.0}, grid_of({}, [PRECISION]))):
         results = results_of(record)
         assert WEAK not in results.figures
-        assert not any("Scaling" in answer for answer in answers(results))
+        assert not any("Scaling" in answer for answer in sentences_of(results))
 
 
 def test_the_picture_has_the_ideal_and_every_format_the_figures(sweep: Sweeps) -> None:
@@ -159,8 +159,10 @@ def test_the_picture_has_the_ideal_and_every_format_the_figures(sweep: Sweeps) -
     drawing = lines(results_of(record), 0, 1, WEAK, (0, 0), (600.0, 380.0)).drawing
     assert "ideal" in texts_of(drawing) and "70.0% at 4" in drawing.description
     known = document(record)
-    (section,) = [section for section in known.sections if section.title == "Scaling"]
-    assert [picture.name for picture in section.pictures] == ["weak-efficiency", "ratio", "exchange-percent"]
+    (section,) = [section for section in known.sections if section.title == "Lines"]
+    assert [picture.name for picture in section.pictures] == [
+        *("weak-efficiency", "ratio", "exchange-percent", "lines")
+    ]
     assert known.values()["cells"][5]["figures"]["weak_efficiency"] == pytest.approx(70)
     row = list(known.tables[""]())[5]
     assert row["weak_efficiency"] == pytest.approx(70) and row["weak_efficiency_low"] < 70

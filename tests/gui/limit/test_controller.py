@@ -95,36 +95,38 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
 
     qtbot.waitUntil(is_running, timeout=WAIT_MS)
     focused = window.focusWidget()
-    assert focused is window.others.limit_panel.stop, "the next press of Space must not queue the same again"
+    assert focused is window.others.limit_panel.head.stop, (
+        "the next press of Space must not queue the same again"
+    )
     assert window.top_bar.activity.activity().is_busy
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a limit is measured"
     window.setup.submit("limit")
     assert window.top_bar.activity.activity().waits == "1 waiting"
-    window.others.limit_panel.stop.click()
+    window.others.limit_panel.head.stop.click()
     shown = window.others.limit_panel.view()
     assert shown is not None and shown.is_live, "the limit in progress can be stopped again"
     with qtbot.waitSignal(limits.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
-    assert "FP32 fits at least 8." in window.others.limit_panel.result.words.text()
+    assert "FP32 fits at least 8" in window.others.limit_panel.text()
     view = window.others.limit_panel.view()
     assert view is not None and not view.is_live
     assert limits.saved() == [view.key]
     assert window.setup.run_action.isEnabled()
     assert not window.top_bar.activity.activity().is_busy
 
-    window.others.limit_panel.result.use_requested.emit(view.answer.sides[0].largest_batch)
+    window.others.limit_panel.changes_wanted.emit((("batch_size", "8"),))
     assert window.setup.text("batch_size") == "8"
 
     with qtbot.waitSignal(window.others.limits.written) as written:
-        window.others.limit_panel.export.asked.emit(home / "trials.csv")
+        window.others.limit_panel.head.export.asked.emit(home / "trials.csv")
     assert written.args == [home / "trials.csv"]
     rows = (home / "trials.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + view.answer.trial_count and "8,True" in rows[-1]
 
     assert "Limit, linear: Finding the largest batch" in window.backstage.log.text()
-    window.others.limit_panel.menu.delete_asked.emit(view.key)
+    window.others.limit_panel.head.menu.delete_asked.emit(view.key)
     assert asked == ["stop", "delete"] and not limits.saved() and window.others.limit_panel.view() is None
 
 
@@ -163,7 +165,7 @@ def test_what_the_form_asks_of_a_limit(window: MainWindow) -> None:
     assert setup.run_action.isEnabled(), "a batch too large for the data keeps nobody from searching"
     setup.choose_preset("batch-limit")
     assert window.page == "limit" and setup.run_action.text() == "Find the largest batch"
-    setup.use_batch(31)
+    panel.changes_wanted.emit((("batch_size", "31"),))
     assert setup.text("batch_size") == "31" and "Batch size: 31" in window.notice.text()
 
 

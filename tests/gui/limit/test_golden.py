@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
@@ -13,6 +14,7 @@ from engine.protocol.events import Phase, PhaseName
 from gui.limit.panel import LimitPanel
 from gui.session.studies import StudyView
 from tests.golden import Golden, words_of
+from tests.gui.answers import wait_for_sections
 from tests.gui.limit.conftest import known
 
 PROBLEM = Problem(kind=Kind.REQUEST, message="The model cannot be built.", remedy="Change it.")
@@ -42,6 +44,9 @@ def view_in(state: str, limits: Any) -> StudyView[Any] | None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_words_of_the_page(panel: LimitPanel, limits: Any, golden: Golden, state: str) -> None:
+def test_the_words_of_the_page(
+    panel: LimitPanel, qtbot: QtBot, limits: Any, golden: Golden, state: str
+) -> None:
     panel.show_view(view_in(state, limits))
+    wait_for_sections(qtbot, panel)
     golden(words_of(panel), state)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
-from engine.limit.result import recommended_batch
+from engine.export.kinds.limit import memory_content
+from engine.limit.result import recommended_batch, result_words
 from engine.protocol.trials import Limit, LimitResult, LimitSide, MemoryLine, Trial
-from gui.limit.panel import content_of
-from gui.limit.trials import rows_of
 
 BUDGET_MIB = 1_000.0
 
@@ -52,7 +51,7 @@ def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
     (side,) = view.sides
     assert side.largest_batch == 98 and side.lines[0].per_sample_mib == pytest.approx(10.0)
     assert recommended_batch(side, 0.1) == 89
-    (shown,) = content_of(view, on_gpu=True, shows_forecast=False).sides
+    (shown,) = memory_content(view, shows_forecast=False).sides
     assert [batch for batch, _ in shown.passed] == [90, 98] and shown.failed == (110, 99)
 
 
@@ -63,10 +62,10 @@ def test_the_table_has_all_trials_and_one_answer() -> None:
     )
     limit = searched(*both_fit)
     whole = limit.with_side(0, limit.sides[0].model_copy(update={"result": result}))
-    assert [row.result() for row in rows_of(whole)] == [
-        "Fits, uncompiled",
-        "Fits, uncompiled",
-        "Out of memory, uncompiled",
-        "Largest fit",
-        "Out of memory",
+    assert [result_words(trial, side) for side in whole.sides for trial in side.trials] == [
+        "fits, uncompiled",
+        "fits, uncompiled",
+        "out of memory, uncompiled",
+        "largest fit",
+        "out of memory",
     ]

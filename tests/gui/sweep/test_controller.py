@@ -38,18 +38,18 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
     assert any(words.startswith("Pilot of") for words in in_train)
-    assert f"{view.grid.size} of {view.grid.size} combinations" in panel.page.counts.whole_text()
+    assert "combinations finished" not in panel.quiet.text() and "is the fastest: " in panel.text()
     assert not panel.resume.isVisible() and "finished" in panel.head.note.whole_text()
-    panel.page.choose((view.grid.size - 1,))
-    card = panel.page.card
+    panel.choose((view.grid.size - 1,))
+    card = panel.card
     assert card.isVisible() and "baseline" in card.figures.text()
     card.compare.click()
     assert window.page == "results" and len(window.runs.checked()) == 2
-    (run_id,) = panel.page.results.cells[1].run_ids  # type: ignore[union-attr]
+    (run_id,) = panel.results.cells[1].run_ids  # type: ignore[union-attr]
     window.runs.sweep_requested.emit(store.runs()[0].sweep)
     assert window.page == "results"
     window.show_page("sweep")
-    panel.page.choose((1,))
+    panel.choose((1,))
     card.use.click()
     assert window.setup.text("batch_size") == str(store.run(run_id).experiment.batch_size)
     card.show_runs.click()
@@ -62,7 +62,7 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
 
 
 def _done(window: MainWindow) -> int:
-    results = window.others.sweep_panel.page.results
+    results = window.others.sweep_panel.results
     return 0 if results is None else sum(cell.status == "done" for cell in results.cells)
 
 
@@ -77,14 +77,14 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     panel.head.stop.click()
     qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
     assert panel.resume.isVisible() and "unfinished" in panel.head.note.whole_text()
-    qtbot.waitUntil(lambda: panel.page.results is not None, timeout=WAIT_MS)
-    panel.page.choose((0,))
-    panel.page.card.exclude.click()
-    panel.page.choose((1,))
-    panel.page.card.pause.click()
-    qtbot.waitUntil(lambda: panel.page.card.pause.text() == "Resume", timeout=WAIT_MS)
-    panel.page.card.pause.click()
-    qtbot.waitUntil(lambda: panel.page.card.pause.text() == "Pause", timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: panel.results is not None, timeout=WAIT_MS)
+    panel.choose((0,))
+    panel.card.exclude.click()
+    panel.choose((1,))
+    panel.card.pause.click()
+    qtbot.waitUntil(lambda: panel.card.pause.text() == "Resume", timeout=WAIT_MS)
+    panel.card.pause.click()
+    qtbot.waitUntil(lambda: panel.card.pause.text() == "Pause", timeout=WAIT_MS)
     panel.resume.click()
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     assert [len(cell.runs) for cell in store.sweeps.find(sweeps.saved()[0]).cells][1] == 1

@@ -9,31 +9,23 @@ from pytestqt.qtbot import QtBot
 
 from engine.protocol.tune import Tuning
 from engine.store.store import Store
-from gui.sweep.panel import SweepPage
 from gui.window.main_window import MainWindow
 from tests.golden import Golden, words_of
+from tests.gui.answers import wait_for_sections
 from tests.gui.sweep.test_tune import put, tuned
+from tests.gui.sweep.test_views import shown_panel
 from tests.sweeps import small_results
 
 __all__ = ["tuned"]
 
 
-@pytest.fixture
-def page(qtbot: QtBot) -> SweepPage:
-    page = SweepPage()
-    qtbot.addWidget(page)
-    page.resize(1080, 700)
-    with qtbot.waitExposed(page):
-        page.show()
-    page.show_results(small_results())
-    return page
-
-
 @pytest.mark.parametrize("place", range(4))
-def test_the_words_of_a_sweeps_tabs(page: SweepPage, golden: Golden, place: int) -> None:
+def test_the_words_of_a_sweeps_tabs(qtbot: QtBot, golden: Golden, place: int) -> None:
+    page = shown_panel(qtbot, small_results())
     assert page.tabs.count() == 4
     page.tabs.setCurrentIndex(place)
     page.choose((place,))
+    wait_for_sections(qtbot, page)
     golden(words_of(page), f"sweep-{place}")
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.compare.metrics import LOSS, SPEED
-from engine.experiment.sweep import axes_of, grid_of
+from engine.experiment.sweep import Plan, axes_of, grid_of
+from engine.export.kinds.sweep import CELLS, document
+from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import CellSpot
 from engine.sweep.results import WEAK, CellResult, Results
+from gui.session.sweeps import SweepView
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
-from gui.sweep.panel import CellsView, SweepPage
+from gui.sweep.panel import SweepPanel
 from tests.hostile import MARKUP, markup_in, names_in
 from tests.sweeps import small_results
 
@@ -21,10 +25,24 @@ from tests.sweeps import small_results
 def shown(qtbot: QtBot, view: ChartView) -> ChartView:
     qtbot.addWidget(view)
     view.resize(900, 560)
-    view.show_results(small_results())
+    view.show_answer(small_results())
     with qtbot.waitExposed(view):
         view.show()
     return view
+
+
+def shown_panel(qtbot: QtBot, results: Results) -> SweepPanel:
+    """Return the page of a finished sweep with these results, which is 1,080 pixels wide."""
+    panel, grid = SweepPanel(), results.grid
+    qtbot.addWidget(panel)
+    panel.resize(1_080, 700)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    cells = tuple(map(CellRecord, range(grid.size)))
+    record = SweepRecord(grid, Plan(), cells, "a1", name="Night", ended=datetime.now(UTC))
+    panel.show_view(SweepView.of_record(record))
+    panel.show_results(results, document(record, results))
+    return panel
 
 
 def middle(spot: CellSpot) -> QPoint:
@@ -61,40 +79,36 @@ def test_arrow_keys_lead_through_the_heat_map_and_enter_chooses(qtbot: QtBot) ->
 def test_the_axes_of_a_heat_map_are_chosen_and_stay_with_new_results(qtbot: QtBot) -> None:
     view = HeatMapView()
     shown(qtbot, view)
-    assert view.slice.axes() == (1, 0) and view.slice.at()[2] == 1
-    view.slice.other.box.setCurrentText("Learning rate")
-    view.slice.other.box.activated.emit(view.slice.other.box.currentIndex())
-    assert view.slice.axes() == (1, 2)
+    assert view.axes() == (1, 0) and view.at()[2] == 1
+    view.other.box.setCurrentText("Learning rate")
+    view.other.box.activated.emit(view.other.box.currentIndex())
+    assert view.axes() == (1, 2)
     assert [spot.cell for spot in view.canvas.spots()] == [6, 7, 8, 9, 10, 11]
-    view.slice.figure.choose("peak_memory")
-    view.show_results(small_results())
-    assert view.slice.axes() == (1, 2) and view.slice.figure.key() == "peak_memory"
+    view.figure.choose("peak_memory")
+    view.show_answer(small_results())
+    assert view.axes() == (1, 2) and view.figure.key() == "peak_memory"
     # an axis is not shown twice
-    view.slice.x.choose(2)
-    view.slice.x.changed.emit()
-    assert view.slice.axes() == (2, None)
+    view.across.choose(2)
+    view.across.changed.emit()
+    assert view.axes() == (2, None)
 
 
-def test_the_table_is_sorted_and_filtered_by_words(qtbot: QtBot) -> None:
-    view = CellsView()
-    qtbot.addWidget(view)
-    view.show_results(small_results())
-    table = view.table
-    assert len(table.rows()) == 12
-    titles = [column.title for column in table.columns()]
-    table.sortByColumn(titles.index("Throughput, samples/s"), Qt.SortOrder.DescendingOrder)
-    assert [cell.index for cell in table.rows()][:2] == [11, 8]
-    assert [cell.index for cell in table.rows()][-2:] == [5, 10]
-    view.filter.setText("bf16 0.001")
-    assert {cell.index for cell in table.rows()} == {6, 8, 10}
-    with qtbot.waitSignal(view.cells_chosen) as chosen:
-        table.selectRow(0)
-    assert chosen.args == [(8,)]
-    assert table.lines()[1][4] == "1.60× [1.55×, 1.65×]"
-    view.show_results(small_results())
-    assert view.chosen() == (8,)
-    view.filter.setText("nothing has this")
-    assert not table.rows() and table.accessibleDescription() == "No combination matches the filter."
+def test_a_cell_that_is_chosen_in_one_tab_is_chosen_in_all_and_stays(qtbot: QtBot) -> None:
+    panel = shown_panel(qtbot, small_results())
+    panel.charts["map"].canvas.press(panel.charts["map"].canvas.spots()[2], adds=False)
+    assert panel.chosen == (5,) and panel.card.isVisible()
+    assert panel.card.status.whole_text() == "Failed. The loss became NaN at step 12."
+    panel.tabs.open("Table")
+    section = panel.tabs.views["Table"].sections[CELLS]
+    assert section.table is not None and [row.place for row in section.table.selected_rows()] == [5]
+    section.table.selectRow(8)
+    name = "BF16 AMP, batch size 64, learning rate 0.001"
+    assert panel.chosen == (8,) and panel.card.name.whole_text() == name
+    record = SweepRecord(small_results().grid, Plan(), (), "a1")
+    panel.show_results(small_results(), document(record, small_results()))
+    assert panel.chosen == (8,) and panel.card.isVisible(), "new results change no choice"
+    panel.card.close_button.click()
+    assert panel.chosen == () and panel.card.isHidden()
 
 
 def test_no_name_of_a_sweep_is_rendered(qtbot: QtBot) -> None:
@@ -105,12 +119,7 @@ def test_no_name_of_a_sweep_is_rendered(qtbot: QtBot) -> None:
         replace(known, name=grid.name(cell.places), why=known.why and f"{MARKUP}{known.why}")
         for known, cell in zip(results.cells, grid.cells, strict=True)
     )
-    page = SweepPage()
-    qtbot.addWidget(page)
-    page.resize(1080, 700)
-    with qtbot.waitExposed(page):
-        page.show()
-    page.show_results(replace(results, grid=grid, cells=cells))
+    page = shown_panel(qtbot, replace(results, grid=grid, cells=cells))
     for place in range(page.tabs.count()):
         page.tabs.setCurrentIndex(place)
         for cell in (0, 5, 10):
@@ -129,25 +138,10 @@ def test_lines_over_devices_begin_with_the_efficiency_once_it_is_known(qtbot: Qt
     )
     known, view = Results(grid, efficient, (SPEED, WEAK)), LinesView()
     qtbot.addWidget(view)
-    view.show_results(replace(known, figures=(SPEED,)))
-    assert (view.slice.axes(), view.slice.figure.key()) == ((0, 1), SPEED.name)
-    view.show_results(known)
-    assert view.slice.figure.key() == WEAK.name
-    view.slice.figure.choose(SPEED.name)
-    view.show_results(replace(known, figures=(SPEED, WEAK, LOSS)))
-    assert view.slice.figure.key() == SPEED.name, "what was chosen stays"
-
-
-def test_columns_of_cells_hold_their_headings_and_ratios_in_a_narrow_window(qtbot: QtBot) -> None:
-    view = CellsView()
-    qtbot.addWidget(view)
-    view.resize(500, 400)
-    view.show_results(small_results())
-    with qtbot.waitExposed(view):
-        view.show()
-    table = view.table
-    for place, column in enumerate(table.columns()):
-        words = (column.title, *(column.text(cell) for cell in table.rows()))
-        if max(map(len, words)) <= 30:
-            widest = max(map(table.fontMetrics().horizontalAdvance, words))
-            assert table.columnWidth(place) >= widest, column.title
+    view.show_answer(replace(known, figures=(SPEED,)))
+    assert (view.axes(), view.figure.key()) == ((0, 1), SPEED.name)
+    view.show_answer(known)
+    assert view.figure.key() == WEAK.name
+    view.figure.choose(SPEED.name)
+    view.show_answer(replace(known, figures=(SPEED, WEAK, LOSS)))
+    assert view.figure.key() == SPEED.name, "what was chosen stays"

@@ -92,7 +92,7 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
         ask_in_help,
         window.others.demo.start,
         partial(window.setup.submit, "limit"),
-        window.others.limit_panel.find_wanted.emit,
+        window.others.limit_panel.empty.pressed.emit,
         window.setup.foot.engine_button.click,
     )
     for ask in asked:

@@ -52,7 +52,7 @@ def made(
     tuned = store.studies.begin(Study(answer=tuning, device_name="a card"))
     known = {
         "comparison": Made(COMPARISON, pair, ("2.50 times", "2,500", "2.50×", "a card", "Label smoothing")),
-        "limit": Made(LIMIT, searched, ("FP32 fits 64, BF16 AMP fits 128: 2.00 times", "out of memory")),
+        "limit": Made(LIMIT, searched, ("BF16 AMP fits a batch of 128, 2.00 times", "Out of memory")),
         "numerics": Made(
             NUMERICS,
             saved,
