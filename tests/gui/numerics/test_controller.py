@@ -133,4 +133,4 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     found = panel.view()
     assert found is not None and found.answer.results.nan is not None, found
     assert found.answer.results.nan.first is not None
-    assert panel.tabs.views[TITLES["nan"]].sections[TITLES["nan"]].isVisible()
+    qtbot.waitUntil(panel.tabs.views[TITLES["nan"]].sections[TITLES["nan"]].isVisible)
