@@ -115,7 +115,7 @@ def verification(side: LimitSide) -> str:
     if side.problem is not None:
         return "failed"
     if result is None:
-        return "searching"
+        return "not verified yet"
     if result.bound_by == "data":
         return "the dataset has no more samples"
     if result.verified and result.first_failure is not None:

@@ -21,7 +21,7 @@ from engine.limit.result import (
 from engine.protocol.trials import Limit, LimitSide, Trial, times_the_batch
 from engine.store.saved.studies import Study
 from engine.words.names import dataset_words
-from engine.words.numbers import NONE, memory_unit, share_text, times
+from engine.words.numbers import NONE, decimals_for, memory_unit, share_text, times
 
 MEMORY, TRIALS = "Memory", "Trials"
 _MOST_ACTIONS = 4
@@ -51,7 +51,7 @@ def document(study: Study[Limit], *, margin_fraction: float | None = None, multi
 
 def _results(limit: Limit, margin: float, multiple: int) -> Section:
     base, (unit, scale) = limit.baseline, memory_unit([side.budget_mib for side in limit.sides])
-    decimals = 0 if scale == 1.0 else 1
+    decimals = decimals_for([side.budget_mib and side.budget_mib / scale for side in limit.sides])
     free = f"With {share_text(margin)} free" if margin else "Without margin"
     of_multiple = "" if multiple == 1 else f", multiple of {multiple:,}"
     headings = (
@@ -131,7 +131,7 @@ def _trials(limit: Limit) -> Iterator[Section]:
 def _trial(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText, ...]:
     peak, is_over = trial.peak_mib, trial.cause == "memory" and side.budget_mib is not None
     known = side.budget_mib if is_over else peak
-    decimals = 0 if scale == 1.0 else 1
+    decimals = decimals_for([(side.budget_mib or peak or 0.0) / scale])
     text = NONE if known is None else f"{'over ' if is_over else ''}{known / scale:,.{decimals}f}"
     is_strong = is_answer(trial, side)
     return (

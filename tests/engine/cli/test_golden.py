@@ -116,4 +116,4 @@ def test_the_words_of_a_command_that_trains(
     capsys: pytest.CaptureFixture[str], home: Path, trains: None, golden: Golden, name: str
 ) -> None:
     # the time of this very search
-    golden(re.sub(r" in \d+\.\d s(econds)?", " in <seconds>", printed(capsys, *RUNS[name])), name)
+    golden(re.sub(r" in \d+(\.\d)? s(econds)?", " in <seconds>", printed(capsys, *RUNS[name])), name)

@@ -89,7 +89,7 @@ def stopped(limits: Any) -> StudyView[Any]:
         (
             "searching",
             "FP32 fits 289, FP16 AMP fits at least 512",
-            [["289", "1.00×", "289 fits, 290 does not"], ["≥ 512", "–", "searching"]],
+            [["289", "1.00×", "289 fits, 290 does not"], ["≥ 512", "–", "not verified yet"]],
         ),
         (
             "stopped",
