@@ -17,7 +17,6 @@ from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice, Changes
 from engine.protocol.ranges import module_title
 from engine.words.names import applying_settings, dataset_words, setting_text
-from engine.words.numbers import NONE
 
 Cells = tuple[str, ...]
 Row = Mapping[str, Any]
@@ -249,15 +248,6 @@ def document_of(
     )
 
 
-ADVICE = ("Advice", "Evidence", "Try")
-
-
-def advice_cells(item: Advice) -> Cells:
-    """Return a row under the headings `ADVICE`."""
-    changes = ", ".join(f"{key}={value}" for key, value in item.changes)
-    return item.message, item.evidence, changes or NONE
-
-
 _SWITCHES = {"true": "on", "false": "off"}
 ADVICE_TAB = "Advice"
 
@@ -269,16 +259,18 @@ def use_action(changes: Changes, text: str = "Use") -> tuple[Action, ...]:
     return (Action(text, f"Put into the form: {in_sentence(changes_words(changes))}", "use", changes),)
 
 
-def advice_sections(given: Iterable[tuple[str, Advice]], none: str) -> tuple[Section, ...]:
-    """Return a section for each piece of advice, or one that says `none`.
+def advice_sections(
+    given: Iterable[tuple[str, Advice]], none: str = "", *, tab: str = ADVICE_TAB
+) -> tuple[Section, ...]:
+    """Return a section for each piece of advice, or one that says `none`, if given.
 
     Each piece comes with what it is for, such as the precisions of a profile, or "".
     """
-    found = tuple(_advice_section(what, item) for what, item in given)
-    return found or (Section(ADVICE_TAB, (none,), tab=ADVICE_TAB),)
+    found = tuple(_advice_section(what, item, tab) for what, item in given)
+    return found or ((Section(ADVICE_TAB, (none,), tab=tab),) if none else ())
 
 
-def _advice_section(what: str, item: Advice) -> Section:
+def _advice_section(what: str, item: Advice, tab: str) -> Section:
     pairs = (
         ("For", what),
         ("Modules", names_words(item.modules) if item.modules else ""),
@@ -288,7 +280,7 @@ def _advice_section(what: str, item: Advice) -> Section:
         item.message.removesuffix("."),
         (item.evidence,),
         pairs=tuple(pair for pair in pairs if pair[1]),
-        tab=ADVICE_TAB,
+        tab=tab,
         actions=use_action(item.changes, item.action or "Use"),
     )
 

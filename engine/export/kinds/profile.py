@@ -13,7 +13,6 @@ from typing import Any
 from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.export.document import (
-    ADVICE,
     Action,
     Answer,
     Cells,
@@ -22,8 +21,9 @@ from engine.export.document import (
     Picture,
     Row,
     Section,
-    advice_cells,
+    advice_sections,
     document_of,
+    use_action,
 )
 from engine.profile.charts import bars_drawing, roofline_drawing
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
@@ -124,7 +124,8 @@ def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
     measured = _measured(profiles)
     if not measured:
         return ()
-    parts = [_bar(profiles), parts_table(profiles), *_bounds(profiles), _advice(profiles)]
+    parts: list[Section | None] = [_bar(profiles), parts_table(profiles), *_bounds(profiles)]
+    parts += advice_sections(advice_by_side(profiles), tab=STEP)
     parts += [*_exchange(profiles), _limits(profiles, measured, brief=brief), _energy(measured)]
     parts += [_rows(profiles, table, brief=brief) for table in TABLES]
     return tuple(part for part in parts if part is not None)
@@ -186,8 +187,7 @@ def _bounds(profiles: Profiles) -> Iterator[Section]:
         helps = not verdict.changes or not is_known
         told = "" if gain is None else gain.sentence
         sentences = tuple(filter(None, (told, verdict.sentence, verdict.next_step if helps else "")))
-        use = Action(verdict.action, "Put this into the form", "use", verdict.changes)
-        actions = (use,) if helps and verdict.changes else ()
+        actions = use_action(verdict.changes if helps else (), verdict.action)
         yield Section(f"What limits {name}", sentences, tab=STEP, actions=actions)
 
 
@@ -337,14 +337,6 @@ def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
     )
     headings, title = (name.heading, *beside, *numbers), f"{NOUNS[table]}s"
     return Section(title, (), headings, tuple(cells), numbers, tab=OPERATIONS, widget="rows")
-
-
-def _advice(profiles: Profiles) -> Section | None:
-    given = advice_by_side(profiles)
-    rows = tuple((names, *advice_cells(item)) for names, item in given)
-    if not any(names for names, _ in given):
-        return Section("Advice", (), ADVICE, tuple(row[1:] for row in rows), tab=STEP) if rows else None
-    return Section("Advice", (), ("For", *ADVICE), rows, tab=STEP)
 
 
 def _part_rows(profiles: Profiles) -> Iterator[Row]:
