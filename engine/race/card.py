@@ -182,7 +182,9 @@ class RaceCard:
     def _blocks(self, place: int, lit: float) -> Blocks:
         look, columns = self.heads[place].look, BLOCKS // _ROWS
         top = _LANE_TOPS[place]
-        return Blocks(_LEFT, top, columns, _ROWS, _BLOCK, _BLOCK, _GAP, look.ink, self.tiles, lit, look.fill)
+        return Blocks(
+            _LEFT, top, columns, _ROWS, _BLOCK, _BLOCK, _GAP, look.ink, self.tiles, lit, fill=look.fill
+        )
 
     def _number(self, frame: Frame) -> list[Shape]:
         size, left = _NUMBER, _LEFT
