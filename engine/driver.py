@@ -15,7 +15,7 @@ from engine.protocol import jobs
 from engine.protocol.answer import Answer
 from engine.protocol.events import Event, Failed, Finished, Log, Summary
 from engine.runner import Runner
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.words.names import setting_text
 from engine.worker.launcher import Launcher, Session, iterate

@@ -33,9 +33,7 @@ def _install(*, only_plans: bool) -> int:
     from engine.cli.engine import checked_request
     from engine.experiment.problem import ProblemError
     from engine.installation.installer import Installer
-    from engine.installation.lines import event_line, read_request
-    from engine.installation.plan import make_plan
-    from engine.installation.request import Planned
+    from engine.installation.request import Planned, event_line, read_request
     from engine.worker.launcher import try_out
 
     def report(event: InstallEvent) -> None:
@@ -44,11 +42,11 @@ def _install(*, only_plans: bool) -> int:
 
     try:
         wanted = checked_request(read_request(sys.stdin.buffer.readline()))
-        if only_plans:
-            report(Planned(make_plan(wanted)))
-            return 0
         installer = Installer(None, try_out)
-        threading.Thread(target=_obey, args=(installer,), daemon=True).start()
+        if only_plans:
+            report(Planned(installer.plan(wanted)))
+            return 0
+        threading.Thread(target=_stop_at_end, args=(installer,), daemon=True).start()
         for event in installer.install(wanted):
             report(event)
     except ProblemError as error:
@@ -57,12 +55,11 @@ def _install(*, only_plans: bool) -> int:
     return 0
 
 
-def _obey(installer: Installer) -> None:
-    """Pause and resume as the lines on stdin say, and stop at their end."""
-    from engine.installation.lines import PAUSE
-
-    for line in sys.stdin.buffer:
-        (installer.pause if line == PAUSE else installer.resume)()
+def _stop_at_end(installer: Installer) -> None:
+    """Stop the installation at the end of stdin, also when the connection is lost."""
+    # not through the buffer, whose lock would abort the interpreter as it ends
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     installer.stop()
 
 

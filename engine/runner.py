@@ -13,7 +13,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import MIB_PER_GIB
-from engine.machines.catalogs import keep_catalog, kept_catalog
+from engine.machines.machine import keep_catalog, kept_catalog
 from engine.protocol import jobs
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import (

@@ -12,7 +12,7 @@ import argparse
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -26,11 +26,10 @@ from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import State
 from engine.installation.installer import Installer
-from engine.installation.request import InstallRequest, Plan, Wheel
+from engine.installation.request import InstallRequest, Package, Plan
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, try_out
-from gui.installation.setup import InstallerBackend
 from gui.theme.theme import theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
@@ -62,7 +61,7 @@ class Net(nn.Module):
         return self.head(x.flatten(1))
 """
 START_SECONDS = 120.0
-ENGINE_FILES = 21
+ENGINE_PACKAGES = 21
 ENGINE_FOLDER = "/home/you/.local/share/Ammeter/engine"
 WORKSTATION = Hardware(
     system="linux",
@@ -90,20 +89,24 @@ def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -
     builds = builds_for(WORKSTATION)
     found = Description(state=State.ABSENT, folder=ENGINE_FOLDER, hardware=WORKSTATION, builds=builds)
 
-    def plan(wanted: InstallRequest, _: Callable[[], bool]) -> Plan:
-        build = found.builds[0]
-        size_bytes = build.download_bytes or 0
-        wheel = Wheel("torch", "2.15.0", "torch.whl", "", size_bytes // ENGINE_FILES, None)
-        wheels, place = (wheel,) * ENGINE_FILES, Path(ENGINE_FOLDER)
-        return Plan(wanted, build.backend, "2.15.0", wheels, place, 0, 3 * size_bytes, 200 * 2**30)
+    class Constructed(Installer):
+        def describe(self) -> Description:
+            return found
 
-    backend = InstallerBackend(lambda: found, plan, lambda: Installer(Path(ENGINE_FOLDER), try_out))
+        def plan(self, wanted: InstallRequest) -> Plan:
+            build = found.builds[0]
+            size_bytes = build.download_bytes or 0
+            packages = (Package("torch", "2.15.0"),) * ENGINE_PACKAGES
+            sizes = (size_bytes, False, 2 * size_bytes, 0, 200 * 2**30)
+            return Plan(wanted, build.backend, "2.15.0", packages, Path(ENGINE_FOLDER), *sizes)
+
+    make_installer = partial(Constructed, Path(ENGINE_FOLDER), try_out)
     with pytest.MonkeyPatch.context() as patch, Store() as store:
         patch.setenv("AMMETER_ENGINE", ENGINE_FOLDER)
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
             patch.delenv(name, raising=False)
         patch.setattr(installed, "has_own_torch", lambda: False)
-        window = MainWindow(store, Launcher(), Settings.load(), installer_backend=backend)
+        window = MainWindow(store, Launcher(), Settings.load(), make_installer=make_installer)
         window.resize(*size)
         window.show()
         try:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 import pytest
+from _pytest.logging import LogCaptureHandler, caplog_handler_key, catching_logs
 from hypothesis import HealthCheck, settings
 
-from engine.worker import process
+from engine.worker import site
 from engine.worker.launcher import Launcher
 from gui.session.garbage import collect_due
 from tests.forked_workers import ForkServer, can_fork_workers
@@ -31,6 +35,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # every worker imports torch anew, which takes several times as long where nothing compiled is kept
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# what is logged where no handler listens would be printed
+logging.getLogger().addHandler(logging.NullHandler())
 
 # a busy machine is slow, which is no fault of what is tested
 settings.register_profile(
@@ -78,17 +84,39 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """As pytest's own, which reads the names of all folders of earlier tests to find the next number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+_numbers = count()
+
+
+@pytest.fixture
+def caplog(request: pytest.FixtureRequest) -> Iterator[pytest.LogCaptureFixture]:
+    """As pytest's own, which goes through the loggers of all libraries six times in every test."""
+    with catching_logs(LogCaptureHandler(), level=0) as handler:
+        request.node.stash[caplog_handler_key] = handler
+        log = pytest.LogCaptureFixture(request.node, _ispytest=True)
+        yield log
+        log._finalize()
+
+
 @pytest.fixture(autouse=True)
 def where_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A model's own file moves its process to its folder and serves its modules: both are undone."""
-    folder, modules = Path.cwd(), set(sys.modules)
+    folder, last = Path.cwd(), next(reversed(sys.modules))
     yield
     os.chdir(folder)
-    temporary = str(tmp_path_factory.getbasetemp())
     # libraries have finders too, which must stay
     ours = ("_KeptModules", "_NotKeptModules")
     sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ not in ours]
-    for name in set(sys.modules) - modules:
+    temporary = str(tmp_path_factory.getbasetemp())
+    for name in [*takewhile(lambda name: name != last, reversed(sys.modules))]:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(temporary):
             del sys.modules[name]
 
@@ -192,7 +220,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not threads, f"left running: {threads}"
 
 
-_server = ForkServer(process._started)
+_server = ForkServer(site._started)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -202,7 +230,7 @@ def forked_workers() -> Iterator[None]:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "_started", _server.start)
+        patch.setattr(site, "_started", _server.start)
         yield
     _server.close()
 
@@ -294,11 +322,13 @@ def _children() -> set[psutil.Process]:
     found: set[psutil.Process] = set()
     pids = [os.getpid()]
     while pids:
-        for listed in Path(f"/proc/{pids.pop()}/task").glob("*/children"):
-            with suppress(OSError):
-                children = [int(pid) for pid in listed.read_text().split()]
-                pids += children
-                for pid in children:
-                    with suppress(psutil.NoSuchProcess):
-                        found.add(psutil.Process(pid))
+        # a process or a thread may end meanwhile
+        with suppress(OSError):
+            for thread in os.scandir(f"/proc/{pids.pop()}/task"):
+                with suppress(OSError):
+                    children = [int(pid) for pid in Path(thread.path, "children").read_text().split()]
+                    pids += children
+                    for pid in children:
+                        with suppress(psutil.NoSuchProcess):
+                            found.add(psutil.Process(pid))
     return found

@@ -35,7 +35,7 @@ _READ_AT_IMPORT = ("LD_", "OMP_", "MKL_", "KMP_", "CUDA_", "PYTHON", "TORCH")
 
 
 class ForkServer:
-    """`start` takes the place of `engine.worker.process._started`; `real` starts what cannot be forked."""
+    """`start` takes the place of `engine.worker.site._started`; `real` starts what cannot be forked."""
 
     def __init__(self, real: Callable[[tuple[str, ...], dict[str, str]], subprocess.Popen[bytes]]) -> None:
         self._real = real
@@ -51,7 +51,7 @@ class ForkServer:
         return frozenset(own).union(*(other.pids for other in self._others.values()))
 
     def start(self, command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        from engine.worker.process import COMMAND
+        from engine.worker.site import COMMAND
 
         if command != COMMAND or not _is_as_here(environment):
             return self._real(command, environment)
@@ -173,8 +173,11 @@ def _serve(requests: socket.socket) -> None:
     import torchvision  # noqa: F401
 
     import engine.worker.perform  # noqa: F401 - what a worker imports first, with torch
+    from engine.training.doctor import read_catalog
     from engine.training.models.libraries import import_library
 
+    # each run looks for its model in it
+    read_catalog()
     if find_spec("transformers"):
         # two seconds in each worker that trains a language model
         import_library("transformers.models.llama.modeling_llama")

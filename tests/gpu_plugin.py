@@ -7,6 +7,7 @@ CPU alone cannot record a GPU any more (https://github.com/pytorch/pytorch/issue
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def _are_named(config: pytest.Config) -> bool:
     return any(_needs_gpu(start / argument.partition("::")[0]) for argument in config.args)
 
 
+@cache
 def _needs_gpu(path: Path) -> bool:
     path = path.resolve()
     return FOLDER in (path, *path.parents)

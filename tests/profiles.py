@@ -14,12 +14,13 @@ from engine.protocol.profile import (
     Communication,
     Limits,
     Peak,
+    Profiles,
+    ProfileSide,
     RankProfile,
     StepPart,
     StepProfile,
     TimeRow,
 )
-from engine.protocol.profiles import Profiles, ProfileSide
 from engine.protocol.summary import Energy
 
 _LIMITS = Limits(

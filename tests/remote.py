@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
+from engine.machines.ssh import Line
 from engine.protocol.events import Event
 from engine.worker.launcher import Session, iterate
 

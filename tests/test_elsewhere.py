@@ -24,10 +24,9 @@ from engine.store.database import file_uri
 from engine.store.store import Store
 from engine.training import precision
 from engine.training.measuring.memory_cap import check_cap
-from engine.worker.endings import death_problem
 from engine.worker.launcher import iterate
-from engine.worker.process import WorkerProcess, interpreter
-from engine.worker.supervision import Limits, ProcessSession
+from engine.worker.site import WorkerProcess, interpreter
+from engine.worker.supervision import Limits, ProcessSession, death_problem
 from tests import elsewhere
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pretends to be elsewhere than on Linux")

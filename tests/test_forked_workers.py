@@ -7,7 +7,7 @@ import os
 import pytest
 
 from engine.worker.keeper import worker_environment
-from engine.worker.process import COMMAND, WorkerProcess
+from engine.worker.site import COMMAND, WorkerProcess
 from tests.forked_workers import _Forked, _is_as_here, can_fork_workers
 
 

@@ -308,7 +308,7 @@ def test_the_bundle_has_whatever_the_project_needs_and_torch_does_not_bring() ->
         "typing_extensions==1.0",
     ]
     packed = names_of(bundle.packed(resolved, there, needed))
-    assert names - set(bundle.OWN) <= packed and "truststore" in packed and "jinja2" in packed
+    assert names - set(bundle.OWN) <= packed and "wakepy" in packed and "jinja2" in packed
     assert {"pytest", "shiboken6", "typing-extensions"} <= packed and "torchao" in names_of(needed)
     assert not packed & {*bundle.OWN, "markupsafe", "sympy"}
 

@@ -54,7 +54,7 @@ PATTERNS[" %"] = re.compile(r"\d[\s\u00a0\u202f]%(?!\})")
 RIGHT = {
     r"(?<!ammeter )(?<![/.])engine(?![./])": "engine/machines/program.py engine/training/runs/trial.py",
     r"(graphics )?cards?": "gui/sweep/panel.py",  # a card of the window
-    r"processors?": "engine/installation/hardware.py engine/machines/script.py",  # keys of other programs
+    r"processors?": "engine/installation/hardware.py engine/machines/ssh.py",  # keys of other programs
     r"figures?": "engine/cli/engine.py engine/cli/session.py engine/export/report/report.py "
     "resources/guide/commands.md",  # keys
     r"pictures?": "engine/export/formats.py",  # a module

@@ -16,17 +16,8 @@ from pathlib import Path
 
 from engine.experiment.problem import request_problem
 from engine.protocol import jobs
-from engine.protocol.events import (
-    Environment,
-    Event,
-    Failed,
-    Finished,
-    Log,
-    Samples,
-    Started,
-    Summary,
-    to_line,
-)
+from engine.protocol.events import Event, Failed, Finished, Log, Samples, Summary, to_line
+from tests.records import ENVIRONMENT, started_of
 
 _PAUSE_SECONDS = 0.004
 
@@ -50,27 +41,8 @@ def train(job: jobs.Train, is_stopped: threading.Event) -> None:
     total, step = experiment.steps or 1, 10 if job.resume else 0
     node = os.environ.get("SLURMD_NODENAME")
     speed = (150.0 if experiment.precision == "bf16" else 100.0) / (3 if node == "n2" else 1)
-    environment = Environment(
-        device_name="a card there",
-        device_memory_mib=1.0,
-        torch="2.11",
-        python="3.13",
-        os="Linux",
-        ammeter="1",
-        node=node,
-    )
-    say(
-        Started(
-            experiment=experiment,
-            environment=environment,
-            total_steps=total,
-            steps_per_epoch=total,
-            parameters=1,
-            loss_name="mse",
-            loss_unit="",
-            resumed_step=step if job.resume else None,
-        )
-    )
+    environment = ENVIRONMENT.model_copy(update={"device_name": "a card there", "node": node})
+    say(started_of(experiment, total, total, environment, resumed_step=step if job.resume else None))
     while step < total and not is_stopped.is_set():
         if step >= furthest(total):
             time.sleep(_PAUSE_SECONDS)

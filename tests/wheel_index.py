@@ -50,11 +50,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Request:
-    """A request; `first_byte` is the start of its range."""
+    """A request; `first_byte` is the start of its range, `etag` what the client has of it."""
 
     method: str
     path: str
     first_byte: int | None
+    etag: str | None
 
 
 class WheelIndex:
@@ -95,11 +96,11 @@ class WheelIndex:
                 fault.held.set()
 
     def fetched(self) -> list[str]:
-        """The names of the wheels that were asked for with GET, in order."""
+        """The names of the wheels that were asked for with GET by a client without them, in order."""
         return [
             unquote(request.path).rpartition("/")[2]
             for request in self.requests
-            if request.method == "GET" and request.path.endswith(".whl")
+            if request.method == "GET" and request.path.endswith(".whl") and request.etag is None
         ]
 
     def __enter__(self) -> Self:
@@ -253,13 +254,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         index, path, first = self.server.index, urlsplit(self.path).path, self._first_and_last()[0]
-        index.requests.append(Request(self.command, path, first))
+        request = Request(self.command, path, first, self.headers["If-None-Match"])
+        index.requests.append(request)
         fault = index._fault_for(path) or Fault()
         answer = self._found([unquote(part) for part in path.split("/") if part])
         if fault.refuses:
             self.close_connection = True
         elif fault.status is not None or answer is None:
             self._say(fault.status or HTTPStatus.NOT_FOUND, fault.headers)
+        elif "ETag" in answer.headers and answer.headers["ETag"] == request.etag:
+            self._say(HTTPStatus.NOT_MODIFIED, answer.headers)
         else:
             self._send(answer, fault)
 

@@ -108,8 +108,7 @@ def _run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     _write_what_can_be_written()
     try:
-        command = typer.main.get_command(_app())
-        status = command.main(arguments or ["--help"], prog_name="ammeter", standalone_mode=False)
+        status = parser().main(arguments or ["--help"], prog_name="ammeter", standalone_mode=False)
         return REFUSED if not arguments else int(status or DONE)
     except _USAGE_ERROR as error:
         output.error(_from_usage(error), as_json)
@@ -141,7 +140,9 @@ def _write_what_can_be_written() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _app() -> typer.Typer:
+@functools.cache
+def parser() -> Any:
+    """Return the parser of all commands."""
     app = typer.Typer(
         name="ammeter",
         add_completion=False,
@@ -163,7 +164,7 @@ def _app() -> typer.Typer:
             group.command(name, help=text)(_interruptible(function))
     app.add_typer(actions)
     app.add_typer(machines)
-    return app
+    return typer.main.get_command(app)
 
 
 def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:

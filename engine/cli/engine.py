@@ -26,25 +26,22 @@ from engine.installation.builds import Build, builds_for
 from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
 from engine.installation.installed import State, engine_here, engines_folder, missing_files_problem
-from engine.installation.installer import Installer, has_leftovers, remove
+from engine.installation.installer import Installer, Installs, has_leftovers, remove
 from engine.installation.request import (
     AUTOMATIC,
     Fetched,
     Installed,
     InstallEvent,
     InstallRequest,
-    Installs,
     Planned,
     Source,
     Stage,
     StageBegan,
-    Unpacked,
 )
-from engine.machines.catalogs import refuse_kept
 from engine.machines.check import check_known
-from engine.machines.line import Line
-from engine.machines.machine import Machine, Machines
+from engine.machines.machine import Machine, Machines, refuse_kept
 from engine.machines.program import RemoteInstaller, answer_of, remote_description, remove_all
+from engine.machines.ssh import Line
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 
@@ -122,7 +119,7 @@ def install(
 ) -> int:
     """Install, repair or update PyTorch and its dependencies.
 
-    Ctrl+C stops it and keeps the downloaded files, and the same command resumes it. The old installation
+    Ctrl+C stops it. The same command continues with the packages that are complete. The old installation
     stays in use until the new one has trained a step. With --machine, Ammeter is copied there first if it is
     missing or of another version, and mirror and folder are those of that machine.
     """
@@ -139,7 +136,7 @@ def install(
 def execute(installer: Installs, wanted: InstallRequest, as_json: bool, place: Callable[[], str]) -> int:
     """Install PyTorch with a progress line. `place` is called at the end and returns the folder."""
     installation = None
-    with Interrupt(installer.stop, "Stopping. Downloaded files are kept.") as interrupt, kept_awake():
+    with Interrupt(installer.stop, "Stopping. Complete packages are kept.") as interrupt, kept_awake():
         try:
             with _InstallProgress() as progress:
                 for event in installer.install(wanted):
@@ -179,7 +176,6 @@ class _InstallProgress(ProgressLine):
             text_column("{task.fields[figures]}"),
             figures="",
         )
-        self._retry: str | None = None
 
     def show(self, event: InstallEvent) -> None:
         """Show one event of the installation."""
@@ -190,30 +186,23 @@ class _InstallProgress(ProgressLine):
                 plan = event.plan
                 if plan.note:
                     self._say(plan.note, always=True)
-                self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to download")
+                self._say(f"PyTorch {plan.torch} ({plan.backend}). Download: {plan.download}")
             case Fetched():
-                if event.retry is not None and event.retry != self._retry:
-                    self._say(event.retry, always=True)
-                self._retry = event.retry
                 self._update(total=event.total_bytes, completed=event.done_bytes, figures=_fetched(event))
-            case Unpacked():
-                figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
-                self._update(total=event.total_bytes, completed=event.done_bytes, figures=figures)
 
 
 _STAGES = {
     Stage.SENDING: "Copying Ammeter",
     Stage.RESOLVING: "Looking up the packages",
-    Stage.FETCHING: "Downloading",
-    Stage.UNPACKING: "Unpacking",
+    Stage.FETCHING: "Downloading and unpacking",
     Stage.TRYING: "Training a test step",
 }
 
 
 def _fetched(event: Fetched) -> str:
-    figures = f"{_size(event.done_bytes)} of {_size(event.total_bytes)}"
-    if event.bytes_per_second is not None:
-        figures += f", {_size(event.bytes_per_second)}/s"
+    figures = f"{_size(event.done_bytes)} on disk"
+    if event.total_bytes is not None:
+        figures = f"{_size(event.done_bytes)} of about {_size(event.total_bytes)}"
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 

@@ -36,9 +36,8 @@ from engine.experiment.problem import (
 )
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.files import TEMPLATE_NAME, write_template
-from engine.machines.catalogs import forget_machine, kept_catalog, refuse_kept
 from engine.machines.check import check_known
-from engine.machines.machine import Machine, Machines, new_machine
+from engine.machines.machine import Machine, Machines, forget_machine, kept_catalog, new_machine, refuse_kept
 from engine.protocol.advice import Checked, ModuleRow
 from engine.protocol.events import Check
 from engine.runner import Runner

@@ -25,9 +25,8 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset, read_toml
 from engine.experiment.problem import request_error
-from engine.experiment.repeats import MOST_REPEATS
 from engine.experiment.setting import Flag
-from engine.experiment.sweep import AxisValues, values_of_table
+from engine.experiment.sweep import MOST_REPEATS, AxisValues, values_of_table
 from engine.experiment.value import shortened
 from engine.export.formats import Kind
 

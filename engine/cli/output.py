@@ -24,6 +24,7 @@ from engine.experiment.experiment import Experiment, all_settings, setting_title
 from engine.experiment.problem import Problem
 from engine.experiment.value import in_sentence, printable
 from engine.export.document import Document, Section
+from engine.export.writers.text import cell_words
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
@@ -243,9 +244,11 @@ def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
         line(section.title)
         for sentence in section.sentences:
             line(sentence)
+        if section.pairs:
+            pairs(section.pairs)
         rows, more = section.first_rows(most_rows)
         if rows:
-            table(section.headings, [list(map(str, row)) for row in rows], section.right)
+            table(section.headings, [list(map(cell_words, row)) for row in rows], section.right)
         if more:
             line(f"{counted(more, 'more row')}. --json prints all.")
         for note in section.notes:

@@ -19,11 +19,11 @@ from engine.export.formats import LIMIT, NUMERICS, PROFILE, TRACES, TUNE
 from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.profile.driver import ProfileDriver
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
-from engine.protocol.profiles import profiles_of
+from engine.protocol.numerics import USUAL_PARTS, Numerics, Part
+from engine.protocol.profile import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import CHANGE_KINDS, MOST_PROOF_REPEATS, Tuning, TuningPlan
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Target
 

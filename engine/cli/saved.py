@@ -32,7 +32,7 @@ from engine.export.formats import COMPARISON, companion_files, companions_clause
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, Status, UnreadableRun
-from engine.store.saved.study import ANSWERS, Study, StudyEntry
+from engine.store.saved.studies import ANSWERS, Study, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.words.names import applying_settings, as_typed

@@ -18,7 +18,7 @@ from engine.export.formats import Kind as Formats
 from engine.export.kinds import limit, numerics, profile, tune
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.events import Event, Failed, Finished, Summary
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 

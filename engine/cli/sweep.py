@@ -30,8 +30,17 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import layered, setting_error, setting_title
 from engine.experiment.own.code import Code, code_from
 from engine.experiment.problem import ProblemError, request_error
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import VARIANT, Axis, AxisValues, Grid, Value, axes_of, grid_of, values_of_texts
+from engine.experiment.sweep import (
+    VARIANT,
+    Axis,
+    AxisValues,
+    Grid,
+    Plan,
+    Value,
+    axes_of,
+    grid_of,
+    values_of_texts,
+)
 from engine.experiment.value import shortened
 from engine.protocol.events import Failed
 from engine.store.record import Status

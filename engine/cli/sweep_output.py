@@ -10,8 +10,7 @@ from rich.progress import SpinnerColumn
 
 from engine.cli import output
 from engine.cli.session import ProgressLine, text_column
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Cell, Grid
+from engine.experiment.sweep import Cell, Grid, Plan
 from engine.export.kinds.sweep import as_json, document
 from engine.export.writers.data import json_value
 from engine.protocol.events import Log, Samples

@@ -40,16 +40,18 @@ from engine.cli.sweep import (
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
-from engine.compare.metrics import Cell, Metric, MetricRow
+from engine.compare.metrics import Cell
+from engine.compare.ranking import MANY, ranking
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
-from engine.experiment.repeats import Turn, alternating_turns
+from engine.experiment.sweep import Turn, alternating_turns
 from engine.experiment.value import shortened
+from engine.export.report.metrics import metrics_sections
+from engine.export.report.report import answer_of
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
-from engine.words.numbers import NONE, times
 from engine.worker.launcher import Target
 
 
@@ -222,32 +224,33 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> in
     return FAILED if outcome.problem is not None else status_of(outcome.runs)
 
 
-_BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
-
-
 def show(comparison: Comparison) -> None:
-    """Print the verdicts and their doubts, then the metrics of each side with their ratios."""
+    """Print the answer and its doubts, then the metrics: of three and more sides a ranking."""
     reports = _ordered(comparison)
+    is_ranking = len(comparison.sides) >= MANY
+    told = list(comparison.ranked[:1]) if is_ranking else reports
+    for report in told:
+        output.line(answer_of(report, comparison).text if is_ranking else report.verdict.sentence)
     for report in reports:
-        output.line(report.verdict.sentence)
-    for report in reports:
-        if report.split is not None:
+        if report.split is not None and not (is_ranking and report in told):
             output.line(f"Where the gain of {report.side.title} comes from: {report.split.sentence}.")
-    cited = {doubt.sentence for report in reports for doubt in report.verdict.reported_doubts}
-    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.unreported_doubts):
+    cited = {doubt.sentence for report in told for doubt in report.verdict.reported_doubts}
+    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.doubts):
         if sentence not in cited:
             output.line(f"Caution: {sentence}")
     output.line()
-    headings = ["", *(report.side.title for report in reports)]
-    rows = [_row(row, reports, comparison) for row in comparison.metrics]
-    output.table(headings, [row for row in rows if any(cell != NONE for cell in row[1:])], headings[1:])
+    output.sections(metrics_sections(comparison))
     for report in reports:
         output.line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
 
 
 def variants(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return every side as JSON values, the baseline first."""
-    return [_variant(report, comparison.cells(report.side.id)) for report in _ordered(comparison)]
+    """Return every side as JSON values, the baseline first. The `rank` of a side not ranked is None."""
+    places = {row.side.id: row.place for row in ranking(comparison)}
+    return [
+        _variant(report, comparison.cells(report.side.id)) | {"rank": places[report.side.id]}
+        for report in _ordered(comparison)
+    ]
 
 
 def _ordered(comparison: Comparison) -> list[SideReport]:
@@ -269,21 +272,3 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
         "spoiled": bool(report.disqualifiers),
         "verdict": report.text,
     }
-
-
-def _row(row: MetricRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
-    metric, cells = row.metric, dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
-    title = f"{metric.title}, {metric.unit}" if metric.unit else metric.title
-    return [title, *(_text(metric, cells[report.side.id], report) for report in reports)]
-
-
-def _text(metric: Metric, cell: Cell, report: SideReport) -> str:
-    value, caution = metric.text(cell.value), report.caution(metric)
-    if report.is_baseline or cell.ratio is None:
-        return value
-    if caution:
-        return f"{value} ({times(cell.ratio)}×, {caution})"
-    if cell.ratio_interval is None or metric.name not in _BY_RATIO_INTERVAL:
-        return f"{value} ({times(cell.ratio)}×)"
-    low, high = cell.ratio_interval
-    return f"{value} ({times(cell.ratio)}×, {times(low)} to {times(high)})"

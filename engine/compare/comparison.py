@@ -167,7 +167,7 @@ class Comparison:
         def rank(report: SideReport) -> tuple[bool, ...]:
             speedup, kinds = report.verdict.speedup, {doubt.kind for doubt in report.doubts}
             is_unlike = not kinds.isdisjoint(("workload", "setting", "device"))
-            is_worse = _learned_worse(report, self.cells(report.side.id))
+            is_worse = learned_worse(report, self.cells(report.side.id))
             return speedup is None, bool(report.disqualifiers), is_unlike, is_worse
 
         others = [report for report in self.reports if not report.is_baseline]
@@ -184,7 +184,7 @@ class Comparison:
         return {row.metric.name: row.cells[place] for row in self.metrics}
 
 
-def _learned_worse(report: SideReport, cells: Mapping[str, Cell]) -> bool:
+def learned_worse(report: SideReport, cells: Mapping[str, Cell]) -> bool:
     """Return True if the side's loss is not finite, or if it is known to learn worse than the baseline."""
     if any(doubt.kind == "nan" and doubt.side_id == report.side.id for doubt in report.doubts):
         return True

@@ -53,6 +53,11 @@ class Split:
     sentence: str
 
     @property
+    def is_of_several(self) -> bool:
+        """True if more than one change was made."""
+        return bool(self.other_order or self.missing)
+
+    @property
     def precision_ratio(self) -> float | None:
         """The precision's factor under the side's own recipe and batch, or None if unknown."""
         parts = {factor.name: factor.ratio for factor in self.other_order}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, hatching, shortened, text_width
 from engine.words.numbers import linear_ticks
 
 _AXIS = 28.0
@@ -17,6 +17,7 @@ _MANY = 8
 _BOLT = 18.0
 _LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0  # for rows that share a given height
 _LONGEST_WHISKER = 1.5
+_HATCH_PITCH = 8.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _Rows:
 class Bar:
     """A bar of a chart, for one side of a comparison. `text` is its `value` as shown.
 
-    With `is_fast`, a lightning bolt (all optimizations) follows `note`.
+    With `is_fast`, a lightning bolt (all optimizations) follows `note`. A disturbed side's bar is hatched.
     """
 
     look: SideLook
@@ -43,6 +44,7 @@ class Bar:
     text: str
     interval: tuple[float, float] | None = None
     is_fast: bool = False
+    is_disturbed: bool = False
 
 
 def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: float | None = None) -> Drawing:
@@ -79,8 +81,13 @@ def _finite(bar: Bar) -> Bar:
 
 def axis_end(bars: Sequence[Bar]) -> float:
     """Return the end of the axis, limited so that no whisker dwarfs the bars."""
-    value = max((bar.value or 0.0 for bar in bars), default=0.0)
-    end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
+    return longest_bar([(bar.value, bar.interval) for bar in bars])
+
+
+def longest_bar(bars: Sequence[tuple[float | None, tuple[float, float] | None]]) -> float:
+    """Return the end of the axis of bars by their values and intervals."""
+    value = max((value or 0.0 for value, _ in bars), default=0.0)
+    end = max((interval[1] for value, interval in bars if interval and value is not None), default=0.0)
     return max(value, min(end, _LONGEST_WHISKER * value))
 
 
@@ -136,7 +143,12 @@ def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, righ
     if bar.value is None:
         return [Words(left + 6, middle + 4, bar.text, "text3", 12)]
     end = left + bar.value * scale
-    shapes: list[Shape] = [Box(left, middle - height / 2, max(0.0, end - left), height, bar.look.ink)]
+    top, length = middle - height / 2, max(0.0, end - left)
+    shapes: list[Shape] = [Box(left, top, length, height, bar.look.ink)]
+    if bar.is_disturbed:
+        outline = ((left, top), (left + length, top), (left + length, top + height), (left, top + height))
+        lines = hatching(outline, (left, top), bar.look.ink, _HATCH_PITCH)
+        shapes = [Fill(outline, "bg1", bar.look.ink), *lines]
     if bar.interval is not None:
         low, high = (left + max(0.0, edge) * scale for edge in bar.interval)
         ends = [edge for edge in (low, high) if edge <= right]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from engine.drawing.blocks import ROUND, UNLIT, Blocks
+from engine.drawing.blocks import RADIUS, Blocks
 from engine.drawing.shapes import (
     Anchor,
     Box,
@@ -90,13 +91,14 @@ class Painter:
                     lines[0].width,
                 )
 
-    def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
-        """Paint the blocks from number `first` up to, but not including, `last`, lit or not."""
-        unlit = ink_color(self._palette, UNLIT)
+    def paint_blocks(self, blocks: Blocks) -> None:
+        """Paint all blocks, lit or not."""
+        unlit = ink_color(self._palette, blocks.unlit)
         table = shades(*(ink_color(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
-        for number in range(first, blocks.grid.count if last is None else last):
+        lit = int(blocks.lit)
+        for number in range(blocks.count):
             left, top, width, height = blocks.rect(number, self._scale)
-            if number >= blocks.lit:
+            if number >= lit:
                 self.image.paste(unlit, (left, top), _rounded_mask(width, height))
                 continue
             rim = 0
@@ -106,10 +108,13 @@ class Painter:
                     ink_color(self._palette, blocks.ink), (left, top), _rounded_mask(width, height)
                 )
             size = max(width - 2 * rim, 1), max(height - 2 * rim, 1)
-            tile = _tinted(blocks.tile(number), table, size)
+            tile = _tinted(blocks.tiles.of_block(number), table, size)
             self.image.paste(tile, (left + rim, top + rim), _rounded_mask(*size))
 
     def _paint(self, shape: Shape) -> None:
+        if isinstance(shape, Blocks):
+            self.paint_blocks(shape)
+            return
         ink = ink_color(self._palette, shape.ink)
         if isinstance(shape, Words):
             self._write(shape, ink)
@@ -213,6 +218,20 @@ def _dashes(stroke: Stroke) -> list[list[Point]]:
     return [*dashes, piece][::2]
 
 
+def blocks_bitmap(blocks: Blocks, palette: Palette, scale: float, ground: str | None = None) -> Image.Image:
+    """Return the blocks alone, on the ink `ground`, or transparent (RGBA, colors multiplied by alpha)."""
+    width, height = (math.ceil(length * scale) + 1 for length in blocks.size)
+    at_corner = replace(blocks, x=0.0, y=0.0)
+    image = Image.new("RGB", (width, height), "black" if ground is None else ink_color(palette, ground))
+    Painter(image, palette, scale).paint_blocks(at_corner)
+    if ground is None:
+        alpha = Image.new("L", image.size)
+        for left, top, *size in (at_corner.rect(number, scale) for number in range(blocks.count)):
+            alpha.paste(255, (left, top), _rounded_mask(size[0], size[1]))
+        image.putalpha(alpha)
+    return image
+
+
 def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
     grey = Image.fromarray(tile)
     if grey.size != size:
@@ -228,6 +247,6 @@ _RIM = 1 / 12  # the width of a rim, as a fraction of a block's shorter side
 def _rounded_mask(width: int, height: int) -> Image.Image:
     mask = Image.new("L", (width * _FINER, height * _FINER))
     edges = (0, 0, width * _FINER - 1, height * _FINER - 1)
-    radius = max(1, round(min(width, height) * ROUND)) * _FINER
+    radius = max(1, round(min(width, height) * RADIUS)) * _FINER
     ImageDraw.Draw(mask).rounded_rectangle(edges, radius, fill=255)
     return mask.reduce(_FINER)

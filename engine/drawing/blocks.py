@@ -1,109 +1,78 @@
-"""A lane's blocks. Each represents some samples, is lit once they are trained, and shows a small image."""
+"""Rows of blocks that show the progress of a training, each with a small image of its dataset."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from engine.drawing.shapes import Point
 from resources.looks import MarkFill
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 UNLIT = "unlit"
-ROUND = 3 / 23  # the radius of a block's corners, as a fraction of its shorter side
-_GAP = 3 / 26  # the gap, as a fraction of the way from one block to the next
-_MOST_STRETCH = 1.5  # the most that a block may be stretched to fill the lane
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The layout of the blocks that show a run's progress in a replay, in columns filled from the top.
-
-    `across` and `down` are the distances from one block to the next, including an empty `gap`.
-    """
-
-    count: int
-    columns: int
-    rows: int
-    across: float
-    down: float
-    gap: float
-
-    @property
-    def block_width(self) -> float:
-        return self.across - self.gap
-
-    @property
-    def block_height(self) -> float:
-        return self.down - self.gap
-
-    @property
-    def width(self) -> float:
-        return self.columns * self.across - self.gap
-
-    @property
-    def height(self) -> float:
-        return self.rows * self.down - self.gap
-
-
-def grid_for(count: int, width: float, height: float) -> Grid:
-    """Return the grid with the largest blocks that fit, stretched to fill the space."""
-
-    def pitch(rows: int) -> float:
-        return min(width / (-(-count // rows) - _GAP), height / (rows - _GAP))
-
-    rows = max(range(1, count + 1), key=pitch)
-    columns, gap = -(-count // rows), _GAP * pitch(rows)
-    side = pitch(rows) - gap
-    most = _MOST_STRETCH * side + gap
-    across, down = min((width + gap) / columns, most), min((height + gap) / rows, most)
-    return Grid(count, columns, rows, across, down, gap)
+RADIUS = 1 / 7  # of a block's corners, as a fraction of its shorter side
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """The blocks, from (x, y) on, that show a run's progress in a replay. The first `lit` are filled.
+class Tiles:
+    """Gray images for blocks, `gray` of shape (count, side, side). Equal only to itself."""
 
-    A lit block shows one of the gray `tiles` (count, side, side), tinted with the precision's color `ink`.
-    Unless `fill` is "full", lit blocks get a rim, to distinguish two runs of one precision.
+    gray: NDArray[np.uint8]
+
+    def of_block(self, number: int) -> NDArray[np.uint8]:
+        """Return the image of a block. Images repeat if there are fewer than blocks."""
+        tile: NDArray[np.uint8] = self.gray[number % len(self.gray)]
+        return tile
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks from (x, y) on, each `width` by `height` with `gap` between them, in columns filled downward.
+
+    The first `lit` blocks show their tiles in the shades of the precision's color `ink`, the others have
+    the ink `unlit`. Where a fraction of a block is lit, the window fills it from below; other formats leave
+    it unlit. Unless `fill` is "full", lit blocks have a rim, to distinguish two runs of one precision.
     """
 
     x: float
     y: float
-    grid: Grid
-    lit: int
+    columns: int
+    rows: int
+    width: float
+    height: float
+    gap: float
     ink: str
-    tiles: NDArray[np.uint8]
+    tiles: Tiles
+    lit: float = 0.0
+    unlit: str = UNLIT
     fill: MarkFill = "full"
 
     @property
-    def bottom(self) -> float:
-        return self.y + self.grid.height
+    def count(self) -> int:
+        return self.columns * self.rows
 
     @property
-    def radius(self) -> float:
-        return min(self.grid.block_width, self.grid.block_height) * ROUND
+    def size(self) -> tuple[float, float]:
+        """The width and height of all blocks together."""
+        return (
+            self.columns * (self.width + self.gap) - self.gap,
+            self.rows * (self.height + self.gap) - self.gap,
+        )
 
-    def corner(self, number: int) -> Point:
+    def corner(self, number: int) -> tuple[float, float]:
         """Return the top left corner of a block."""
-        column, row = divmod(number, self.grid.rows)
-        return self.x + column * self.grid.across, self.y + row * self.grid.down
+        column, row = divmod(number, self.rows)
+        return self.x + column * (self.width + self.gap), self.y + row * (self.height + self.gap)
 
     def rect(self, number: int, scale: float) -> tuple[int, int, int, int]:
-        """Return left, top, width and height of a block in whole pixels, with equal gaps."""
-        (x, y), grid = self.corner(number), self.grid
-        gap = round(grid.gap * scale)
-        if min(grid.block_width, grid.block_height) * scale > 2:
+        """Return left, top, width and height of a block in whole pixels at `scale`, with equal gaps."""
+        x, y = self.corner(number)
+        gap = round(self.gap * scale)
+        if min(self.width, self.height) * scale > 2:
             gap = max(gap, 1)
         left, top = round(x * scale), round(y * scale)
-        right, bottom = round((x + grid.across) * scale) - gap, round((y + grid.down) * scale) - gap
+        right = round((x + self.width + self.gap) * scale) - gap
+        bottom = round((y + self.height + self.gap) * scale) - gap
         return left, top, max(right - left, 1), max(bottom - top, 1)
-
-    def tile(self, number: int) -> NDArray[np.uint8]:
-        """Return the image of a block. Images repeat if there are fewer than blocks."""
-        tile: NDArray[np.uint8] = self.tiles[number % len(self.tiles)]
-        return tile
-
-    def with_lit(self, lit: int) -> Blocks:
-        return replace(self, lit=lit)

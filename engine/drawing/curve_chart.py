@@ -159,6 +159,8 @@ class Curve:
 
 def smoothed(points: Points) -> Points:
     """Return the points smoothed by local lines. A long run is first reduced to means of short blocks."""
+    if not len(points.values):
+        return points
     axes = (points.steps, points.seconds, points.samples)
     places, values = block_means(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)
@@ -216,21 +218,22 @@ def curve_chart(
     description: str,
 ) -> tuple[Drawing, Frame]:
     """Draw the curves from 0 to `x_end` with clipped outliers, pale repeats, and `room` for y labels."""
-    low, high = _extent(curves)
+    low, high = bounds_of(curves)
     frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
     shapes = [*draw_axes(frame, by)]
     if len(curves) <= _MOST_BANDS and all(curve.repeat == 0 for curve in curves):
         for curve in curves:
             shapes += _band(curve, looks[curve.side.id], by, frame)
+    places = {side: place for place, side in enumerate(dict.fromkeys(curve.side.id for curve in curves))}
     # repeats first, so that they are below the main lines of all sides
     for curve in sorted(curves, key=lambda curve: curve.repeat == 0):
-        shapes += _line(curve, looks[curve.side.id], by, frame)
+        shapes += draw_line(curve, looks[curve.side.id], by, frame, places[curve.side.id] / len(places))
     return Drawing(*size, tuple(shapes), description), frame
 
 
-def label_room(curves: Sequence[Curve]) -> float:
-    """Return the width of the y axis labels in pixels."""
-    return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(*_extent(curves), 5))
+def label_room(low: float, high: float) -> float:
+    """Return the width of the labels in pixels on a y axis from `low` to `high`."""
+    return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(low, high, 5))
 
 
 def last_x(curves: Sequence[Curve], by: By) -> float:
@@ -239,7 +242,8 @@ def last_x(curves: Sequence[Curve], by: By) -> float:
     return max(ends, default=0.0) or 1.0
 
 
-def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
+def bounds_of(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Return the lowest and highest value on the y axis. It cuts off a single spike."""
     values = np.concatenate([curve.line.values for curve in curves] or [np.empty(0)])
     finite = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
     if not len(finite):
@@ -255,13 +259,14 @@ def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def draw_axes(frame: Frame, by: By) -> list[Shape]:
-    """Draw the frame's grid and ticks. The x axis starts at 0."""
+def draw_axes(frame: Frame, by: By, *, is_signed: bool = False) -> list[Shape]:
+    """Draw the frame's grid and ticks. The x axis starts at 0. Values have a sign if they are differences."""
     shapes: list[Shape] = []
     for tick in linear_ticks(frame.y_low, frame.y_high, 5):
         y = round(frame.y(tick.position)) + 0.5
         shapes.append(Stroke(((frame.left, y), (frame.right, y)), "grid"))
-        shapes.append(Words(frame.left - 8, y + 4, tick.text, "text3", 11, anchor="end"))
+        sign = "+" if is_signed and tick.position > 0 and tick.text.strip("0.") else ""
+        shapes.append(Words(frame.left - 8, y + 4, sign + tick.text, "text3", 11, anchor="end"))
     shapes.append(Stroke(((frame.left, frame.bottom), (frame.right, frame.bottom)), "line2"))
     ticks = linear_ticks(
         0.0, frame.x_high, max(2, int((frame.right - frame.left) / 90)), whole=by != "seconds"
@@ -287,13 +292,17 @@ def _band(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
     return shapes
 
 
-def _line(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
+def draw_line(
+    curve: Curve, look: SideLook, by: By, frame: Frame, stagger: float = 0.0, marks: int = _MARKS
+) -> list[Shape]:
+    """Draw a curve with a mark at its end. `stagger` shifts the other marks by a part of their distance."""
     pieces = _pieces(curve.line, by, frame)
     if curve.repeat:
         return [Stroke(piece, f"{look.ink}-dim", 1.0) for piece in pieces if len(piece) > 1]
     shapes: list[Shape] = [Stroke(piece, look.ink, 2.0, look.dash) for piece in pieces if len(piece) > 1]
     points = [point for piece in pieces for point in piece]
-    places = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MARKS)).astype(int))
+    fractions = (*((np.arange(marks - 1) + stagger) / (marks - 1)), 1.0)
+    places = np.unique((np.array(fractions) * (len(points) - 1)).astype(int)) if points else ()
     marked = [points[place] for place in places]
     for place, (x, y) in enumerate(marked, start=1):
         shapes += look.mark(x, y, 10 if place == len(marked) else 8)

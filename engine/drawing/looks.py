@@ -12,7 +12,7 @@ from engine.drawing.shapes import Shape, Stroke, marker
 from engine.experiment.experiment import Precision
 from resources.looks import LIGHT, MARK_FILLS, MarkFill
 
-ChartName = Literal["throughput", "loss", "accuracy", "memory"]
+ChartName = Literal["throughput", "loss", "accuracy", "memory", "difference"]
 CHART_NAMES: tuple[ChartName, ...] = get_args(ChartName)
 
 RACE = "race"  # the name of a race's card, beside those of the charts

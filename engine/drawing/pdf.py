@@ -6,6 +6,7 @@ and has no other way to choose tabular figures.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 
 from fpdf import FPDF
@@ -13,6 +14,8 @@ from fpdf.drawing import PaintedPath
 from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
 from fpdf.fonts import TTFFont
 
+from engine.drawing.bitmap import blocks_bitmap
+from engine.drawing.blocks import Blocks
 from engine.drawing.shapes import (
     Box,
     Dot,
@@ -83,6 +86,8 @@ def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: fl
     for shape in drawing.shapes:
         if isinstance(shape, Words):
             _write(pdf, shape, palette, place)
+        elif isinstance(shape, Blocks):
+            _place_blocks(pdf, shape, palette, place)
         else:
             _paint(pdf, shape, palette, place)
 
@@ -96,6 +101,17 @@ def _write(pdf: FPDF, words: Words, palette: Palette, place: _Place) -> None:
     # the baseline of a cell without height is 0.3 of the font size below it
     pdf.set_xy(left, baseline - 0.3 * size)
     pdf.cell(w=width * place.scale, h=0, text=words.text)
+
+
+_FINER, _QUALITY = 2.5, 85  # pixels of the blocks' image per pixel of the drawing, and JPEG's quality
+
+
+def _place_blocks(pdf: FPDF, blocks: Blocks, palette: Palette, place: _Place) -> None:
+    image = blocks_bitmap(blocks, palette, _FINER, "bg0")
+    packed = io.BytesIO()
+    image.save(packed, "JPEG", quality=_QUALITY, subsampling=0)
+    width, height = (length / _FINER * place.scale for length in image.size)
+    pdf.image(packed, *place(blocks.x, blocks.y), width, height)
 
 
 def _paint(pdf: FPDF, shape: Shape, palette: Palette, place: _Place) -> None:

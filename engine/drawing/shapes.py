@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from engine.drawing.blocks import Blocks
 from resources.looks import MarkFill, Palette
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Words:
     anchor: Anchor = "start"
 
 
-Shape = Stroke | Fill | Box | Dot | Words
+Shape = Stroke | Fill | Box | Dot | Words | Blocks
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,8 @@ class Drawing:
         object.__setattr__(self, "shapes", held)
 
     def _near(self, shape: Shape) -> Shape | None:
+        if isinstance(shape, Blocks):
+            return shape
         least, right, down = -_OUTSIDE, self.width + _OUTSIDE, self.height + _OUTSIDE
         if isinstance(shape, Stroke | Fill):
             across, along = zip(*shape.points, strict=True) if shape.points else ((0.0,), (0.0,))
@@ -205,12 +208,14 @@ def ink_color(palette: Palette, ink: str) -> str:
     look = palette.precisions.get(name)
     if look is None:
         return str(getattr(palette, ink))
+    if form == "-tint":
+        return look.tint
     # the strong form of a color is the brighter one in the dark theme, the darker one in the light theme
     is_dim = form == "-dim" or form == ("-low" if palette.is_dark else "-high")
     return look.dim if is_dim else look.color
 
 
-_FORMS = ("-dim", "-low", "-high")
+_FORMS = ("-dim", "-low", "-high", "-tint")
 
 
 def marker(

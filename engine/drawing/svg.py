@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
+from engine.drawing.blocks import RADIUS, Blocks
 from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, ink_color, text_width
 from engine.experiment.value import printable
 from resources.looks import Palette
@@ -18,17 +22,16 @@ def svg(
     attributes: Mapping[str, str] | None = None,
     metadata: str = "",
     *,
-    inside: str = "",
     keeps_widths: bool = False,
 ) -> str:
-    """Return the SVG element. `css` turns an ink into a CSS color. `inside` are elements on top of it.
+    """Return the SVG element. `css` turns an ink into a CSS color.
 
     With `keeps_widths` text is as wide as in the program's font, whatever font the reader has.
     """
     more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
     head = f"<metadata>{escape(printable(metadata))}</metadata>\n" if metadata else ""
     elements = [_element(shape, css, keeps_widths) for shape in drawing.shapes]
-    body = head + "\n".join([*elements, inside] if inside else elements)
+    body = head + "\n".join(elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
         f' role="img" aria-label={quoteattr(printable(drawing.description))} font-family="{FAMILY}"{more}>\n'
@@ -41,7 +44,6 @@ def svg_file(
     palette: Palette,
     metadata: str,
     ground: str = "bg1",
-    inside: str = "",
     *,
     keeps_widths: bool = False,
 ) -> str:
@@ -52,11 +54,13 @@ def svg_file(
 
     size = {"width": f"{drawing.width:.0f}", "height": f"{drawing.height:.0f}"}
     attributes = {"style": f"background: {css(ground)}", **size}
-    text = svg(drawing, css, attributes, metadata, inside=inside, keeps_widths=keeps_widths)
+    text = svg(drawing, css, attributes, metadata, keeps_widths=keeps_widths)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
 def _element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) -> str:
+    if isinstance(shape, Blocks):
+        return _blocks(shape, css)
     ink = css(shape.ink)
     if isinstance(shape, Stroke):
         dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
@@ -87,6 +91,55 @@ def _text(words: Words, ink: str, keeps_widths: bool) -> str:
         f'<text x="{_n(words.x)}" y="{_n(words.y)}" fill="{ink}" font-size="{_n(words.size)}"'
         f"{weight}{anchor}>{text}</text>"
     )
+
+
+def _blocks(blocks: Blocks, css: Callable[[str], str]) -> str:
+    # the images are a gray mask, so that the theme of a page colors them
+    lit = int(blocks.lit)
+    shown = f'<path d="{_squares(blocks, lit, blocks.count)}" fill="{css(blocks.unlit)}"/>'
+    if not lit:
+        return shown
+    width, height = blocks.size
+    name = f"blocks-{_n(blocks.x)}-{_n(blocks.y)}"
+    place = f'x="{_n(blocks.x)}" y="{_n(blocks.y)}" width="{_n(width)}" height="{_n(height)}"'
+    image = base64.b64encode(_mosaic(blocks, lit)).decode()
+    squares = _squares(blocks, 0, lit)
+    return (
+        f'{shown}<mask id="{name}" maskUnits="userSpaceOnUse" {place}><image {place}'
+        f' preserveAspectRatio="none" href="data:image/jpeg;base64,{image}"/></mask>'
+        f'<path d="{squares}" fill="{css(f"{blocks.ink}-low")}"/>'
+        f'<path d="{squares}" fill="{css(f"{blocks.ink}-high")}" mask="url(#{name})"/>'
+    )
+
+
+def _squares(blocks: Blocks, first: int, last: int) -> str:
+    radius = RADIUS * min(blocks.width, blocks.height)
+    across, down, r = (
+        _n(length) for length in (blocks.width - 2 * radius, blocks.height - 2 * radius, radius)
+    )
+    turns = ((f"{r} {r}", f"v{down}"), (f"-{r} {r}", f"h-{across}"), (f"-{r} -{r}", f"v-{down}"))
+    outline = f"h{across}" + "".join(f"a{r} {r} 0 0 1 {corner}{line}" for corner, line in turns)
+    outline += f"a{r} {r} 0 0 1 {r} -{r}z"
+    places = (blocks.corner(number) for number in range(first, last))
+    return "".join(f"M{_n(x + radius)} {_n(y)}{outline}" for x, y in places)
+
+
+_FINER, _QUALITY = 1.5, 78  # pixels of the images per pixel of the drawing, and JPEG's quality
+
+
+def _mosaic(blocks: Blocks, lit: int) -> bytes:
+    from PIL import Image, ImageOps
+
+    width, height = (round(_FINER * length) for length in blocks.size)
+    mosaic = Image.new("L", (width, height))
+    at_corner = replace(blocks, x=0.0, y=0.0)
+    for number in range(lit):
+        left, top, *size = at_corner.rect(number, _FINER)
+        tile = Image.fromarray(blocks.tiles.of_block(number))
+        mosaic.paste(ImageOps.fit(tile, (size[0] + 1, size[1] + 1), Image.Resampling.BILINEAR), (left, top))
+    packed = io.BytesIO()
+    mosaic.save(packed, "JPEG", quality=_QUALITY, optimize=True)
+    return packed.getvalue()
 
 
 def _edge(ink: str | None, css: Callable[[str], str]) -> str:

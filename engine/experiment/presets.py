@@ -16,7 +16,6 @@ from typing import Any, Literal
 import tomli_w
 from pydantic import Field, ValidationError
 
-from engine.experiment.bounded import Bounded, check_keys
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import MOST_CODE_BYTES
@@ -29,7 +28,7 @@ from engine.experiment.problem import (
     unknown_name,
 )
 from engine.experiment.sweep import VARIANT, Axis, Value, axes_of, grid_of, values_of_table
-from engine.experiment.value import Line, Text, shortened
+from engine.experiment.value import Bounded, Line, Text, check_keys, shortened
 
 PresetKind = Literal["run", "compare", "limit", "numerics"]
 

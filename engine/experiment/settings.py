@@ -8,11 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.problem import contradiction
 from engine.experiment.setting import Flag, FormValues, Group, has, setting
-from engine.experiment.value import dropping
+from engine.experiment.value import Bounded, dropping
 
 
 def none_from_text(value: object) -> object:

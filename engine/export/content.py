@@ -16,7 +16,7 @@ from engine.curves import Columns, Curves
 from engine.experiment.problem import request_error
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
 

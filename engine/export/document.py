@@ -13,7 +13,9 @@ from engine.compare.verdict import Pieces, join_pieces
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, Precision, setting_title
-from engine.protocol.advice import Advice
+from engine.experiment.value import in_sentence
+from engine.protocol.advice import Advice, Changes
+from engine.protocol.ranges import module_title
 from engine.words.names import applying_settings, dataset_words, setting_text
 from engine.words.numbers import NONE
 
@@ -57,13 +59,14 @@ class CellText(str):
     """The text of a table cell, with the `value` that it is sorted by. None sorts last.
 
     A window draws the marker of a precision or the icon `mark` before it, stresses it if it `is_strong`, and
-    grays it if it `is_faint`.
+    grays it if it `is_faint`, and draws a `bar` after it, from -1 (to the left) to 1.
     """
 
     value: Any
     mark: Precision | str | None
     is_strong: bool
     is_faint: bool
+    bar: float | None
 
     def __new__(
         cls,
@@ -73,11 +76,12 @@ class CellText(str):
         mark: Precision | str | None = None,
         is_strong: bool = False,
         is_faint: bool = False,
+        bar: float | None = None,
     ) -> CellText:
         """Return the text, which by default is sorted by itself."""
         cell = super().__new__(cls, text)
         cell.value = text if value is ... else value
-        cell.mark, cell.is_strong, cell.is_faint = mark, is_strong, is_faint
+        cell.mark, cell.is_strong, cell.is_faint, cell.bar = mark, is_strong, is_faint, bar
         return cell
 
 
@@ -123,11 +127,6 @@ class Section:
     widget: str = ""
     actions: tuple[Action, ...] = ()
 
-    @property
-    def is_filled(self) -> bool:
-        """True if there is anything to show."""
-        return bool(self.sentences or self.rows or self.pictures or self.pairs or self.notes or self.actions)
-
     def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
         """Return at most `most` rows, and the number of omitted rows."""
         return self.rows[:most], max(0, len(self.rows) - most)
@@ -170,7 +169,6 @@ class Document:
     made: str
     where: str = ""
     answers: tuple[Answer, ...] = ()
-    omitted: str = ""
     warnings: tuple[str, ...] = ()
     is_named: bool = False
     nothing: str = ""
@@ -244,7 +242,7 @@ def document_of(
         " · ".join(filter(None, subject)),
         (*known, Section("Settings", pairs=settings, part="setup")),
         f"Made by Ammeter {__version__} from {noun} {saved.id}",
-        is_named="answers" in more,
+        is_named=bool(more.get("answers")),
         nothing="" if known else f"No part of the {noun} was finished.",
         values=lambda: {**head, **values()},
         **{"facts": dict(settings), **more},
@@ -258,3 +256,53 @@ def advice_cells(item: Advice) -> Cells:
     """Return a row under the headings `ADVICE`."""
     changes = ", ".join(f"{key}={value}" for key, value in item.changes)
     return item.message, item.evidence, changes or NONE
+
+
+_SWITCHES = {"true": "on", "false": "off"}
+ADVICE_TAB = "Advice"
+
+
+def use_action(changes: Changes, text: str = "Use") -> tuple[Action, ...]:
+    """Return the button that puts changes of settings into the form. Empty without changes."""
+    if not changes:
+        return ()
+    return (Action(text, f"Put into the form: {in_sentence(changes_words(changes))}", "use", changes),)
+
+
+def advice_sections(given: Iterable[tuple[str, Advice]], none: str) -> tuple[Section, ...]:
+    """Return a section for each piece of advice, or one that says `none`.
+
+    Each piece comes with what it is for, such as the precisions of a profile, or "".
+    """
+    found = tuple(_advice_section(what, item) for what, item in given)
+    return found or (Section(ADVICE_TAB, (none,), tab=ADVICE_TAB),)
+
+
+def _advice_section(what: str, item: Advice) -> Section:
+    pairs = (
+        ("For", what),
+        ("Modules", names_words(item.modules) if item.modules else ""),
+        ("Change", changes_words(item.changes)),
+    )
+    return Section(
+        item.message.removesuffix("."),
+        (item.evidence,),
+        pairs=tuple(pair for pair in pairs if pair[1]),
+        tab=ADVICE_TAB,
+        actions=use_action(item.changes, item.action or "Use"),
+    )
+
+
+def changes_words(changes: Changes) -> str:
+    """Return the settings by their titles: "Modules kept in FP32: fc · Precision: BF16 AMP"."""
+    return " · ".join(
+        f"{setting_title(key)}: {setting_text(key, _SWITCHES.get(text, text)) or 'none'}"
+        for key, text in changes
+    )
+
+
+def names_words(names: Sequence[str], most: int = 8) -> str:
+    """Return at most `most` names of modules, and the number of others. Return "none" without any."""
+    more = len(names) - most
+    shown = ", ".join(map(module_title, names[:most]))
+    return f"{shown} and {more:,} more" if more > 0 else shown or "none"

@@ -14,11 +14,11 @@ from engine.export.files import atomic_path, check_free
 
 if TYPE_CHECKING:
     from engine.export.content import Content
-    from engine.protocol.numerics.numerics import Numerics
-    from engine.protocol.profiles import Profiles
+    from engine.protocol.numerics import Numerics
+    from engine.protocol.profile import Profiles
     from engine.protocol.trials import Limit
     from engine.protocol.tune import Tuning
-    from engine.store.saved.study import Study
+    from engine.store.saved.studies import Study
     from engine.store.saved.sweeps import SweepRecord
 
 Result = TypeVar("Result")

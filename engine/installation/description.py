@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.problem import Problem
-from engine.experiment.value import shortened
+from engine.experiment.value import Bounded
 from engine.installation.builds import Build, builds_for
 from engine.installation.hardware import Hardware, hardware_here
 from engine.installation.installed import (
@@ -19,8 +18,6 @@ from engine.installation.installed import (
     engines_folder,
     torch_version,
 )
-
-_LONGEST = 2_000
 
 
 class Description(Bounded, frozen=True, extra="ignore"):
@@ -55,12 +52,3 @@ def description_here() -> Description:
         hardware=hardware,
         builds=builds_for(hardware),
     )
-
-
-def cleaned(value: Any) -> Any:
-    """Return a remote machine's JSON value with each text bounded, and without control characters."""
-    if isinstance(value, str):
-        return shortened(value, _LONGEST)
-    if isinstance(value, dict):
-        return {shortened(key, _LONGEST): cleaned(each) for key, each in value.items()}
-    return [cleaned(each) for each in value] if isinstance(value, list) else value

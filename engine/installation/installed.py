@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import os
 import platform
 import re
@@ -17,10 +18,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from engine.experiment.paths import from_environment, platform_data, read_file
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.paths import from_environment, plain_file, platform_data, read_file
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import Message
-from engine.installation.control import mark_in_use
 
 CURRENT = "current.json"
 MANIFEST = "installation.json"
@@ -42,9 +42,9 @@ def installations_folder(folder: Path) -> Path:
     return folder / "installations"
 
 
-def downloads_folder(folder: Path) -> Path:
-    """Return the folder of downloaded wheels."""
-    return folder / "downloads"
+def cache_folder(folder: Path) -> Path:
+    """Return the folder of uv's cache, with the packages of an installation that is not finished."""
+    return folder / "cache"
 
 
 TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"  # a worker's variable: packages in place of those in use
@@ -101,7 +101,7 @@ class Current(Message):
     """The content of the file current.json, which names the installation in use and is replaced atomically.
 
     Next to the file are `installations`, each with its packages and installation.json, which is written last,
-    and `downloads`, with complete and partial wheels until they are installed.
+    and `cache`, with what uv has downloaded and unpacked, until it is installed.
     """
 
     name: str
@@ -226,14 +226,17 @@ def missing_files_problem(folder: Path | None = None) -> Problem | None:
     engine = engine_here(folder)
     if engine.state is not State.READY or engine.installation is None or engine.packages is None:
         return engine.problem
-    why = _find_missing_file(engine.packages, engine.installation.packages)
+    why = find_missing_file(engine.packages, engine.installation.packages)
     return None if why is None else broken(why)
 
 
-def _find_missing_file(packages: Path, versions: dict[str, str]) -> str | None:
-    records = {_normal(path.parent.name.split("-")[0]): path for path in packages.glob("*.dist-info/RECORD")}
+def find_missing_file(packages: Path, versions: dict[str, str]) -> str | None:
+    """Return which of the packages or their files is missing, as the end of a sentence, or None."""
+    records = {
+        normal_name(path.parent.name.split("-")[0]): path for path in packages.glob("*.dist-info/RECORD")
+    }
     for name in versions:
-        if _normal(name) not in records:
+        if normal_name(name) not in records:
             return f"the package {name} is missing"
     for record in records.values():
         try:
@@ -261,5 +264,114 @@ def _size(packages: Path, file: str) -> int | None:
         return None
 
 
-def _normal(name: str) -> str:
+def folder_size(folder: Path) -> tuple[int, int]:
+    """Return the number and the bytes of the files in a folder. A file with several names counts once."""
+    files = size_bytes = 0
+    seen: set[int] = set()
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - of twenty thousand files
+            except OSError:
+                # uv moves them at the same time
+                continue
+            if status.st_ino not in seen:
+                seen.add(status.st_ino)
+                files, size_bytes = files + 1, size_bytes + status.st_size
+    return files, size_bytes
+
+
+def normal_name(name: str) -> str:
+    """Return the name of a package as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+ROOM = "Free some space, or set AMMETER_ENGINE to a folder on another disk. Complete packages are kept."
+
+
+def not_written(error: OSError, folder: Path) -> Problem:
+    """Return the problem of a folder, or a file in it, that could not be written."""
+    if error.errno in _FULL:
+        return Problem(kind=Kind.DISK_FULL, message=f"The disk is full at {folder}.", remedy=ROOM)
+    return request_problem(
+        f"PyTorch cannot be written to {folder}: {error.strerror or error}.",
+        "Make the folder writable, or set AMMETER_ENGINE to a folder that is.",
+        key="AMMETER_ENGINE",
+        value=folder,
+    )
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn an OSError of writing to the folder into a ProblemError."""
+    try:
+        yield
+    except OSError as error:
+        raise ProblemError(not_written(error, folder)) from error
+
+
+# EDQUOT is missing on Windows; EFBIG: a limit on the size of files
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+
+IN_USE = "in-use"  # in an installation's folder: locked by every worker that has it on its path
+
+
+@contextlib.contextmanager
+def sole(folder: Path) -> Iterator[None]:
+    """Lock the folder of installations against changes. Raises ProblemError if it is already locked."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / "lock", "ab", opener=plain_file)  # noqa: SIM115 - closed below
+    with file:
+        if not _locked(file.fileno(), shared=False):
+            message = "Another Ammeter process is installing or removing PyTorch."
+            raise request_error(message, "Wait until it has finished, or stop it there.")
+        yield
+
+
+def mark_in_use(place: Path) -> None:
+    """Keep an installation from being removed until this process ends."""
+    # where nothing can be written, nothing can be removed either
+    with contextlib.suppress(OSError):
+        # closed by the system
+        _locked(plain_file(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
+
+
+def is_in_use(place: Path) -> bool:
+    """Return True while a worker has the installation on its path."""
+    path = place / IN_USE
+    try:
+        if sys.platform == "win32":
+            # which refuses this while the file is open
+            path.unlink(missing_ok=True)
+            return False
+        with open(path, "ab", opener=plain_file) as file:
+            return not _locked(file.fileno(), shared=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(descriptor: int, *, shared: bool) -> bool:
+        if shared:
+            return True
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _locked(descriptor: int, *, shared: bool) -> bool:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

@@ -1,41 +1,47 @@
-"""Installs PyTorch: resolves, downloads, unpacks and tries it, and only then uses it."""
+"""Installs PyTorch: resolves it, lets uv download and unpack it, tries it, and only then uses it."""
 
 from __future__ import annotations
 
-import os
+import re
 import secrets
 import shutil
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
-from engine.experiment.paths import plain_file, write_whole
-from engine.experiment.problem import Kind, Problem, ProblemError, request_error
+from engine.experiment.paths import write_whole
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.installation import problems
-from engine.installation.control import Control, Stopped, is_in_use, sole
-from engine.installation.download import Downloads, wheel_path
+from engine.installation.description import Description, description_here
 from engine.installation.installed import (
     CURRENT,
     MANIFEST,
     PACKAGES,
+    ROOM,
     Current,
     Installation,
+    broken,
+    cache_folder,
     current_name,
-    downloads_folder,
     engines_folder,
+    find_missing_file,
+    folder_size,
     installation_folder,
     installations_folder,
+    is_in_use,
     platform_here,
     python_here,
+    sole,
+    writing,
 )
-from engine.installation.plan import make_plan
+from engine.installation.plan import lock_file, make_plan, source_options
 from engine.installation.request import (
+    Fetched,
     Installed,
     InstallEvent,
     InstallRequest,
@@ -43,29 +49,46 @@ from engine.installation.request import (
     Planned,
     Stage,
     StageBegan,
-    Unpacked,
+    Stopped,
 )
 from engine.installation.uv import run_uv
 from engine.words.numbers import memory_text
 
-_EVENT_SECONDS = 0.3
-_CACHE = "uv"  # uv's, in an installation's folder while it is unpacked: files are linked from it, not copied
+_EACH_SECONDS = 0.3
+_MOST_NAMES = 3
+
+
+class Installs(Protocol):
+    """Interface of a local or remote installer, for one call. Any thread may call `stop`."""
+
+    def describe(self) -> Description: ...
+    def plan(self, wanted: InstallRequest) -> Plan: ...
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
+    def stop(self) -> None: ...
 
 
 class Installer:
-    """Installs PyTorch once, into `folder` (by default the user's). Any thread may control it.
+    """Installs PyTorch once, into `folder` (by default the user's). Any thread may call `stop`.
 
-    `try_out` raises ProblemError for packages that do not work. `pause` pauses the download or waits before
-    the next stage, and `stop` keeps the downloaded files.
+    `try_out` raises ProblemError for packages that do not work. `stop` ends uv at once. The next attempt
+    continues with the packages that uv has in its cache.
     """
 
     def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:
         self._folder, self._try_out = folder or engines_folder(), try_out
-        self._control = control = Control()
-        self.pause, self.resume, self.stop = control.pause, control.resume, control.stop
+        self._is_stopped = threading.Event()
+        self.stop = self._is_stopped.set
+
+    def describe(self) -> Description:
+        """Describe this machine and its PyTorch. It takes a moment."""
+        return description_here()
+
+    def plan(self, wanted: InstallRequest) -> Plan:
+        """Resolve a request. Raises ProblemError, Stopped."""
+        return make_plan(wanted, self._folder, self._is_stopped.is_set)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
-        """Install, and reuse the files of an earlier attempt. Ends without `Installed` if it is stopped.
+        """Install, and reuse the packages of an earlier attempt. Ends without `Installed` if it is stopped.
 
         The installation in use stays in use until the new one has trained a step. Raises ProblemError.
         """
@@ -78,65 +101,87 @@ class Installer:
     def _install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         _remove_unused(self._folder)
         yield StageBegan(Stage.RESOLVING)
-        plan = make_plan(wanted, self._folder, lambda: self._control.is_stopped)
+        plan = self.plan(wanted)
         yield Planned(plan)
-        self._control.check()
+        self._check()
         yield StageBegan(Stage.FETCHING)
-        self._require_space(plan.needed_bytes - plan.fetched_bytes)
-        downloads = downloads_folder(self._folder)
-        yield from Downloads(plan, downloads, self._control).fetch()
-        self._control.check()
         # short, since Windows takes paths of 260 characters, of which torch's own files need 126
-        name = secrets.token_hex(4)
-        place = installation_folder(self._folder, name)
-        with ExitStack() as cleaning:
-            cleaning.callback(shutil.rmtree, place, ignore_errors=True)
-            yield StageBegan(Stage.UNPACKING)
-            yield from self._unpack([wheel_path(wheel, downloads) for wheel in plan.wheels], place)
-            self._control.check()
+        place = installation_folder(self._folder, secrets.token_hex(4))
+        try:
+            yield from self._fetch(plan, place / PACKAGES)
             yield StageBegan(Stage.TRYING)
-            trial = _begun(lambda: self._try_out(place / PACKAGES))
-            while not wait([trial], _EVENT_SECONDS).done:
-                # a worker that is left to itself ends with its step, or with this process
-                self._control.sleep(0)
-            trial.result()
+            self._try(plan, place / PACKAGES)
             installation = _describe(plan, place)
-            with problems.writing(self._folder):
+            with writing(self._folder):
                 write_whole(place / MANIFEST, installation.model_dump_json(indent=1))
-            cleaning.pop_all()
-        with problems.writing(self._folder):
-            write_whole(self._folder / CURRENT, Current(name=name).model_dump_json())
-        _remove_unused(self._folder)
-        shutil.rmtree(downloads, ignore_errors=True)
+                write_whole(self._folder / CURRENT, Current(name=place.name).model_dump_json())
+        finally:
+            _remove_unused(self._folder)
+        shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
         yield Installed(installation)
 
-    def _unpack(self, wheels: list[Path], place: Path) -> Iterator[Unpacked]:
-        total = _unpacked_bytes(wheels)
-        self._require_space(total)
-        cache, packages = place / _CACHE, place / PACKAGES
-        with problems.writing(self._folder):
-            packages.mkdir(parents=True)
-        arguments = ["pip", "install", "--python", sys.executable, "--no-index", "--no-deps"]
-        arguments += ["--link-mode", "hardlink", "--target", str(packages), *map(str, wheels)]
-        is_left = threading.Event()
-        work = _begun(lambda: run_uv(arguments, cache=cache, is_stopped=is_left.is_set))
-        try:
-            while not wait([work], _EVENT_SECONDS).done:
-                self._control.sleep(0)
-                yield Unpacked(min(_size(cache)[1], total), total)
-            work.result()
-        finally:
-            is_left.set()
-            wait([work])
-        shutil.rmtree(cache, ignore_errors=True)
-        yield Unpacked(total, total)
+    def _fetch(self, plan: Plan, packages: Path) -> Iterator[Fetched]:
+        """Download, verify and unpack the packages, which uv does at the same time in its cache."""
+        cache, source = cache_folder(self._folder), plan.wanted.source
+        lock = lock_file(self._folder, source)
+        self._make_room(plan)
+        with writing(self._folder):
+            cache.mkdir(parents=True, exist_ok=True)
+            write_whole(lock, plan.lock)
+        arguments = ["pip", "install", "-r", str(lock), "--no-deps", "--python", sys.executable]
+        arguments += ["--link-mode", "hardlink", "--target", str(packages), *source_options(source)]
+        indexes = [source.mirror] if source.mirror is not None else []
+        before, began = folder_size(cache)[1] - plan.kept_bytes, time.monotonic()
+        with closing(run_uv(arguments, source, indexes=indexes, cache=cache)) as running:
+            for said in running:
+                self._check()
+                done = folder_size(cache)[1] - before
+                yield _progress(plan, done, time.monotonic() - began, said)
 
-    def _require_space(self, needed_bytes: int) -> None:
+    def _try(self, plan: Plan, packages: Path) -> None:
+        missing = find_missing_file(packages, {package.name: package.version for package in plan.packages})
+        if missing is not None:
+            # of a crash in an earlier attempt: uv keeps no record of files
+            shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
+            problem = broken(missing).model_copy(update={"remedy": "Start the installation again."})
+            raise ProblemError(problem)
+        trial = _begun(lambda: self._try_out(packages))
+        while not wait([trial], _EACH_SECONDS).done:
+            # a worker that is left to itself ends with its step, or with this process
+            self._check()
+        trial.result()
+        self._check()
+
+    def _check(self) -> None:
+        if self._is_stopped.is_set():
+            raise Stopped
+
+    def _make_room(self, plan: Plan) -> None:
+        """Remove the packages of another plan if their space is needed. Raises ProblemError."""
+        if plan.needed_bytes > shutil.disk_usage(self._folder).free and not plan.kept_bytes:
+            shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
         free_bytes = shutil.disk_usage(self._folder).free
-        if needed_bytes > free_bytes:
-            needed, free = (memory_text(count / BYTES_PER_MIB) for count in (needed_bytes, free_bytes))
+        if plan.needed_bytes > free_bytes:
+            needed, free = (memory_text(count / BYTES_PER_MIB) for count in (plan.needed_bytes, free_bytes))
             message = f"PyTorch needs {needed}, but only {free} are free at {self._folder}."
-            raise ProblemError(Problem(kind=Kind.DISK_FULL, message=message, remedy=problems.ROOM))
+            raise ProblemError(Problem(kind=Kind.DISK_FULL, message=message, remedy=ROOM))
+
+
+def _progress(plan: Plan, done_bytes: int, seconds: float, said: str) -> Fetched:
+    """Return the progress after `seconds`. uv lists each large package as it starts and as it ends."""
+    ended = re.findall(r"^ Downloaded (\S+)", said, re.MULTILINE)
+    names = dict.fromkeys(re.findall(r"^Downloading (\S+)", said, re.MULTILINE))
+    current = [name for name in names if name not in ended]
+    total, new = plan.unpacked_bytes, done_bytes - plan.kept_bytes
+    left = None
+    if total is not None and new > 0 and seconds > _LEAST_SECONDS:
+        left = max(total - done_bytes, 0) * seconds / new
+    # an estimate may be too small
+    total = None if total is None else max(total, done_bytes)
+    return Fetched(max(done_bytes, 0), total, left, ", ".join(current[:_MOST_NAMES]))
+
+
+_LEAST_SECONDS = 3.0
 
 
 def remove(folder: Path | None = None) -> int:
@@ -148,12 +193,12 @@ def remove(folder: Path | None = None) -> int:
     if not folder.is_dir():
         return 0
     with sole(folder):
-        before = _size(folder)[1]
-        with problems.writing(folder):
+        before = folder_size(folder)[1]
+        with writing(folder):
             (folder / CURRENT).unlink(missing_ok=True)
         _remove_unused(folder)
-        shutil.rmtree(downloads_folder(folder), ignore_errors=True)
-        return before - _size(folder)[1]
+        shutil.rmtree(cache_folder(folder), ignore_errors=True)
+        return before - folder_size(folder)[1]
 
 
 def remove_leftovers(folder: Path | None = None) -> None:
@@ -169,7 +214,10 @@ def remove_leftovers(folder: Path | None = None) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    with problems.writing(folder):
+    # of wheels that uv had not finished
+    for part in cache_folder(folder).glob(".tmp*"):
+        shutil.rmtree(part, ignore_errors=True)
+    with writing(folder):
         for place in _unused(folder):
             if not is_in_use(place):
                 shutil.rmtree(place, ignore_errors=True)
@@ -178,7 +226,7 @@ def _remove_unused(folder: Path) -> None:
 def has_leftovers(folder: Path | None = None) -> bool:
     """Return True if there are installations that are not current. Raises ProblemError."""
     folder = folder or engines_folder()
-    with problems.writing(folder):
+    with writing(folder):
         return bool(_unused(folder))
 
 
@@ -191,46 +239,18 @@ def _unused(folder: Path) -> list[Path]:
 
 
 def _describe(plan: Plan, place: Path) -> Installation:
-    files, size_bytes = _size(place)
+    files, size_bytes = folder_size(place)
     return Installation(
         name=place.name,
         torch=plan.torch,
         backend=plan.backend,
         python=python_here(),
         platform=platform_here(),
-        packages={wheel.name: wheel.version for wheel in plan.wheels},
+        packages={package.name: package.version for package in plan.packages},
         files=files,
         size_bytes=size_bytes,
         made=time.time(),
     )
-
-
-def _unpacked_bytes(wheels: list[Path]) -> int:
-    total = 0
-    for wheel in wheels:
-        try:
-            with open(wheel, "rb", opener=plain_file) as file, zipfile.ZipFile(file) as archive:
-                total += sum(member.file_size for member in archive.infolist())
-        except (OSError, zipfile.BadZipFile) as error:
-            message, remedy = f"{wheel.name} cannot be read: {error}.", "Remove the file and start again."
-            raise request_error(message, remedy, value=wheel) from error
-    return total
-
-
-def _size(folder: Path) -> tuple[int, int]:
-    files = size_bytes = 0
-    seen: set[int] = set()
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - of twenty thousand files
-            except OSError:
-                # uv moves them at the same time
-                continue
-            if status.st_ino not in seen:
-                seen.add(status.st_ino)
-                files, size_bytes = files + 1, size_bytes + status.st_size
-    return files, size_bytes
 
 
 def _begun(function: Callable[[], object]) -> Future[object]:

@@ -8,26 +8,20 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from importlib.metadata import distributions
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, ProblemError, request_error
 from engine.experiment.value import shortened
 from engine.installation.builds import automatic_backend, build_title, builds_for
-from engine.installation.connection import Broken, Connections, RefusedError, is_address
-from engine.installation.control import Stopped
 from engine.installation.hardware import hardware_here
-from engine.installation.installed import downloads_folder, engines_folder
-from engine.installation.problems import OTHER_SOURCE, no_address, unreachable
-from engine.installation.request import AUTOMATIC, InstallRequest, Plan, Source, Wheel
-from engine.installation.uv import never, run_uv
+from engine.installation.installed import cache_folder, engines_folder, folder_size, normal_name
+from engine.installation.request import AUTOMATIC, InstallRequest, Package, Plan, Source, Stopped
+from engine.installation.uv import OTHER_SOURCE, run_uv
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
 """As in pyproject.toml. No upper bounds: new GPUs need new builds, and a build trains a step before use."""
@@ -35,138 +29,196 @@ REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
 _ENGINES_OWN = re.compile(r"torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*")
 """Packages that come with torch, and are installed even where Ammeter's environment has them."""
 
-_CUDA_UNPACKED_FACTOR, _UNPACKED_FACTOR = 2.0, 4.0
-"""More than what was measured: 1.7 to 1.8 of PyPI's builds for CUDA 12.6, 12.8 and 13.2 with all that they
-require, 3.6 of the CPU build."""
+_CUDA_UNPACKED_FACTOR, _UNPACKED_FACTOR = 1.8, 3.6
+"""As measured: 1.7 to 1.8 of PyPI's builds for CUDA 12.6, 12.8 and 13.2 with all that they require, 3.6 of
+the CPU build."""
 
 
 def make_plan(
-    wanted: InstallRequest, folder: Path | None = None, is_stopped: Callable[[], bool] = never
+    wanted: InstallRequest, folder: Path | None = None, is_stopped: Callable[[], bool] = lambda: False
 ) -> Plan:
-    """Resolve a request for this machine from metadata alone. Raises ProblemError, Stopped."""
+    """Resolve a request for this machine from metadata alone. Raises ProblemError, Stopped.
+
+    PyTorch's own index has no sizes. The size is then what the build usually takes.
+    """
     _require_address(wanted.source.mirror)
     _require_names(wanted.extras)
     folder = folder or engines_folder()
     program = _packages_of_program()
-    note = ""
+    resolver, note = _Resolver(wanted, program, is_stopped), ""
     try:
-        packages = _resolve(wanted, program, is_stopped)
+        lock = resolver.resolve()
     except ProblemError as failure:
-        packages = _resolve_without_own_index(wanted, program, is_stopped, failure)
+        lock = resolver.resolve_without_own_index(failure)
         note = f"{failure.problem.message} PyPI has the same build."
-    versions = _versions(packages)
-    backend = _backend(versions)
+    backend = lock.backend
     _require_backend(wanted, backend)
-    missing = [_wheel(package) for package in packages if package["name"] not in program]
-    wheels = with_sizes(missing, wanted.source, is_stopped)
+    entries = {package: entry for package, entry in lock.entries.items() if package.name not in program}
+    is_exact = all(package.size_bytes for package in entries)
+    size_bytes: int | None = sum(package.size_bytes for package in entries)
+    if not is_exact:
+        sizes = {build.backend: build.download_bytes for build in builds_for(hardware_here())}
+        size_bytes = sizes.get(backend)
     factor = _CUDA_UNPACKED_FACTOR if backend.startswith("cu") else _UNPACKED_FACTOR
-    unpacked = int(factor * sum(wheel.size_bytes for wheel in wheels))
-    copied = sum(wheel.size_bytes for wheel in wheels if not wheel.address.startswith("file:"))
+    text = "".join([lock.head, *entries.values()])
+    begun = lock_file(folder, wanted.source)
+    is_begun = begun.is_file() and begun.read_text("utf-8", errors="replace") == text
+    # without hidden parts of wheels that uv had not finished
+    whole = cache_folder(folder).glob("[!.]*")
     # the disk where the folder is or will be
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return Plan(
         wanted=wanted,
         backend=backend,
-        torch=versions["torch"].partition("+")[0],
-        wheels=tuple(wheels),
+        torch=lock.versions["torch"].partition("+")[0],
+        packages=tuple(entries),
         folder=folder,
-        fetched_bytes=sum(_fetched_bytes(wheel, downloads_folder(folder)) for wheel in wheels),
-        needed_bytes=copied + unpacked,
+        download_bytes=size_bytes,
+        is_exact=is_exact,
+        unpacked_bytes=None if size_bytes is None else int(factor * size_bytes),
+        kept_bytes=sum(folder_size(part)[1] for part in whole) if is_begun else 0,
         free_bytes=shutil.disk_usage(place).free,
         note=note,
+        lock=text,
     )
 
 
-_Packages = list[dict[str, Any]]  # as in pylock.toml
+def lock_file(folder: Path, source: Source) -> Path:
+    """Return the path of the list of packages that uv installs, in the cache of an installation."""
+    return cache_folder(folder) / ("pylock.toml" if source.folder is None else "requirements.txt")
 
 
-def _resolve(
-    wanted: InstallRequest,
-    program: Mapping[str, _Package],
-    is_stopped: Callable[[], bool],
-    *,
-    asks_own_index: bool = True,
-) -> _Packages:
-    bounds, index, indexes = dict(REQUIREMENTS), [], []
-    if wanted.source.folder is not None:
-        bounds |= _bounds_in_folder(wanted.source.folder, _backends(wanted.backend))
-        index = ["--no-index", "--find-links", str(wanted.source.folder.absolute())]
-    elif wanted.source.mirror is not None:
-        indexes = _mirror_indexes(wanted.source.mirror, _backends(wanted.backend), is_stopped)
-        index = ["--index-strategy", "unsafe-first-match"]
-    elif asks_own_index:
-        automatic = automatic_backend(hardware_here()) if wanted.backend == AUTOMATIC else wanted.backend
-        index = ["--torch-backend", automatic]
-    requirements = [f"{name}{bound}" for name, bound in bounds.items()] + list(wanted.extras)
-    with tempfile.TemporaryDirectory(prefix="ammeter-plan-") as scratch:
-        constraints = _describe(program, Path(scratch))
-        arguments = ["pip", "compile", "-", "--format", "pylock.toml", "--python", sys.executable]
-        arguments += ["--only-binary", ":all:", "--prerelease", "disallow", "--constraints", str(constraints)]
-        arguments += [*index, "--find-links", scratch]
-        text = "\n".join(requirements)
-        answer = run_uv(arguments, wanted.source, text=text, indexes=indexes, is_stopped=is_stopped)
-    packages: _Packages = tomllib.loads(answer)["packages"]
-    return packages
+def source_options(source: Source) -> list[str]:
+    """Return uv's options for a folder of wheels. Empty for indexes."""
+    if source.folder is None:
+        return []
+    return ["--no-index", "--find-links", str(source.folder.absolute())]
 
 
-def _resolve_without_own_index(
-    wanted: InstallRequest,
-    program: Mapping[str, _Package],
-    is_stopped: Callable[[], bool],
-    failure: ProblemError,
-) -> _Packages:
-    """Resolve the requested build from PyPI, which has one of the builds in PyTorch's own index.
+@dataclass(frozen=True)
+class _Lock:
+    """A file with a list of packages: its beginning, and then the text of each package."""
 
-    Raises `failure` if PyPI has another build. If that one fits this machine, the remedy names it.
-    """
-    if wanted.source != Source() or failure.problem.kind is not Kind.DOWNLOAD:
+    head: str
+    entries: Mapping[Package, str]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {package.name: package.version for package in self.entries}
+
+    @property
+    def backend(self) -> str:
+        """uv's name of the build, from torch's local version or its dependencies.
+
+        PyPI's wheels have no local version: on Linux they are builds for the CUDA whose runtime they require,
+        elsewhere for the CPU, and on a Mac also for Apple's GPU.
+        """
+        if local := self.versions["torch"].partition("+")[2]:
+            return local
+        for name, version in self.versions.items():
+            if name.startswith("nvidia-cuda-runtime"):
+                major, minor = version.split(".")[:2]
+                return f"cu{major}{minor}"
+        return "cpu"
+
+
+def _pylock(text: str) -> _Lock:
+    mark = "[[packages]]\n"
+    head, *entries = text.split(mark)
+    packages = {}
+    for entry in entries:
+        described = tomllib.loads(entry)
+        size_bytes = described["wheels"][0].get("size", 0)
+        packages[Package(described["name"], described["version"], size_bytes)] = mark + entry
+    return _Lock(head, packages)
+
+
+def _requirements(text: str, folder: Path) -> _Lock:
+    """Parse a list of `name==version`. uv would unpack each wheel of the folder for a lock with hashes."""
+    sizes = {}
+    for wheel in folder.glob("*-*.whl"):
+        name, version = wheel.name.split("-")[:2]
+        sizes[normal_name(name), version] = wheel.stat().st_size
+    packages = {}
+    for line in text.splitlines():
+        name, _, version = line.partition("==")
+        packages[Package(name, version, sizes.get((name, version), 0))] = f"{line}\n"
+    return _Lock("", packages)
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """Resolves a request with uv. What `program` has of it stays in the version that Ammeter has."""
+
+    wanted: InstallRequest
+    program: Mapping[str, _Package]
+    is_stopped: Callable[[], bool]
+
+    def resolve(self, *, asks_own_index: bool = True) -> _Lock:
+        """Resolve from the source, or from PyTorch's own index and PyPI. Raises ProblemError, Stopped."""
+        source, backend = self.wanted.source, self.wanted.backend
+        if source.mirror is not None:
+            # uv's --torch-backend would use PyTorch's own indexes
+            strategy = ["--index-strategy", "unsafe-first-match"]
+            folders = [f"{source.mirror.rstrip('/')}/{backend}" for backend in _backends(backend)]
+            try:
+                return self._compile(strategy, [*folders, source.mirror])
+            except ProblemError:
+                # it has no such folders and says so in its own way, or it fails again and is explained better
+                return self._compile([], [source.mirror])
+        options = []
+        if source.folder is None and asks_own_index:
+            is_automatic = backend == AUTOMATIC
+            options = ["--torch-backend", automatic_backend(hardware_here()) if is_automatic else backend]
+        return self._compile(options)
+
+    def resolve_without_own_index(self, failure: ProblemError) -> _Lock:
+        """Resolve the requested build from PyPI, which has one of the builds in PyTorch's own index.
+
+        Raises `failure` if PyPI has another build. If that one fits this machine, the remedy names it.
+        """
+        if self.wanted.source != Source() or failure.problem.kind is not Kind.DOWNLOAD:
+            raise failure
+        try:
+            lock = self.resolve(asks_own_index=False)
+        except ProblemError:
+            raise failure from None
+        backend, builds = lock.backend, builds_for(hardware_here())
+        best = builds[0].backend
+        if backend == (best if self.wanted.backend == AUTOMATIC else self.wanted.backend):
+            return lock
+        # a GPU build also works on a CPU
+        if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
+            remedy = f"Choose the build {backend} ({build_title(backend)}) from PyPI, or {OTHER_SOURCE}."
+            raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
         raise failure
-    try:
-        packages = _resolve(wanted, program, is_stopped, asks_own_index=False)
-    except ProblemError:
-        raise failure from None
-    backend, builds = _backend(_versions(packages)), builds_for(hardware_here())
-    best = builds[0].backend
-    if backend == (best if wanted.backend == AUTOMATIC else wanted.backend):
-        return packages
-    # a GPU build also works on a CPU
-    if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
-        remedy = f"Choose the build {backend} ({build_title(backend)}) from PyPI, or {OTHER_SOURCE}."
-        raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
-    raise failure
+
+    def _compile(self, options: Sequence[str], indexes: Sequence[str] = ()) -> _Lock:
+        bounds, source = dict(REQUIREMENTS), self.wanted.source
+        if source.folder is not None:
+            bounds |= _bounds_in_folder(source.folder, _backends(self.wanted.backend))
+        with tempfile.TemporaryDirectory(prefix="ammeter-plan-") as scratch:
+            requirements, lock = Path(scratch, "requirements.in"), lock_file(Path(scratch), source)
+            lock.parent.mkdir()
+            lines = [*(f"{name}{bound}" for name, bound in bounds.items()), *self.wanted.extras]
+            requirements.write_text("\n".join(lines), encoding="utf-8")
+            constraints = _describe(self.program, Path(scratch))
+            arguments = ["pip", "compile", str(requirements), "-o", str(lock), "--no-header", "--no-annotate"]
+            arguments += ["--python", sys.executable, "--constraints", str(constraints), *options]
+            arguments += ["--only-binary", ":all:", "--prerelease", "disallow", "--find-links", scratch]
+            arguments += source_options(source)
+            with closing(run_uv(arguments, source, indexes=indexes)) as running:
+                for _ in running:
+                    if self.is_stopped():
+                        raise Stopped
+            text = lock.read_text("utf-8")
+        return _pylock(text) if source.folder is None else _requirements(text, source.folder)
 
 
 def _backends(wanted: str) -> list[str]:
     if wanted != AUTOMATIC:
         return [wanted]
     return [build.backend for build in builds_for(hardware_here()) if build.fits]
-
-
-def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[], bool]) -> list[str]:
-    """Return the mirror's folders of builds, such as `<mirror>/cu130`, and then the mirror itself.
-
-    uv's --torch-backend would use PyTorch's own indexes. A mirror without such folders has the same packages
-    as PyPI. With uv's strategy "unsafe…" any index may answer for any package: here all belong to the mirror.
-    """
-    connections = Connections(mirror)
-
-    def ask(index: str) -> bool | RefusedError:
-        try:
-            with connections.open(f"{index}/torch/", {}):
-                return True
-        except RefusedError as refused:
-            return refused
-        except (Broken, ProblemError):
-            return False  # uv uses the mirror next, and reports why it does not answer
-
-    base = mirror.rstrip("/")
-    folders = [f"{base}/{backend}" for backend in backends]
-    *answers, answer = at_once(ask, [*folders, base], connections, is_stopped)
-    found = [folder for folder, has_torch in zip(folders, answers, strict=True) if has_torch is True]
-    # uv takes a refusal by an index for a lack of packages
-    if not found and isinstance(answer, RefusedError):
-        raise answer
-    return [*found, mirror]
 
 
 def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:
@@ -195,7 +247,7 @@ def _packages_of_program() -> dict[str, _Package]:
         # the standard library's parser reads descriptions too, which takes a second for them all
         values = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
         if "Name" in values and "Version" in values:
-            name = re.sub(r"[-_.]+", "-", values["Name"].strip()).lower()
+            name = normal_name(values["Name"].strip())
             if _ENGINES_OWN.fullmatch(name) is None:
                 packages.setdefault(name, _Package(values["Version"].strip(), head))
     return packages
@@ -218,32 +270,21 @@ def _describe(program: Mapping[str, _Package], folder: Path) -> Path:
     return constraints
 
 
-def _versions(packages: _Packages) -> dict[str, str]:
-    return {package["name"]: package["version"] for package in packages}
-
-
-def _backend(versions: Mapping[str, str]) -> str:
-    """Return uv's name of the build, from torch's local version or its dependencies.
-
-    PyPI's wheels have no local version: on Linux they are builds for the CUDA whose runtime they require,
-    elsewhere for the CPU, and on a Mac also for Apple's GPU.
-    """
-    if local := versions["torch"].partition("+")[2]:
-        return local
-    for name, version in versions.items():
-        if name.startswith("nvidia-cuda-runtime"):
-            major, minor = version.split(".")[:2]
-            return f"cu{major}{minor}"
-    return "cpu"
-
-
 def _require_address(mirror: str | None) -> None:
-    if mirror is not None and not is_address(mirror):
+    if mirror is not None and not _is_address(mirror):
         # without a password
         shown = shortened(mirror.rpartition("@")[2])
         message = f"'{shown}' is not the address of a package index."
         remedy = "Give the full address, such as https://packages.example.org/simple."
         raise request_error(message, remedy, key="mirror", value=shown)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        return False
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
@@ -266,94 +307,3 @@ def _require_backend(wanted: InstallRequest, backend: str) -> None:
     message = f"The {place} has no PyTorch build {wanted.backend} for this machine, only {backend}."
     remedy = f"Choose {backend} or another source."
     raise request_error(message, remedy, key="backend", value=wanted.backend)
-
-
-def _wheel(package: Mapping[str, Any]) -> Wheel:
-    wheel = package["wheels"][0]
-    address = wheel["url"]
-    if not (is_address(address) or address.startswith("file:")):
-        raise ProblemError(no_address("The package index"))
-    # no index may name a file outside the folder that it is fetched into
-    filename = PureWindowsPath(wheel.get("name") or unquote(urlsplit(address).path)).name
-    if len(filename.encode()) > _LONGEST_NAME_BYTES:
-        raise ProblemError(no_address("The package index"))
-    return Wheel(
-        name=package["name"],
-        version=package["version"],
-        filename=filename,
-        address=address,
-        size_bytes=wheel.get("size", 0),
-        sha256=wheel.get("hashes", {}).get("sha256"),
-    )
-
-
-_LONGEST_NAME_BYTES = 240  # of a file: systems take 255, of which a part of a file needs some
-
-
-def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:
-    whole = downloads / wheel.filename
-    for path in (whole, part_path(whole)):
-        if path.exists():
-            return min(path.stat().st_size, wheel.size_bytes)
-    return 0
-
-
-_AT_ONCE, _POLL_SECONDS = 8, 0.1
-
-_Thing = TypeVar("_Thing")
-_Answer = TypeVar("_Answer")
-
-
-def with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
-    """Return the wheels, with sizes from servers where the index has none. Raises ProblemError, Stopped."""
-    connections = Connections(source.mirror)
-
-    def sized(wheel: Wheel) -> Wheel:
-        return replace(wheel, size_bytes=wheel.size_bytes or _size_bytes(wheel.address, connections))
-
-    return at_once(sized, wheels, connections, is_stopped)
-
-
-def at_once(
-    ask: Callable[[_Thing], _Answer],
-    things: Iterable[_Thing],
-    connections: Connections,
-    is_stopped: Callable[[], bool],
-) -> list[_Answer]:
-    """Call `ask` for each thing in parallel, and return the answers. Raises their errors, and Stopped."""
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
-        asked = [pool.submit(ask, thing) for thing in things]
-        waiting = set(asked)
-        while waiting:
-            answered, waiting = wait(waiting, _POLL_SECONDS, FIRST_EXCEPTION)
-            if is_stopped():
-                raise Stopped
-            for answer in answered:
-                answer.result()
-    except BaseException:
-        connections.close()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-    return [answer.result() for answer in asked]
-
-
-_SIZE = re.compile("[1-9][0-9]{0,14}")
-
-
-def _size_bytes(address: str, connections: Connections) -> int:
-    parts = urlsplit(address)
-    if parts.scheme == "file":
-        return Path(url2pathname(parts.path)).stat().st_size
-    try:
-        # not HEAD: addresses that are signed for GET refuse it
-        with connections.open(address, {"Range": "bytes=0-0"}) as answer:
-            whole = (answer.headers["Content-Range"] or "").rpartition("/")[2]
-            size = whole or answer.headers["Content-Length"] or ""
-    except Broken as error:
-        raise ProblemError(unreachable(parts.hostname or address)) from error
-    if _SIZE.fullmatch(size) is None:
-        message = f"{parts.hostname} does not report the size of {PurePosixPath(parts.path).name}."
-        raise request_error(message, "Choose another source, or a folder of wheels.")
-    return int(size)

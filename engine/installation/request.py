@@ -1,16 +1,25 @@
-"""The request for a PyTorch installation, and uv's plan: the packages, their download and size."""
+"""The request for a PyTorch installation, its plan and events, and these as lines of JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import BYTES_PER_MIB, check_size, shortened
 from engine.installation.installed import Installation
+from engine.words.numbers import memory_text
 
 AUTOMATIC = "auto"
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """Raised in an installation when the user has stopped it."""
 
 
 @dataclass(frozen=True)
@@ -38,40 +47,54 @@ class InstallRequest:
 
 
 @dataclass(frozen=True)
-class Wheel:
-    """A wheel to download: its address (https, http or file), size, and SHA-256 if the index has it."""
+class Package:
+    """A package to install. `size_bytes` is the size of its wheel, 0 if the index does not have it."""
 
     name: str
     version: str
-    filename: str
-    address: str
-    size_bytes: int
-    sha256: str | None
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of resolving an installation with uv: the files to download, and the disk space needed.
+    """The result of resolving an installation with uv: the packages, their download and the disk space.
 
-    `backend` is the chosen build, never "auto". `needed_bytes` is the disk space that downloads and
-    installation need together in `folder`, where all installations are. `fetched_bytes` were downloaded by
-    earlier attempts. `note` is a remark on the source, or "".
+    `backend` is the chosen build, never "auto". `download_bytes` is the size of all wheels. It is rough
+    unless `is_exact`, and None if unknown, and so is `unpacked_bytes`, the disk space that they take in
+    `folder`, where all installations are. `kept_bytes` of these are there from an earlier attempt. `note` is
+    a remark on the source, or "". `lock` is the list of packages that uv installs, as a file's text.
     """
 
     wanted: InstallRequest
     backend: str
     torch: str
-    wheels: tuple[Wheel, ...]
+    packages: tuple[Package, ...]
     folder: Path
-    fetched_bytes: int
-    needed_bytes: int
+    download_bytes: int | None
+    is_exact: bool
+    unpacked_bytes: int | None
+    kept_bytes: int
     free_bytes: int
     note: str = ""
+    lock: str = ""
 
     @property
-    def download_bytes(self) -> int:
-        """The size of all wheels."""
-        return sum(wheel.size_bytes for wheel in self.wheels)
+    def needed_bytes(self) -> int:
+        """The disk space that the installation still needs. 0 if unknown."""
+        return max((self.unpacked_bytes or 0) - self.kept_bytes, 0)
+
+    @property
+    def fits(self) -> bool:
+        """True if the disk has room for it."""
+        return self.free_bytes >= self.needed_bytes
+
+    @property
+    def download(self) -> str:
+        """The size of all wheels as text: "2.6 GiB", "about 2.6 GiB", "size unknown"."""
+        if self.download_bytes is None:
+            return "size unknown"
+        text = memory_text(self.download_bytes / BYTES_PER_MIB)
+        return text if self.is_exact else f"about {text}"
 
 
 class Stage(StrEnum):
@@ -80,7 +103,6 @@ class Stage(StrEnum):
     SENDING = "sending"
     RESOLVING = "resolving"
     FETCHING = "fetching"
-    UNPACKING = "unpacking"
     TRYING = "trying"
 
 
@@ -100,25 +122,16 @@ class Planned:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Event: progress of the download. Speed and time left are None until known.
+    """Event: progress of the download, which uv unpacks as it arrives.
 
-    `retry` is the reason if the connection is being retried.
+    `done_bytes` are on the disk. `total_bytes` is an estimate, and None if unknown, like the time left.
+    `packages` names those that are being downloaded.
     """
 
     done_bytes: int
-    total_bytes: int
-    bytes_per_second: float | None
+    total_bytes: int | None
     seconds_left: float | None
-    file: str
-    retry: str | None = None
-
-
-@dataclass(frozen=True)
-class Unpacked:
-    """Event: progress of unpacking the wheels."""
-
-    done_bytes: int
-    total_bytes: int
+    packages: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,13 +141,57 @@ class Installed:
     installation: Installation
 
 
-InstallEvent = StageBegan | Planned | Fetched | Unpacked | Installed
+InstallEvent = StageBegan | Planned | Fetched | Installed
 
 
-class Installs(Protocol):
-    """Interface of a local or remote installer. Any thread may call its methods, except `install`."""
+LONGEST_LINE = 4 * 2**20  # in bytes, of which a plan of a few hundred packages takes a tenth
+_LONGEST_TEXT = 2_000
+_REQUEST = TypeAdapter(InstallRequest)
+_EVENT: TypeAdapter[InstallEvent | Problem] = TypeAdapter(InstallEvent | Problem)
 
-    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def stop(self) -> None: ...
+
+def request_line(wanted: InstallRequest) -> bytes:
+    """Return the request as a line of JSON."""
+    return _REQUEST.dump_json(wanted) + b"\n"
+
+
+def read_request(line: bytes) -> InstallRequest:
+    """Parse the output of `request_line`. Raises ProblemError."""
+    try:
+        check_size(line)
+        return _REQUEST.validate_json(line)
+    except ValueError:
+        raise ProblemError(_UNKNOWN) from None
+
+
+def event_line(event: InstallEvent | Problem) -> bytes:
+    """Return an event or a problem as a line of JSON."""
+    return _EVENT.dump_json(event) + b"\n"
+
+
+def read_event(line: bytes) -> InstallEvent:
+    """Parse the untrusted output of `event_line`. Raises ProblemError, also if it is a problem."""
+    try:
+        check_size(line)
+        event = _EVENT.validate_python(cleaned(from_json(line)))
+    except ValueError:
+        raise ProblemError(_UNKNOWN) from None
+    if isinstance(event, Problem):
+        raise ProblemError(event)
+    return event
+
+
+def cleaned(value: Any) -> Any:
+    """Return a remote machine's JSON value with each text bounded, and without control characters."""
+    if isinstance(value, str):
+        return shortened(value, _LONGEST_TEXT)
+    if isinstance(value, dict):
+        return {shortened(key, _LONGEST_TEXT): cleaned(each) for key, each in value.items()}
+    return [cleaned(each) for each in value] if isinstance(value, list) else value
+
+
+_UNKNOWN = Problem(
+    kind=Kind.PROTOCOL,
+    message="The remote machine sent an answer that this version of Ammeter does not understand.",
+    remedy="Install PyTorch there again with `ammeter engine install --machine NAME`.",
+)

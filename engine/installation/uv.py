@@ -10,29 +10,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import BinaryIO
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies
 
-from engine.experiment.problem import Problem, ProblemError, request_problem
+import psutil
+
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import shortened
-from engine.installation.connection import is_address
-from engine.installation.control import Stopped
-from engine.installation.installed import platform_here, python_here
-from engine.installation.problems import (
-    OTHER_SOURCE,
-    answered,
-    download,
-    not_written,
-    proxy_refused,
-    refused,
-    unreachable,
-    untrusted,
-)
+from engine.installation.installed import not_written, platform_here, python_here
 from engine.installation.request import Source
+
+OTHER_SOURCE = "choose a mirror or a folder of wheels"
 
 _KEPT = (
     "HTTP_",
@@ -43,13 +36,8 @@ _KEPT = (
     "INDEX_",
 )
 """Of uv's own variables: those that say how to reach an index and which GPU to assume."""
-_POLL_SECONDS = 0.1
+_EACH_SECONDS = 0.3
 _LONGEST_QUOTE = 400
-
-
-def never() -> bool:
-    """Return False, for a run of uv that is never stopped."""
-    return False
 
 
 def find_uv() -> Path:
@@ -71,51 +59,70 @@ def run_uv(
     arguments: Sequence[str],
     source: Source = Source(),  # noqa: B008 - frozen
     *,
-    text: str = "",
     indexes: Sequence[str] = (),
     cache: Path | None = None,
-    is_stopped: Callable[[], bool] = never,
-) -> str:
-    """Run uv with `text` as its input, and return its output.
+) -> Generator[str]:
+    """Run uv, and yield what it has printed so far, three times a second, until it has succeeded.
 
-    Raises ProblemError, and Stopped once `is_stopped()` is true. `source` only explains failures. `indexes`
-    replace PyPI, in this order. Without a folder `cache` uv keeps nothing.
+    Raises ProblemError if it fails. Closing the iterator ends uv and its children at once. `source` only
+    explains failures. `indexes` replace PyPI, in this order. Without a folder `cache` uv keeps nothing.
     """
     with tempfile.TemporaryDirectory(prefix="ammeter-uv-", ignore_cleanup_errors=True) as scratch:
         environment = _environment() | {"UV_CACHE_DIR": str(cache or Path(scratch, "cache"))}
+        if cache is not None:
+            # a download of minutes outlasts a connection that is lost for one
+            environment.setdefault("UV_HTTP_RETRIES", "6")
         if indexes:
             # not among the arguments, where every user of the machine could read a password in an address
             *first, last = indexes
             environment |= {"UV_INDEX": " ".join(first), "UV_DEFAULT_INDEX": last}
-        command = [str(find_uv()), *arguments, *_ALWAYS]
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=scratch,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                creationflags=_NO_WINDOW,
-            )
-        except OSError as error:
-            raise ProblemError(_no_uv(f"does not start: {error.strerror or error}", command[0])) from error
-        with process:
+        printed = Path(scratch, "printed")
+        with printed.open("wb") as output, _started(arguments, environment, output) as uv:
             try:
-                printed, said = _communicate(process, text, is_stopped)
-            except BaseException:
-                process.kill()
-                raise
-    if process.returncode:
-        said = said or f"error: it ended with exit status {process.returncode}"
+                while uv.poll() is None:
+                    yield _text(printed)
+                    with suppress(subprocess.TimeoutExpired):
+                        uv.wait(_EACH_SECONDS)
+            finally:
+                _end(uv)
+        said = _text(printed)
+    if uv.returncode:
+        said = said or f"error: it ended with exit status {uv.returncode}"
         raise ProblemError(explained(said, source, cache), detail=said)
-    return printed
 
 
-_ALWAYS = ("--no-config", "--no-progress", "--color=never", "--no-python-downloads", "--system-certs")
+def _started(
+    arguments: Sequence[str], environment: dict[str, str], output: BinaryIO
+) -> subprocess.Popen[bytes]:
+    program = str(find_uv())
+    try:
+        return subprocess.Popen(
+            [program, *arguments, *_ALWAYS],
+            cwd=Path(output.name).parent,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            creationflags=_NO_WINDOW,
+        )
+    except OSError as error:
+        raise ProblemError(_no_uv(f"does not start: {error.strerror or error}", program)) from error
+
+
+def _end(uv: subprocess.Popen[bytes]) -> None:
+    if uv.poll() is None:
+        with suppress(psutil.Error):
+            for child in psutil.Process(uv.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    child.kill()
+        uv.kill()
+
+
+def _text(printed: Path) -> str:
+    return printed.read_text("utf-8", errors="replace")
+
+
+_ALWAYS = ("--no-config", "--color=never", "--no-python-downloads", "--system-certs")
 _NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 
 
@@ -127,19 +134,6 @@ def _environment() -> dict[str, str]:
         and (not name.startswith("UV_") or name.removeprefix("UV_").startswith(_KEPT))
         and name not in ("UV_INDEX_URL", "UV_INDEX_STRATEGY")
     }
-
-
-def _communicate(
-    process: subprocess.Popen[str], text: str, is_stopped: Callable[[], bool]
-) -> tuple[str, str]:
-    given: str | None = text
-    while True:
-        try:
-            return process.communicate(given, timeout=_POLL_SECONDS)
-        except subprocess.TimeoutExpired:
-            given = None
-            if is_stopped():
-                raise Stopped from None
 
 
 def _no_uv(why: str, program: str | None) -> Problem:
@@ -156,43 +150,102 @@ _OF_THE_DISK = {
 """Errors of the disk, not of the archive."""
 
 
+_NETWORK = f"Check the network and, behind a proxy, HTTPS_PROXY. Otherwise {OTHER_SOURCE}."
+_DAMAGED = "Something on the network or in the index changes it. Try again, use another network, or "
+_FAILURES = (
+    (
+        "invalid peer certificate",
+        "The certificate of {host} is not trusted, so nothing was downloaded.",
+        "If your organization inspects encrypted connections, set SSL_CERT_FILE to its certificate file.",
+    ),
+    (
+        r"proxy authorization required|\(407",
+        "The proxy requires a name and a password (HTTP 407).",
+        "Set HTTPS_PROXY to http://NAME:PASSWORD@HOST:PORT and try again.",
+    ),
+    (
+        "tunnel error: unsuccessful",
+        "The proxy does not connect to {host}.",
+        f"Ask the proxy's administrator to allow it, or {OTHER_SOURCE}.",
+    ),
+    ("tunnel error", "{proxy} cannot be reached.", _NETWORK),
+    (r"\(Connect\)|timed out|error sending request", "{host} cannot be reached.", _NETWORK),
+    (
+        "error decoding response body",
+        "The connection was lost while {package} was being downloaded.",
+        f"Check the network and try again. Complete packages are kept. Otherwise {OTHER_SOURCE}.",
+    ),
+    (
+        r"\b(40[13]) (?:Unauthorized|Forbidden)",
+        "{host} denied access (HTTP {0}).",
+        f"For a mirror, check its address and, if needed, name and password. Otherwise {OTHER_SOURCE}.",
+    ),
+    (
+        r"\((404|410) ",
+        "{file} is not at {host} (HTTP {0}).",
+        f"Check the mirror's address, if you use one, or {OTHER_SOURCE}.",
+    ),
+    (
+        r"status \w+ error \((\d{3})",
+        "{host} answered with HTTP {0}.",
+        f"Try again later, or {OTHER_SOURCE}.",
+    ),
+    (
+        "'Location' value",
+        "{host} returned an address that cannot be used.",
+        f"{OTHER_SOURCE.capitalize()}.",
+    ),
+    (
+        "(?:Hash|Size) mismatch",
+        "The downloaded wheel of {package} does not match the index, so it was not installed.",
+        f"{_DAMAGED}{OTHER_SOURCE}.",
+    ),
+)
+"""What uv says, as a pattern, the sentence, and the remedy."""
+
+
 def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
     """Turn uv's error message into a problem. `folder` is where it wrote."""
-    host = _host(said, source)
-    if "invalid peer certificate" in said:
-        return untrusted(host)
-    if "proxy authorization required" in said or "(407" in said:
-        return proxy_refused()
-    if "tunnel error: unsuccessful" in said:
-        remedy = f"Ask the proxy's administrator to allow it, or {OTHER_SOURCE}."
-        return download(f"The proxy does not connect to {host}.", remedy)
-    if "tunnel error" in said:
-        proxies = getproxies()
-        return unreachable(urlsplit(proxies.get("https") or proxies.get("all") or "").hostname or host)
-    if "(Connect)" in said or "timed out" in said or "error sending request" in said:
-        return unreachable(host)
-    if status := re.search(r"\b(40[13]) (?:Unauthorized|Forbidden)", said):
-        return refused(host, int(status[1]))
-    if status := re.search(r"status \w+ error \((\d{3})", said):
-        return answered(host, int(status[1]))
+    for pattern, message, remedy in _FAILURES:
+        if found := re.search(pattern, said):
+            return _download(message.format(*found.groups(), **_names(said, source)), remedy)
     if source.folder is not None and "Failed to read `--find-links`" in said:
         message = f"The folder of wheels {source.folder} cannot be read."
         return request_problem(message, "Check its name and your read permission.", value=source.folder)
     if "No solution found" in said:
         return _no_solution(said, source)
-    if number := re.search(r"\(os error (\d+)\)", said):
-        error = OSError(int(number[1]), os.strerror(int(number[1])))
-        archive = re.search(r"Failed to extract archive: (?:.*[/\\])?(\S+)", said)
-        # a file that a wheel has twice, whatever uv says of it first: its folders are new
-        is_twice = error.errno in (errno.EEXIST, errno.EISDIR)
-        if is_twice or (archive is not None and error.errno not in _OF_THE_DISK):
-            wheel = archive or re.search(r"([^\s/\\`]+\.whl)", said)
-            name = wheel[1] if wheel is not None else "A wheel"
-            remedy = f"The wheel is faulty. {OTHER_SOURCE.capitalize()}."
-            return download(f"{name} cannot be unpacked: {error.strerror}.", remedy)
-        if folder is not None:
-            return not_written(error, folder)
-    return download(f"uv could not install PyTorch: {_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
+    number = re.search(r"\(os error (\d+)\)", said)
+    error = OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
+    archive = re.search(r"Failed to extract archive: (?:.*[/\\])?(\S+)", said)
+    # a file that a wheel has twice, whatever uv says of it first: its folders are new
+    is_twice = error is not None and error.errno in (errno.EEXIST, errno.EISDIR)
+    if is_twice or (archive is not None and (error is None or error.errno not in _OF_THE_DISK)):
+        wheel = archive or re.search(r"([^\s/\\`]+\.whl)", said)
+        why = error.strerror if error is not None else said.strip().rpartition("cause: ")[2].rstrip(".")
+        again = f"Try again, or {OTHER_SOURCE}" if source.folder is None else "Copy it there again"
+        name = wheel[1] if wheel is not None else "A wheel"
+        return _download(
+            f"{name} cannot be unpacked: {shortened(str(why), _LONGEST_QUOTE)}.",
+            f"The wheel is damaged. {again}.",
+        )
+    if error is not None and folder is not None:
+        return not_written(error, folder)
+    return _download(f"uv could not install PyTorch: {_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
+
+
+def _download(message: str, remedy: str) -> Problem:
+    return Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy)
+
+
+def _names(said: str, source: Source) -> dict[str, str]:
+    host, proxies = _host(said, source), getproxies()
+    package = re.search(r"Failed to download `([^`]+)`", said)
+    return {
+        "host": host,
+        "proxy": urlsplit(proxies.get("https") or proxies.get("all") or "").hostname or host,
+        "file": unquote(_address(said, source).path.rstrip("/").rpartition("/")[2]) or "The index",
+        "package": package[1].replace("==", " ") if package else "a package",
+    }
 
 
 def _no_solution(said: str, source: Source) -> Problem:
@@ -202,23 +255,29 @@ def _no_solution(said: str, source: Source) -> Problem:
         place = f"the folder {source.folder}"
     if missing is None:
         message = f"No build of PyTorch in {place} fits Python {python_here()} on {platform_here()}."
-        return download(f"{message} uv says: {_causes(said)}", f"Choose another build, or {OTHER_SOURCE}.")
+        return _download(f"{message} uv says: {_causes(said)}", f"Choose another build, or {OTHER_SOURCE}.")
     remedy = f"Check its name, or {OTHER_SOURCE}."
     if source.folder is not None:
         remedy = f"Copy its wheel for Python {python_here()} on {platform_here()} into the folder."
     elif source.mirror is not None:
         remedy = "Check the mirror's address, which often ends in /simple."
-    return download(f"The package {missing[1]} is not in {place}.", remedy)
+    return _download(f"The package {missing[1]} is not in {place}.", remedy)
 
 
 def _host(said: str, source: Source) -> str:
+    return _address(said, source).hostname or "The package index"
+
+
+def _address(said: str, source: Source) -> SplitResult:
     found = re.search(r"https?://[^\s)`]+", said)
-    address = found[0] if found and is_address(found[0]) else source.mirror or "PyPI"
-    return urlsplit(address).hostname or address
+    with suppress(ValueError):  # of an IPv6 address that is not one
+        return urlsplit(found[0] if found else source.mirror or "")
+    return urlsplit("")
 
 
 def _causes(said: str) -> str:
-    lines = [line.strip() for line in said.partition("\nhint:")[0].splitlines()]
+    error = said[max(said.find("error:"), 0) :].partition("\nhint:")[0]
+    lines = [line.strip() for line in error.splitlines()]
     words = [
         re.sub(r"^(error|cause): ", "", line).rstrip(".") for line in lines if not line.startswith("warn")
     ]

@@ -19,7 +19,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.trials import Limit, MemoryLine, Tried, line_near
 from engine.store.saved.forecasts import Forecasts
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher, iterate

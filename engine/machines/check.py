@@ -10,12 +10,16 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import BYTES_PER_GIB, shortened
 from engine.installation.builds import libc_problem
 from engine.installation.description import Description
-from engine.machines.bundle import program_id
-from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import INSTALL_UV, install_remedy, not_installed_problem, remote_description
-from engine.machines.script import RemoteFacts, inspect_machine, run_script
+from engine.machines.program import (
+    INSTALL_UV,
+    install_remedy,
+    not_installed_problem,
+    program_id,
+    remote_description,
+)
 from engine.machines.slurm import Slurm
+from engine.machines.ssh import Line, RemoteFacts, inspect_machine, run_script
 from engine.protocol.events import Check
 
 _LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB

@@ -1,4 +1,4 @@
-"""The user's list of remote machines, and the file that keeps it.
+"""The user's list of remote machines, the file that keeps it, and the last catalog of each machine.
 
 AMMETER_HOME moves neither this file nor the one of trusted code: a folder of runs must not add hosts.
 """
@@ -8,17 +8,21 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import tomli_w
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
-from engine.experiment.bounded import Bounded, check_keys
-from engine.experiment.paths import machines_path, read_file, write_whole
+from engine.experiment.catalog import Catalog
+from engine.experiment.paths import file_name_of, machines_path, read_file, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
-from engine.experiment.value import shortened
+from engine.experiment.value import Bounded, check_keys, shortened
 from engine.machines.slurm import Slurm
+from engine.store.saved.forecasts import Forecasts
+from engine.store.store import Store
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$"
 _HOST = r"^[A-Za-z0-9_][A-Za-z0-9_.:%@\[\]-]{0,254}$"  # never an option: it begins with no hyphen
@@ -144,3 +148,49 @@ _WRONG = {
 def _first_line(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error)
     return text.strip().partition("\n")[0].rstrip(".")
+
+
+_MOST_CATALOG_BYTES = 32 * 1024 * 1024
+
+
+def _path(machine: str) -> Path:
+    return machines_path().with_suffix("") / f"{file_name_of(machine.casefold())}.json"
+
+
+def keep_catalog(catalog: Catalog) -> None:
+    """Save a catalog for the machine that it describes. If it cannot be written, the previous one stays."""
+    path = _path(catalog.machine)
+    with suppress(OSError):
+        # no other user can look into it
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, catalog.model_dump_json())
+
+
+def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
+    """Return the saved catalog of a machine and when it was read (UTC). None if there is none."""
+    path = _path(machine)
+    with suppress(OSError, ValidationError):
+        catalog = Catalog.model_validate_json(read_file(path, _MOST_CATALOG_BYTES))
+        read = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        return catalog.model_copy(update={"machine": machine}), read
+    return None
+
+
+def forget_catalog(machine: str) -> None:
+    """Delete the saved catalog of a machine, so that it is read from the machine again."""
+    with suppress(OSError):
+        _path(machine).unlink(missing_ok=True)
+
+
+def refuse_kept(store: Store, machine: str, remedy: str) -> None:
+    """Raise ProblemError if a run is still training on a machine. In `remedy`, `{run}` is its id."""
+    for run_id in store.remote_runs(machine):
+        message = f"{store.name(run_id)[1]} is still training on {machine}."
+        raise request_error(message, remedy.format(run=run_id), key="machine", value=machine)
+
+
+def forget_machine(store: Store, machine: str) -> None:
+    """Remove a machine from the list, with its catalog saved here. Raises ProblemError."""
+    Machines().remove(machine)
+    forget_catalog(machine)
+    Forecasts(store.path.parent, machine).forget()

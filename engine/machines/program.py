@@ -5,24 +5,30 @@ All files are in one folder there. A program is `program/<id>`. `program/current
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import shlex
+import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from engine.experiment.bounded import check_size
+import engine
+import resources
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
-from engine.experiment.value import shortened
-from engine.installation.control import Stopped
-from engine.installation.description import Description, cleaned
+from engine.experiment.value import check_size, shortened
+from engine.installation.description import Description
 from engine.installation.installed import python_here
-from engine.installation.lines import LONGEST_LINE, PAUSE, RESUME, read_event, request_line
 from engine.installation.request import (
     AUTOMATIC,
+    LONGEST_LINE,
     Installed,
     InstallEvent,
     InstallRequest,
@@ -30,13 +36,74 @@ from engine.installation.request import (
     Planned,
     Stage,
     StageBegan,
+    Stopped,
+    cleaned,
+    read_event,
+    request_line,
 )
 from engine.installation.uv import explained, find_uv
-from engine.machines.bundle import PYTHONS, program_archive, program_id
-from engine.machines.catalogs import forget_catalog
-from engine.machines.line import NOT_FOUND, Channel, Line
-from engine.machines.machine import Machine, Machines
-from engine.machines.script import Answer, RemoteFacts, inspect_machine, run_script
+from engine.machines.machine import Machine, Machines, forget_catalog
+from engine.machines.ssh import NOT_FOUND, Answer, Channel, Line, RemoteFacts, inspect_machine, run_script
+
+REQUIREMENTS = (
+    "numpy",
+    "pillow",
+    "platformdirs",
+    "pydantic",
+    "tomli-w",
+    "nvidia-ml-py",
+    "psutil",
+    "wakepy",
+    "jeepney",
+    "typer",
+    "rich",
+    "jinja2",
+    "fpdf2",
+    "fonttools",
+    "tensorboardx",
+)
+"""The packages that Ammeter needs without its window and without PyTorch."""
+PYTHONS = ">=3.11,<3.15"
+_LEFT_OUT = ("__pycache__", "guide", "screenshots")
+
+
+@functools.cache
+def program_id() -> str:
+    """Return twelve hexadecimal digits that identify the files and the versions of their requirements."""
+    listed = sorted(f"{name} {sha256(data).hexdigest()}\n" for name, data in _files().items())
+    return sha256("".join(listed).encode()).hexdigest()[:12]
+
+
+def program_archive(folder: str, uv: bytes) -> bytes:
+    """Return the program as tar.gz, all in `folder`, with `uv` if given. The last file marks it complete."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz", compresslevel=3) as archive:
+        for name, data in {**_files(), **({"uv": uv} if uv else {}), "whole": b""}.items():
+            member = tarfile.TarInfo(f"{folder}/{name}")
+            member.size, member.mode = len(data), 0o700 if name == "uv" else 0o600
+            archive.addfile(member, io.BytesIO(data))
+    return written.getvalue()
+
+
+def _files() -> dict[str, bytes]:
+    found = {
+        f"{package.__name__}/{path.relative_to(folder).as_posix()}": path.read_bytes()
+        for package in (engine, resources)
+        for folder in [Path(str(package.__file__)).parent]
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(part in _LEFT_OUT or part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+    return found | {"requirements.txt": "".join(map(_requirement, REQUIREMENTS)).encode()}
+
+
+def _requirement(name: str) -> str:
+    try:
+        # the versions that work together here
+        return f"{name}=={version(name)}\n"
+    except PackageNotFoundError:  # one that only Linux needs
+        return f"{name}\n"
+
 
 _PREPARE = """
 umask 077
@@ -123,8 +190,8 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
 class RemoteInstaller:
     """Installs PyTorch on a remote machine, after copying Ammeter there if its version differs.
 
-    Use it for one installation, after which `machine` is updated and saved. Any thread may call `pause`,
-    `resume` and `stop`. The installed version stays in use until the new one has trained a step.
+    Use it for one installation, after which `machine` is updated and saved. Any thread may call `stop`.
+    The installed version stays in use until the new one has trained a step.
     """
 
     def __init__(self, machine: Machine, line: Line | None = None) -> None:
@@ -133,17 +200,11 @@ class RemoteInstaller:
         self._stopped = threading.Event()
         self._channel: Channel | None = None
 
-    def pause(self) -> None:
-        """Pause the download."""
-        self._send(PAUSE)
-
-    def resume(self) -> None:
-        self._send(RESUME)
-
     def stop(self) -> None:
-        """Stop the installation. Downloaded files are kept on the machine."""
+        """Stop the installation. Complete packages are kept on the machine."""
         self._stopped.set()
-        self._send(None)
+        if (channel := self._channel) is not None:
+            channel.put(None)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
@@ -244,12 +305,8 @@ class RemoteInstaller:
         if not isinstance(last, Installed | Planned):
             said = shortened(complaint or f"ssh ended with status {status}", 200)
             message = f"The installation on {self.machine.name} stopped before it was finished: {said}"
-            remedy = "Start it again. It continues with the files already downloaded."
+            remedy = "Start it again. It continues with the complete packages."
             raise ProblemError(Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy))
-
-    def _send(self, request: bytes | None) -> None:
-        if (channel := self._channel) is not None:
-            channel.put(request)
 
     def _check_stopped(self) -> None:
         if self._stopped.is_set():

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_error
-from engine.machines.line import Line
 from engine.machines.machine import Machine
 from engine.machines.remote_worker import PROGRAM, Allocation, Opening, RemoteWorker
-from engine.machines.script import inspect_machine
+from engine.machines.ssh import Line, inspect_machine
 from engine.protocol import jobs
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher

@@ -14,17 +14,16 @@ from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.problem import ProblemError
+from engine.experiment.value import Bounded, shortened
 from engine.experiment.value import Line as OneLine
-from engine.experiment.value import shortened
-from engine.machines.line import NOT_FOUND, Channel, Line, lasts
 from engine.machines.slurm import JobState, ending, waiting_words
+from engine.machines.ssh import NOT_FOUND, Channel, Line, lasts
 from engine.protocol import jobs
 from engine.protocol.events import Log, Phase, PhaseName
 from engine.protocol.jobs import RemotePlace
-from engine.worker.process import BadLine, Item, WorkerExited, WorkerLost, parse_line, stderr_text
 from engine.worker.relay import PROTOCOL
+from engine.worker.site import BadLine, Item, WorkerExited, WorkerLost, parse_line, stderr_text
 
 PROGRAM = "program/current/bin/python"
 _HEADER_SECONDS = 30.0

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.problem import Kind
-from engine.experiment.value import Line, Seconds
-from engine.worker.process import WorkerLost
+from engine.experiment.value import Bounded, Line, Seconds
+from engine.worker.site import WorkerLost
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]{1,40})(=[^\x00-\x1f\x7f]{1,200})?")
 _FLAGS = ("contiguous", "get-user-env", "hold", "overcommit", "reboot", "spread-job", "use-min-nodes")

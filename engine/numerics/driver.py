@@ -10,10 +10,9 @@ from engine.driver import Driver
 from engine.experiment.settings import Checkpoint
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, PartMeasured, Phase, Skipped
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, most_skips
-from engine.protocol.numerics.numerics import Numerics
+from engine.protocol.numerics import SKIPS_IN_A_ROW, Numerics, most_skips
 from engine.store.record import RunRecord
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 
 

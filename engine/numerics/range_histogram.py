@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, text_width
-from engine.protocol.numerics.formats import BF16, FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.words.numbers import linear_ticks
+from engine.protocol.ranges import BF16, FP16, SMALL_FORMATS, Exponents, NumberFormat
+from engine.words.numbers import linear_ticks, power_of_two
 
 _LEAST, _MOST = -64, 40
 """Exponents beyond these are gathered in the bars at the edges."""
@@ -147,7 +147,7 @@ def bracket(
 def exponent_ticks(area: Rect, axis: Axis, baseline: float) -> Iterator[Shape]:
     """Draw the exponents along the axis."""
     for exponent in axis.ticks(area.width):
-        text = "1" if exponent == 0 else f"2^{exponent}"
+        text = "1" if exponent == 0 else power_of_two(exponent)
         middle, half = axis.x(exponent, area), text_width(text, 11) / 2
         if middle - half >= area.left - 8 and middle + half <= area.right + 4:
             yield Words(middle, baseline, text, "text3", 11, anchor="middle")

@@ -10,9 +10,8 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.profile.names import side_names
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log, Phase
-from engine.protocol.profile import Profiled
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.protocol.profile import Profiled, Profiles
+from engine.store.saved.studies import Study
 from engine.words.numbers import number
 
 _Steps = Iterator[Study[Profiles] | Event]

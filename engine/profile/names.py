@@ -5,8 +5,7 @@ from __future__ import annotations
 from engine.compare.sides import experiment_titles
 from engine.experiment.value import in_sentence
 from engine.protocol.advice import Advice
-from engine.protocol.profile import StepPart, StepProfile
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles, StepPart, StepProfile
 
 _TITLES = {
     StepPart.MEMORY: "Memory-bound",

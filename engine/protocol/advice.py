@@ -1,12 +1,14 @@
-"""Advice on numerics or the time of a step, and the findings of Check, which trains no step."""
+"""Advice on numerics or the time of a step, with its fixes, and the findings of Check."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.settings import FAST, RecipePart, joined
 from engine.experiment.value import MOST_ENTRIES, Details, Line, Message, Positive, Seconds, Text, Whole
 
 _MAY_SET = ("precision", "batch_size", "epochs", "steps")
@@ -75,6 +77,79 @@ class Advices(Message):
 
     part: Literal["advice"] = "advice"
     items: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()
+
+
+class Remedy(NamedTuple):
+    """A fix for a slow step: the settings to change, and the label of the button that applies them."""
+
+    changes: Changes
+    action: str
+
+
+def kept_on_device(experiment: Experiment) -> Remedy | None:
+    """Return the fix that keeps the dataset in the device's memory. None if it is already there."""
+    is_there = experiment.data.on_device
+    return None if is_there else Remedy((("data.on_device", "true"),), "Keep the data on the device")
+
+
+def pinned_memory(experiment: Experiment) -> Remedy | None:
+    """Return the fix that pins the memory of batches. None if it is already pinned."""
+    return None if experiment.data.pin_memory else Remedy((("data.pin_memory", "true"),), "Pin memory")
+
+
+def fused_optimizer(experiment: Experiment) -> Remedy | None:
+    """Return the fix that fuses the optimizer. None if it is already fused, or the model file's own."""
+    settings = experiment.optimizer
+    is_fused = settings.fused or (settings.fused is None and "fused" in experiment.step.parts)
+    code = experiment.own_code
+    if is_fused or (code is not None and "optimizer" in code.defines):
+        return None
+    return Remedy((("optimizer.fused", "true"),), "Fuse the optimizer")
+
+
+def fast_recipe(experiment: Experiment, lacking: RecipePart) -> Remedy | None:
+    """Return the fix that uses all optimizations. None if the one that would help is already in use."""
+    is_there = lacking in experiment.step.parts
+    return None if is_there else Remedy((("step.recipe", FAST),), "Use all optimizations")
+
+
+def channels_last(experiment: Experiment) -> Remedy | None:
+    """Return the fix that uses channels-last memory, which suits convolutions. None if already used."""
+    parts = experiment.step.parts
+    if "channels_last" in parts:
+        return None
+    return Remedy((("step.recipe", joined({*parts, "channels_last"})),), "Use channels_last")
+
+
+def larger_buckets(experiment: Experiment) -> Remedy | None:
+    """Return the fix that makes DDP's buckets four times larger. None for FSDP2."""
+    if experiment.ranks.strategy != "ddp":
+        return None
+    size = 4 * experiment.ranks.bucket_mib
+    return Remedy((("ranks.bucket_mib", f"{size:g}"),), f"Use buckets of {size:g} MiB")
+
+
+def shorter_gradients(experiment: Experiment) -> Remedy | None:
+    """Return the fix that sends gradients in BF16. None if they are already sent in 16 bits."""
+    is_short = experiment.ranks.reduction != "fp32"
+    return None if is_short else Remedy((("ranks.reduction", "bf16"),), "Send gradients in BF16")
+
+
+def sent_less_often(experiment: Experiment) -> Remedy:
+    """Return the fix that accumulates the gradients of twice as many batches before sending them."""
+    batches = 2 * experiment.step.gradient_accumulation
+    return Remedy((("step.gradient_accumulation", str(batches)),), f"Accumulate over {batches:,} batches")
+
+
+def larger_batch(experiment: Experiment) -> Remedy:
+    """Return the fix that doubles the batch size."""
+    batch = 2 * experiment.batch_size
+    return Remedy((("batch_size", str(batch)),), f"Use a batch of {batch:,}")
+
+
+def other_precision(precision: Precision) -> Remedy:
+    """Return the fix that trains in another precision."""
+    return Remedy((("precision", precision.value),), f"Train in {precision.label}")
 
 
 Severity = Literal["error", "warning", "note"]

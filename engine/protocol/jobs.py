@@ -10,11 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from engine.experiment.bounded import check_size
 from engine.experiment.experiment import Experiment
 from engine.experiment.settings import MOST_DEVICES
-from engine.experiment.value import Message, Positive, Whole
-from engine.protocol.numerics.numerics import USUAL_PARTS, Part
+from engine.experiment.value import Message, Positive, Whole, check_size
+from engine.protocol.numerics import USUAL_PARTS, Part
 from engine.protocol.profile import Limits
 
 

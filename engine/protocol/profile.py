@@ -1,18 +1,22 @@
-"""The profile of a training step: its time by parts, its tables, and the device's measured limits."""
+"""The profile of a training step, the measured limits of a device, and profiles of several experiments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, request_error
 from engine.experiment.settings import MOST_DEVICES
 from engine.experiment.value import Fraction, Line, Message, Positive, Seconds, Text
-from engine.protocol.advice import Advice
+from engine.protocol.advice import Advice, Remedy
+from engine.protocol.answer import Answer
 from engine.protocol.summary import Energy
+from engine.words.numbers import number
 
 MOST_MS = 1e9
 Ms = Annotated[float, Field(ge=0, le=MOST_MS, allow_inf_nan=False)]
@@ -308,3 +312,124 @@ class Profiled(Message):
 
     event: Literal["profiled"] = "profiled"
     profile: StepProfile
+
+
+MOST_SIDES = 8
+_WORKERS, _MOST_WORKERS = 4, 32
+_LEAST_GAIN = 0.05
+
+
+class ProfileSide(Message):
+    """A profiled experiment, or saved run, with its profile or the problem that prevented it."""
+
+    experiment: Experiment
+    run_id: Line | None = None
+    profile: StepProfile | None = None
+    problem: Problem | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The device and the number of devices. On a CPU each has a share of the cores."""
+        return self.experiment.device, self.experiment.devices
+
+
+class Profiles(Answer):
+    """A profiling study: one or more experiments (sides) and their profiles, the first as the baseline.
+
+    Sides on the same device share its measured limits.
+    """
+
+    kind = "profile"
+    sides: Annotated[tuple[ProfileSide, ...], Field(max_length=MOST_SIDES)] = ()
+
+    @field_validator("sides")
+    @classmethod
+    def _with_shared_limits(cls, sides: tuple[ProfileSide, ...]) -> tuple[ProfileSide, ...]:
+        shared = {place: _best(sides, place) for place in {side.place for side in sides}}
+        return tuple(_with_limits(side, shared[side.place]) for side in sides)
+
+    def with_side(self, place: int, **changes: Any) -> Profiles:
+        """Return the profiles with these fields of a side changed."""
+        side = self.sides[place].model_copy(update=changes)
+        return Profiles(sides=(*self.sides[:place], side, *self.sides[place + 1 :]))
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return tuple(side.experiment for side in self.sides)
+
+    @property
+    def run_ids(self) -> tuple[str | None, ...]:
+        return tuple(side.run_id for side in self.sides)
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.measured())
+
+    @property
+    def digest(self) -> str:
+        """The steps' times: "FP32 4.0 ms, BF16 AMP 2.1 ms a step"."""
+        known = [(side.experiment, side.profile) for side in self.sides if side.profile is not None]
+        times = [f"{each.precision.label} {number(profile.step_ms)} ms" for each, profile in known]
+        return f"{', '.join(times)} a step" if times else ""
+
+    def afresh(self) -> Self:
+        unknown = {"profile": None, "problem": None}
+        sides = tuple(side.model_copy(update=unknown) for side in self.sides)
+        return self.model_copy(update={"sides": sides})
+
+    def measured(self) -> tuple[StepProfile, ...]:
+        return tuple(side.profile for side in self.sides if side.profile is not None)
+
+
+def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Profiles:
+    """Return a new profiling study of these experiments, or of the runs `run_ids`. Raises ProblemError."""
+    if not 1 <= len(experiments) <= MOST_SIDES:
+        message = f"{len(experiments):,} experiments cannot be profiled together."
+        remedy = f"Select 1 to {MOST_SIDES}."
+        raise request_error(message, remedy, key="precision", value=len(experiments))
+    pairs = zip(experiments, run_ids or [None] * len(experiments), strict=True)
+    return Profiles(
+        sides=tuple(ProfileSide(experiment=experiment, run_id=run_id) for experiment, run_id in pairs)
+    )
+
+
+def _best(sides: Sequence[ProfileSide], place: tuple[str, int]) -> Limits | None:
+    measured = [side.profile for side in sides if side.profile and side.place == place]
+    best: Limits | None = None
+    for limits in filter(None, (profile.limits for profile in measured)):
+        best = best or limits
+        for peak in limits.peaks:
+            best = best.with_peak(peak.format, max(peak.tflops, best.tflops(peak.format) or 0.0))
+        fastest = max(best.gb_per_second, limits.gb_per_second)
+        best = best.model_copy(update={"gb_per_second": fastest})
+    for profile in measured:
+        # without peaks that a step exceeds
+        best = best and profile.with_limits(best).limits
+    return best
+
+
+def _with_limits(side: ProfileSide, limits: Limits | None) -> ProfileSide:
+    profile = side.profile
+    if profile is None or limits is None or profile.limits in (None, limits):
+        return side
+    return side.model_copy(update={"profile": profile.with_limits(limits)})
+
+
+def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, float] | None:
+    """Return the fix "more loader processes", and a lower bound of the step's time with it in milliseconds.
+
+    It doubles their number, up to the CPU's cores. None if nothing would be gained.
+    """
+    before, cores = experiment.data.workers, profile.cores or _MOST_WORKERS
+    workers = min(2 * before or _WORKERS, cores, _MOST_WORKERS)
+    wait_ms = profile.bar.ms(StepPart.DATA)
+    rest_ms = max(0.0, profile.step_ms - wait_ms)
+    # loaders that do not keep up take all of a step in each; without any, loading takes what training waits
+    loading_ms = min(before, cores) * profile.step_ms if before else wait_ms
+    least_ms = max(rest_ms, loading_ms / workers)
+    if profile.threads is not None and profile.cores is not None:
+        # a CPU that also trains divides its cores between both
+        least_ms = max(least_ms, (profile.threads * rest_ms + loading_ms) / profile.cores)
+    if workers <= before or least_ms > (1 - _LEAST_GAIN) * profile.step_ms:
+        return None
+    return Remedy((("data.workers", str(workers)),), f"Load with {workers:,} workers"), least_ms

@@ -1,194 +1,201 @@
-"""A replay of two recorded runs: the replayed stretch, and its result from the comparison."""
+"""A replay of two recorded runs: which two, where each is at a time, and what their comparison found."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.evidence import Doubt
-from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
-from engine.compare.sides import Side, training_differences
+from engine.compare.evidence import count_warmup_rows, steps_per_row
+from engine.compare.metrics import PEAK_MEMORY, SPEED, is_comparable
+from engine.compare.sides import Side
+from engine.compare.verdict import Verdict
 from engine.curves import Columns
-from engine.drawing.looks import SideLook, precision_look, side_fills
+from engine.drawing.looks import SideLook, side_looks
 from engine.experiment.catalog import Task
+from engine.experiment.problem import Kind, ProblemError, request_error
 from engine.experiment.value import MIB_PER_GIB
-from engine.race.lanes import (
-    Lane,
-    Stretch,
-    ending,
-    pair_of,
-    part_of,
-    playback_rate_of,
-    stretches_of,
-    whole_of,
-)
-from engine.statistics import Interval
+from engine.race.card import BLOCKS, Pair
+from engine.store.record import RunRecord, Status
 
-Which = Literal["full", "mixed"]
-LANES: tuple[Which, Which] = ("full", "mixed")
 Unit = Literal["images", "sequences", "samples"]
-LaneState = Literal["waiting", "running", "over", "stopped"]
+
+LONGEST_SECONDS = 12.0  # of a replay on screen, except for `_LITTLE_LONGER`
+_LITTLE_LONGER = 1.5  # a replay up to this many times `LONGEST_SECONDS` long is still shown at its true pace
+_TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0  # a replay shorter than the first is slowed to the second
+_ENOUGH = 0.1  # the fraction of the replay after which the counts' ratio tells more than a step or two
+_HAIR = 1e-9
 
 
-@dataclass(frozen=True)
-class LaneMoment:
-    """The progress of one run of a replay at a moment: samples, blocks, and `fraction` of all samples."""
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """The progress of one run in a replay: after `seconds[i]` it had trained `samples[i]`, both from 0 on.
 
-    samples: int
-    blocks: int
-    fraction: float
-    state: LaneState
+    The clock counts only training after warm-up: no validation and no pause. An epoch's last batch, which may
+    be smaller, counts as a full one that took longer in proportion.
+    """
+
+    side: Side
+    run: RunRecord
+    seconds: NDArray[np.float64]
+    samples: NDArray[np.float64]
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if the run ended early."""
+        return self.run.status in (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
+
+    def samples_at(self, seconds: float) -> float:
+        """Return the samples trained by then, including part of the current step. Constant after the end."""
+        return float(np.interp(seconds, self.seconds, self.samples))
+
+
+def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
+    """Return the lane of a run from its samples by column. None if no step after warm-up has a speed.
+
+    A step without a usable speed gets the lane's median. Steps merged into a bin count as one.
+    """
+    speeds = columns.get("samples_per_second")
+    if speeds is None:
+        return None
+    counted = np.asarray(speeds, dtype=np.float64)[count_warmup_rows(run, columns) :]
+    step_samples = float(run.experiment.step_samples)
+    is_usable = np.isfinite(counted) & (counted > step_samples / _LONGEST_STEP_SECONDS)
+    if not is_usable.any():
+        return None
+    counted = np.where(is_usable, counted, np.median(counted[is_usable]))
+    row_samples = step_samples * steps_per_row(columns)
+    seconds = np.concatenate(([0.0], np.cumsum(row_samples / counted)))
+    return Lane(side, run, seconds, row_samples * np.arange(len(seconds), dtype=np.float64))
+
+
+def ending(run: RunRecord) -> str:
+    """Return why a run stopped training, as the end of a sentence about it."""
+    if run.status is Status.FAILED and run.problem is not None:
+        return _FAILURES.get(run.problem.kind, "failed")
+    return _ENDINGS[run.status]
+
+
+# a damaged file may hold steps whose sum exceeds any float
+_LONGEST_STEP_SECONDS = 1e9
+
+_ENDINGS = {
+    Status.QUEUED: "has not started",
+    Status.RUNNING: "is still training",
+    Status.FINISHED: "ended",
+    Status.STOPPED: "was stopped",
+    Status.FAILED: "failed",
+    Status.INTERRUPTED: "was interrupted",
+}
+_FAILURES = {
+    Kind.OUT_OF_MEMORY: "ran out of memory",
+    Kind.NOT_A_NUMBER: "had NaN or Inf in its loss",
+    Kind.DISK_FULL: "ran out of disk space",
+    Kind.WORKER_DIED: "crashed",
+    Kind.HANG: "hung and was stopped",
+}
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of a replay at `seconds` of its clock. `number` is the ratio of samples trained, or None."""
+    """The state of a replay at `seconds` of its clock, each pair with the full-precision lane first.
+
+    `number` is the ratio of the samples trained so far, at the end the comparison's. It is None at first, and
+    if there is no reliable ratio.
+    """
 
     seconds: float
-    full: LaneMoment
-    mixed: LaneMoment
+    samples: tuple[int, int]
+    blocks: tuple[int, int]
     number: float | None
     is_over: bool
-
-    def lane(self, which: Which) -> LaneMoment:
-        return self.full if which == "full" else self.mixed
 
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """A replay of two runs, which ends when one of them has trained `samples` or stops.
+    """A replay of two runs, from the end of their warm-ups until the first of them ends.
 
-    `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is the length on the
-    runs' own clock, of which `playback_rate` seconds pass per second on screen. Ratios, interval and peaks
-    are the comparison's, or None. `pictured` are the ids of the runs with images, in this order.
+    The first of `lanes` is the comparison's baseline, the second the side measured against it, on which
+    `report` is. `seconds` is the length on the runs' own clock. `pictured` are the ids of the runs with
+    images, in this order. `tensor_percent` is how busy the Tensor Cores were, if both lanes recorded it.
     """
 
-    full: Lane
-    mixed: Lane
-    samples: int
-    block_samples: int
-    blocks: int
-    seconds: float
-    playback_rate: float
-    ratio: float | None
-    ratio_interval: Interval | None
-    repeats: tuple[int, int]
-    memory_ratio: float | None
-    peaks_mib: tuple[float | None, float | None]
-    accuracy: str
-    doubts: tuple[Doubt, ...]
+    lanes: tuple[Lane, Lane]
     report: SideReport
-    reason: str | None
+    peaks_mib: Pair
+    has_comparable_memory: bool
     unit: Unit
-    is_cpu: bool
-    device: str
     pictured: tuple[str, ...]
     tensor_percent: tuple[float, float] | None = None
 
-    def lane(self, which: Which) -> Lane:
-        return self.full if which == "full" else self.mixed
+    @property
+    def verdict(self) -> Verdict:
+        return self.report.verdict
 
     @cached_property
-    def looks(self) -> dict[str, SideLook]:
-        """The looks of the two sides by their ids, in the precisions' colors."""
-        sides = (self.full.side, self.mixed.side)
-        fills = side_fills(sides)
-        return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
+    def seconds(self) -> float:
+        return float(min(lane.seconds[-1] for lane in self.lanes))
 
     @cached_property
-    def claim(self) -> float | None:
-        """The ratio of the two speeds, or None if it may not be claimed.
+    def playback_rate(self) -> float:
+        """The seconds of the runs per second on screen: 1, unless that is hard to watch."""
+        if self.seconds > LONGEST_SECONDS * _LITTLE_LONGER:
+            return self.seconds / LONGEST_SECONDS
+        return self.seconds / _SLOWED_SECONDS if self.seconds < _TOO_QUICK_SECONDS else 1.0
 
-        It needs the same training, no disturbance, a clear winner, and counts on screen that agree with it.
-        """
-        return self._claimed if self.matches_ratio else None
+    @cached_property
+    def looks(self) -> tuple[SideLook, SideLook]:
+        """The looks of the two lanes, in the precisions' colors."""
+        full, mixed = (lane.side for lane in self.lanes)
+        looks = side_looks((full, mixed))
+        return looks[full.id], looks[mixed.id]
 
     @property
-    def _claimed(self) -> float | None:
-        return claim_of(self.full, self.mixed, self.ratio, self.ratio_interval, self.report)
-
-    @cached_property
-    def is_unlike(self) -> bool:
-        """True if the two trainings differ, so that their ratio says nothing about the precision."""
-        return _is_unlike(self.full, self.mixed)
-
-    @cached_property
-    def ahead(self) -> Which:
-        """The faster lane, by the comparison's ratio."""
-        return "full" if self.claim is not None and self.claim < 1 else "mixed"
-
-    @cached_property
-    def matches_ratio(self) -> bool:
-        """True if the counts on screen agree with the comparison's ratio. Otherwise no number is shown."""
-        return counts_match(self.full, self.mixed, self.seconds, self._claimed)
+    def ratio(self) -> float | None:
+        """The comparison's ratio of the two speeds, or None if the verdict is another."""
+        return _sound(self.verdict.speedup) if self.verdict.kind == "ratio" else None
 
     @property
-    def final_number(self) -> float | None:
-        """Return the final number: the comparison's ratio, or its inverse if mixed precision is slower."""
-        return None if self.claim is None else max(self.claim, 1.0 / self.claim)
+    def memory_ratio(self) -> float | None:
+        return _sound(self.verdict.memory_ratio)
 
     def at(self, seconds: float) -> Moment:
         """Return the replay at that second of its clock, limited to 0 to `seconds`."""
         now = min(max(0.0, seconds), self.seconds) if seconds == seconds else 0.0
-        full, mixed = self._lane_at(self.full, now), self._lane_at(self.mixed, now)
-        return Moment(now, full, mixed, self._number_of(full, mixed, now), now >= self.seconds)
+        full, mixed = (lane.samples_at(now) for lane in self.lanes)
+        blocks = [int(BLOCKS * samples / self._most_samples + _HAIR) for samples in (full, mixed)]
+        return Moment(
+            now,
+            (round(full), round(mixed)),
+            (blocks[0], blocks[1]),
+            self._number(full, mixed, now),
+            now >= self.seconds,
+        )
 
     def passed(self, seconds: float) -> float:
-        """Return the fraction of the replay that has passed, 0 to 1, up to which its memory is shown."""
-        return min(max(seconds / self.seconds, 0.0), 1.0) if self.seconds > 0 else 1.0
+        """Return the fraction of the replay that has passed, 0 to 1."""
+        return min(max(seconds / self.seconds, 0.0), 1.0)
 
-    def _lane_at(self, lane: Lane, seconds: float) -> LaneMoment:
-        samples = min(lane.samples_at(seconds), float(self.samples))
-        state: LaneState = "waiting" if seconds <= 0 else "running"
-        if lane.stopped and seconds >= lane.seconds[-1]:
-            state = "stopped"
-        elif seconds >= self.seconds:
-            state = "over"
-        fraction = samples / self.samples
-        return LaneMoment(round(samples), int(fraction * self.blocks + _HAIR), fraction, state)
+    def stopped(self, which: int) -> str:
+        """Return why a lane's run ended early, if that ends the replay, else ""."""
+        lane = self.lanes[which]
+        return ending(lane.run) if lane.is_cut_short and lane.seconds[-1] <= self.seconds else ""
 
-    def _number_of(self, full: LaneMoment, mixed: LaneMoment, seconds: float) -> float | None:
-        if self.claim is None or self.passed(seconds) < _ENOUGH:
-            return None
-        if seconds >= self.seconds:
-            return self.final_number
-        if not min(full.samples, mixed.samples):
-            return None
-        by = mixed.samples / full.samples
-        return by if self.ahead == "mixed" else 1.0 / by
+    @cached_property
+    def _most_samples(self) -> float:
+        return max(lane.samples_at(self.seconds) for lane in self.lanes)
 
-
-_VISIBLE = 0.01  # how far, as a logarithm, the counts may be from the ratio before it shows
-_ENOUGH = 0.1  # the fraction of the race after which the ratio of the counts tells more than a step or two
-_HAIR = 1e-9
-
-
-def counts_match(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
-    """Return True if the counts of both lanes after `seconds` agree with the ratio, as far as can be seen."""
-    if ratio is None:
-        return True
-    trained = mixed.samples_at(seconds), full.samples_at(seconds)
-    if not min(trained):
-        return True
-    off = math.log(trained[0]) - math.log(trained[1]) - math.log(ratio)
-    # counts are whole numbers: a small one is off by up to half a sample
-    return abs(off) <= _VISIBLE + 0.5 / min(trained)
-
-
-def claim_of(
-    full: Lane, mixed: Lane, ratio: float | None, interval: Interval | None, report: SideReport
-) -> float | None:
-    """Return the ratio, if it may be claimed apart from the replay. See `Race.claim`."""
-    is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
-    return None if is_open or report.disqualifiers or _is_unlike(full, mixed) else ratio
-
-
-def _is_unlike(full: Lane, mixed: Lane) -> bool:
-    return bool(training_differences(full.run.experiment, mixed.run.experiment))
+    def _number(self, full: float, mixed: float, seconds: float) -> float | None:
+        if self.ratio is None or seconds >= self.seconds:
+            return self.ratio
+        return mixed / full if self.passed(seconds) >= _ENOUGH else None
 
 
 _UNITS: dict[Task, Unit] = {
@@ -205,76 +212,18 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     `side_id` is the id of any run of the side. By default it is the best side under autocast that can be
     replayed, else the best other one. Raises ProblemError if there is no such side, or nothing to replay.
     """
-    full, mixed = pair_of(comparison, curves, side_id)
-    cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)
-    speed, report = cells[SPEED.name], comparison.report(mixed.side.id)
-    ratio = _sound(speed.ratio)
-    interval = speed.ratio_interval
-    if ratio is None or interval is None or None in map(_sound, interval):
-        interval = None
-    stretch, full, mixed, seconds = _replayed(full, mixed, claim_of(full, mixed, ratio, interval, report))
+    full, mixed = lanes = pair_of(comparison, curves, side_id)
     runs = (full.run, mixed.run)
     units = {_UNITS[run.experiment.dataset.task] for run in runs}
-    machines = [run.environment for run in runs]
-    devices = (machine.device_name if machine else "an unknown device" for machine in machines)
     return Race(
-        full=full,
-        mixed=mixed,
-        samples=stretch.samples,
-        block_samples=stretch.block_samples,
-        blocks=stretch.blocks,
-        seconds=seconds,
-        playback_rate=playback_rate_of(seconds),
-        ratio=ratio,
-        ratio_interval=interval,
-        repeats=(len(base_cells[SPEED.name].known), len(speed.known)),
-        memory_ratio=_sound(cells[PEAK_MEMORY.name].ratio),
+        lanes=lanes,
+        report=comparison.report(mixed.side.id),
         peaks_mib=_peaks_mib(comparison, full.side, mixed.side),
-        accuracy=_accuracy(cells[ACCURACY.name], full.side, mixed.side),
-        doubts=report.doubts,
-        report=report,
-        reason=report.verdict.reason,
+        has_comparable_memory=is_comparable(PEAK_MEMORY, mixed.side, full.side),
         unit=units.pop() if len(units) == 1 else "samples",
-        is_cpu=all(run.experiment.device == "cpu" for run in runs),
-        device=" and ".join(dict.fromkeys(devices)),
         pictured=tuple(dict.fromkeys(run.id for run in (*runs, *full.side.runs, *mixed.side.runs))),
         tensor_percent=_tensor_percent(full.side, mixed.side),
     )
-
-
-def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, Lane, Lane, float]:
-    for stretch in stretches_of(full, mixed):
-        parts = _parts(full, mixed, stretch.samples, ratio)
-        seconds = _end(*parts, stretch.samples)
-        if counts_match(*parts, seconds, ratio):
-            break
-    else:
-        stretch, parts = whole_of(full, mixed), (full, mixed)
-        seconds = _end(*parts, stretch.samples)
-    stopped = [
-        lane.seconds_to(stretch.samples) is None and float(lane.seconds[-1]) <= seconds
-        for lane in (full, mixed)
-    ]
-    full, mixed = (
-        replace(part, stopped=ending(part.run)) if has_stopped else part
-        for part, has_stopped in zip(parts, stopped, strict=True)
-    )
-    return stretch, full, mixed, seconds
-
-
-def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[Lane, Lane]:
-    is_mixed_ahead = mixed.speed >= full.speed if ratio is None else ratio >= 1
-    ahead, behind = (mixed, full) if is_mixed_ahead else (full, mixed)
-    ahead = part_of(ahead, samples, samples / ahead.speed)
-    seconds = _end(ahead, behind, samples)
-    by = behind.speed / ahead.speed if ratio is None else min(ratio, 1.0 / ratio)
-    behind = part_of(behind, by * ahead.samples_at(seconds), seconds)
-    return (behind, ahead) if is_mixed_ahead else (ahead, behind)
-
-
-def _end(full: Lane, mixed: Lane, samples: int) -> float:
-    ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (full, mixed)]
-    return min(last if finish is None else finish for finish, last in ends)
 
 
 def _sound(ratio: float | None) -> float | None:
@@ -282,7 +231,7 @@ def _sound(ratio: float | None) -> float | None:
     return ratio if ratio is not None and math.isfinite(ratio) and ratio > 0 else None
 
 
-def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float | None, float | None]:
+def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> Pair:
     if not is_comparable(PEAK_MEMORY, mixed, full):
         return None, None
     row = next(row for row in comparison.metrics if row.metric.name == PEAK_MEMORY.name)
@@ -302,27 +251,78 @@ def _tensor_percent(*sides: Side) -> tuple[float, float] | None:
     return means[0], means[1]
 
 
-_CLOSE_POINTS = 1.0  # accuracies closer than this are about the same, even from one run each
+def pair_of(
+    comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None
+) -> tuple[Lane, Lane]:
+    """Return a lane of the baseline and one of a side: the repeats with the ratio nearest the comparison's.
+
+    Raises ProblemError if there is no such side, or one of the two has nothing to replay.
+    """
+    sides = _candidates(comparison, side_id)
+    base_lanes = _lanes(comparison.baseline, curves)
+    if not base_lanes:
+        raise _nothing_to_replay(comparison.baseline)
+    for side in sides:
+        if lanes := _lanes(side, curves):
+            return _nearest(base_lanes, lanes, comparison.cells(side.id)[SPEED.name].ratio)
+    raise _nothing_to_replay(sides[0])
 
 
-def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:
-    if cell.difference is None or not math.isfinite(cell.difference) or not _learned_alike(full, mixed):
-        return ""
-    if abs(cell.difference) < _CLOSE_POINTS:
-        return "same accuracy" if cell.within_spread else "about the same accuracy"
-    if cell.within_spread:
-        return "accuracy within the variation between runs"
-    if cell.within_spread is None:
-        return ""
-    return "higher accuracy" if cell.difference > 0 else "lower accuracy"
+def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
+    others = [report.side for report in comparison.ranked]
+    if not others:
+        message = "There is only one configuration here, so there is nothing to compare it with."
+        remedy = "Select runs of the same training in full and in mixed precision."
+        raise request_error(message, remedy)
+    if side_id is None:
+        return sorted(others, key=lambda side: not side.precision.is_autocast)
+    chosen = [side for side in others if side.contains(side_id)]
+    if not chosen:
+        is_baseline = comparison.baseline.contains(side_id)
+        message = (
+            f"{comparison.baseline.title} is the baseline, which cannot be replayed against itself."
+            if is_baseline
+            else f"The run {side_id} is not part of this comparison."
+        )
+        remedy = f"Choose one of: {', '.join(side.title for side in others)}."
+        raise request_error(message, remedy, key="side", value=side_id)
+    return chosen
 
 
-_AS_LONG = 0.9
+def _lanes(side: Side, curves: Mapping[str, Columns]) -> list[Lane]:
+    lanes = (lane_of(side, run, curves.get(run.id, {})) for run in side.runs)
+    return [lane for lane in lanes if lane is not None]
 
 
-def _learned_alike(full: Side, mixed: Side) -> bool:
-    known = [(run, run.summary) for run in (*full.runs, *mixed.runs) if ACCURACY.value(run) is not None]
-    if any(summary is not None and summary.first_nan_step is not None for _, summary in known):
-        return False
-    trained = [run.experiment.step_samples * summary.steps for run, summary in known if summary is not None]
-    return min(trained, default=0) >= _AS_LONG * max(trained, default=0)
+def _nearest(full: Sequence[Lane], mixed: Sequence[Lane], ratio: float | None) -> tuple[Lane, Lane]:
+    # complete runs first, then pairs of one seed
+    def unfitness(pair: tuple[Lane, Lane]) -> tuple[int, bool, float]:
+        origins = {(lane.run.comparison, lane.run.experiment.seed) for lane in pair}
+        return sum(lane.is_cut_short for lane in pair), len(origins) > 1, _distance(*pair, ratio)
+
+    return min(product(full, mixed), key=unfitness)
+
+
+def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
+    # how far the pair's own ratio is from the comparison's, as a logarithm; 0 without a ratio
+    speeds = [SPEED.value(lane.run) for lane in (mixed, full)]
+    known = [speed for speed in (*speeds, ratio) if speed is not None and speed > 0 and math.isfinite(speed)]
+    if len(known) < 3:
+        return 0.0 if ratio is None else math.inf
+    return abs(math.log(known[0]) - math.log(known[1]) - math.log(known[2]))
+
+
+def _nothing_to_replay(side: Side) -> ProblemError:
+    run = max(side.runs, key=lambda run: run.status is not Status.QUEUED)
+    event, remedy = f"{ending(run)} before its first counted step", "Train it again to the end."
+    if run.status is Status.QUEUED:
+        event, remedy = ending(run), "Train it first."
+    elif run.status is Status.RUNNING:
+        event, remedy = "is still warming up", "Wait until its warm-up ends."
+    elif run.status is Status.FINISHED:
+        event = "ended before its first counted step"
+        remedy = f"Train it for at least {run.experiment.least_steps:,} steps."
+    elif run.status is Status.FAILED and run.problem is not None:
+        remedy = run.problem.remedy
+    message = f"{side.name_of(run)} {event}, so there is nothing to replay."
+    return request_error(message, remedy, key="run", value=run.id)

@@ -1,14 +1,21 @@
-"""Save what a run records while it trains: samples, other events in order, and a sheet of images.
+"""Save what a run records while it trains: samples, other events in order, images, and its state and summary.
 
-Runs with the same images share one saved sheet.
+Runs with the same images share one saved sheet. A run that ended without a summary gets its metrics from the
+recorded events and samples. A copy of the run is kept in memory in case the store's file is removed.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
+from engine.curves import Columns
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import (
+    EarlyEnd,
     Epoch,
     Event,
     Failed,
@@ -21,13 +28,15 @@ from engine.protocol.events import (
     Samples,
     Skipped,
     Started,
+    Summary,
     from_line,
     to_line,
 )
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
-from engine.store import samples
-from engine.store.checksums import BLOCKS, checksum_of, is_intact
-from engine.store.record import checksum_error, unreadable_error
+from engine.store import checkpoints, samples
+from engine.store.database import open_temporary
+from engine.store.record import Status, checksum_error, unreadable_error
+from engine.store.schema import BLOCKS, checksum_of, insert, is_intact, seal
 
 _LINE = "run, position, line, checksum"
 
@@ -139,3 +148,170 @@ def _is_later(event: Event, step: int) -> bool:
 
 def _drop_events(connection: sqlite3.Connection, run_id: str, relation: str, position: int) -> None:
     connection.execute(f"DELETE FROM events WHERE run = ? AND position {relation} ?", (run_id, position))
+
+
+_INTERRUPTED_NOTE = "the run ended early"
+
+
+def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
+    """Return the metrics of a run that ended early, from its events and samples, without throughput."""
+    so_far = EarlyEnd()
+    for event in events:
+        so_far.add_event(event)
+    for part in parts:
+        so_far.add_samples(part)
+    return so_far.summary(_INTERRUPTED_NOTE)
+
+
+def write_events(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
+    """Write events of a run. The last event ends it. A resumed start drops later steps."""
+    for event in events:
+        if isinstance(event, Started) and event.resumed_step is not None:
+            cut(connection, run_id, event.resumed_step)
+    append(connection, run_id, events)
+    for event in events:
+        _apply(connection, run_id, event)
+
+
+def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
+    """Return the metrics of a run without a summary, from its recorded samples and events."""
+    events = events_of(connection, run_id)
+    return summary_of(events, samples.parts_of(connection, run_id))
+
+
+def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
+    """End a run whose process is gone, with all of its readable data."""
+    try:
+        if ending(connection, run_id) is not None:
+            # it was queued to be resumed, and never began
+            put_back(connection, run_id)
+        else:
+            _end(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
+    except ProblemError:
+        # a damaged run must not keep the others from being closed
+        statement = "UPDATE runs SET status = ?, ended = ? WHERE id = ?"
+        connection.execute(statement, (Status.INTERRUPTED, time.time(), run_id))
+
+
+def put_back(connection: sqlite3.Connection, run_id: str) -> None:
+    """Restore a run to its state before it was queued again."""
+    status = checkpoints.status_after(ending(connection, run_id))
+    connection.execute("UPDATE runs SET status = ? WHERE id = ?", (status, run_id))
+
+
+def _apply(connection: sqlite3.Connection, run_id: str, event: Event) -> None:
+    if isinstance(event, Started):
+        connection.execute(
+            "UPDATE runs SET experiment = ?, environment = ?, total_steps = ?,"
+            " ended = NULL, summary = NULL, problem = NULL, detail = '' WHERE id = ?",
+            (event.experiment.to_json(), event.environment.model_dump_json(), event.total_steps, run_id),
+        )
+        seal(connection, "runs", run_id)
+    elif isinstance(event, Pictures):
+        put(connection, run_id, event.sheet)
+    elif isinstance(event, Finished):
+        _end(connection, run_id, checkpoints.status_after(event), _whole(connection, run_id, event))
+    elif isinstance(event, Failed):
+        _end(connection, run_id, Status.FAILED, event.summary or summary_so_far(connection, run_id))
+        connection.execute(
+            "UPDATE runs SET problem = ?, detail = ? WHERE id = ?",
+            (event.problem.model_dump_json(), event.detail, run_id),
+        )
+
+
+def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: Summary) -> None:
+    connection.execute(
+        "UPDATE runs SET status = ?, ended = ?, summary = ? WHERE id = ?",
+        (status, time.time(), summary.model_dump_json(), run_id),
+    )
+    seal(connection, "runs", run_id)
+    samples.compact(connection, run_id)
+
+
+def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
+    own = event.summary
+    if not event.stopped or own.steps >= samples.last_step(connection, run_id):
+        return own
+    return summary_so_far(connection, run_id).model_copy(update={"speed_note": own.speed_note})
+
+
+_PARTS = ("samples", "outlines", "events")
+
+
+_NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
+
+class InMemoryCopy:
+    """A temporary copy of a saved run, kept up to date by `add`. For use in the thread that created it."""
+
+    def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
+        self._run_id = run_id
+        self._copy = open_temporary()
+        self._is_whole = True
+        with self._where_there_is_room():
+            _copy(source, self._copy, run_id)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Add events of the run."""
+        if self._is_whole:
+            with self._where_there_is_room():
+                write_events(self._copy, self._run_id, events)
+
+    def put_into(self, connection: sqlite3.Connection) -> None:
+        """Write the complete run into a store without it, under the next number if its own is taken.
+
+        Raises ProblemError if there was no space for the copy.
+        """
+        if not self._is_whole:
+            raise ProblemError(_no_copy())
+        _copy(self._copy, connection, self._run_id)
+
+    def close(self) -> None:
+        self._copy.close()
+
+    @contextmanager
+    def _where_there_is_room(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _NO_ROOM:
+                raise
+            # the run itself is recorded all the same
+            self._is_whole = False
+
+
+def _no_copy() -> Problem:
+    return Problem(
+        kind=Kind.STORE,
+        message="The file of saved runs was removed, replaced or damaged during this run, and there was no "
+        "space for a copy of the run in the folder for temporary files.",
+        remedy="Free space there, and train it again.",
+    )
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -> None:
+    run = dict(source.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone())
+    for table, key, value in (
+        ("comparisons", "id", run["comparison"]),
+        ("pictures", "hash", run["pictures"]),
+        ("sweeps", "id", run["sweep"]),
+        ("sweep_cells", "sweep", run["sweep"]),
+    ):
+        for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
+            insert(target, table, "INSERT OR IGNORE", **_renumbered(target, table, dict(row)))
+    run = _renumbered(target, "runs", run)
+    place = (run["sweep"], run["cell"], run["repeat"])
+    taken = "SELECT 1 FROM runs WHERE (sweep, cell, repeat) = (?, ?, ?) AND id != ? AND deleted IS NULL"
+    if target.execute(taken, (*place, run_id)).fetchone():
+        run.update(sweep=None, cell=None, repeat=None)
+    insert(target, "runs", "INSERT OR IGNORE", **run)
+    for table in _PARTS:
+        for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):
+            insert(target, table, "INSERT OR IGNORE", **row)
+
+
+def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:
+    number = values.get("number")
+    if number is None or not target.execute(f"SELECT 1 FROM {table} WHERE number = ?", (number,)).fetchone():
+        return values
+    return {**values, "number": target.execute(f"SELECT max(number) + 1 FROM {table}").fetchone()[0]}

@@ -17,13 +17,12 @@ from functools import cached_property, lru_cache
 from sqlite3 import Row
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import PLAIN
-from engine.experiment.value import one_line, printable
+from engine.experiment.value import Bounded, one_line, printable
 from engine.protocol.events import Environment, Summary
-from engine.store.checksums import SEALED, is_intact
+from engine.store.schema import SEALED, is_intact
 
 T = TypeVar("T")
 _NUMBERED = re.compile(r"Run \d+")

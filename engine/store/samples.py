@@ -15,9 +15,8 @@ from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, join_bins, 
 from engine.experiment.problem import ProblemError
 from engine.lazy_imports import np
 from engine.protocol.events import Samples
-from engine.store.checksums import BLOCKS, checksum_of, is_intact
 from engine.store.record import checksum_error, unreadable_error
-from engine.store.schema import insert
+from engine.store.schema import BLOCKS, checksum_of, insert, is_intact
 
 MOST_ROWS = 65_536  # of a block: it is read whole
 _LEAST_OUTLINED = MOST_ROWS // 2
@@ -47,7 +46,7 @@ def columns_in(batches: Iterable[Samples]) -> Columns:
     )
 
 
-def shardable_blocks(columns: Columns) -> Iterator[Block]:
+def split_into_blocks(columns: Columns) -> Iterator[Block]:
     """Yield the columns as blocks of at most `MOST_ROWS` rows."""
     rows = min((len(values) for values in columns.values()), default=0)
     for first in range(0, rows, MOST_ROWS):
@@ -63,7 +62,7 @@ def columns_of(block: Block) -> Columns:
 
 def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
     """Add rows to a run."""
-    for block in shardable_blocks(columns):
+    for block in split_into_blocks(columns):
         position = next_position(connection, "samples", run_id)
         _put(connection, run_id, position, block)
         if position % _JOINED_BLOCKS == _JOINED_BLOCKS - 1:
@@ -150,7 +149,7 @@ def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int])
         # a damaged block keeps its checksum, which names it, and the others stay readable beside it
         return
     _drop(connection, run_id, positions[0], positions[-1])
-    for block in shardable_blocks(columns):
+    for block in split_into_blocks(columns):
         _put(connection, run_id, positions[-1], block)
 
 

@@ -1,8 +1,9 @@
-"""The tables of the store."""
+"""The tables of the store, and checksums by which a flipped bit never counts as a measurement."""
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
 
 APPLICATION_ID = 0x416D7472  # marks the file as Ammeter's in SQLite's own header
 VERSION = 19
@@ -155,3 +156,40 @@ def insert(connection: sqlite3.Connection, table: str, verb: str = "INSERT", /, 
     """Insert a row. With the verb "INSERT OR IGNORE" an existing row stays."""
     places = ", ".join(f":{name}" for name in columns)
     connection.execute(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", columns)
+
+
+SEALED = {
+    "runs": ("experiment", "environment", "summary"),
+    "studies": ("title", "digest", "answer"),
+    "sweeps": ("grid", "plan"),
+}
+"""By table, the columns that a row's checksum covers."""
+BLOCKS = {
+    "samples": ("run", "position", "names", "rows", "data"),
+    "outlines": ("run", "position", "steps", "data"),
+    "events": ("run", "position", "line"),
+}
+"""As `SEALED`, of the parts of a run. An index whose damage leads to another row is seen, too."""
+
+
+def checksum_of(*values: object) -> int:
+    """Return the CRC-32 of the values of some columns."""
+    checksum = 0
+    for value in values:
+        data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        checksum = zlib.crc32(b"\0", zlib.crc32(data, checksum))
+    return checksum
+
+
+def is_intact(row: sqlite3.Row, columns: tuple[str, ...]) -> bool:
+    """Return whether the columns have the row's checksum. A row without one counts as intact."""
+    return row["checksum"] is None or row["checksum"] == checksum_of(*(row[name] for name in columns))
+
+
+def seal(connection: sqlite3.Connection, table: str, row_id: str) -> None:
+    """Write the checksum of a row of `SEALED` after a change."""
+    columns = SEALED[table]
+    row = connection.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE id = ?", (row_id,)).fetchone()
+    if row is not None:
+        values = (checksum_of(*row), row_id)
+        connection.execute(f"UPDATE {table} SET checksum = ? WHERE id = ?", values)

@@ -13,10 +13,9 @@ from engine.experiment.paths import store_path
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
 from engine.protocol.jobs import RemotePlace
-from engine.store import checkpoints, recording
-from engine.store.checksums import seal
+from engine.store import checkpoints, journal
 from engine.store.connection import Connection
-from engine.store.edits import KEPT_SECONDS, Edits, add_comparison, cleaned_name
+from engine.store.journal import InMemoryCopy
 from engine.store.queue import (
     Waiting,
     can_take_over,
@@ -30,15 +29,15 @@ from engine.store.queue import (
     this_owner,
 )
 from engine.store.record import RunRecord, Status
-from engine.store.recording import InMemoryCopy
+from engine.store.runs import KEPT_SECONDS, SavedRuns, add_comparison, cleaned_name
 from engine.store.saved import whole_runs
 from engine.store.saved.studies import Studies
 from engine.store.saved.sweeps import Sweeps
 from engine.store.saved.whole_runs import ImportedRun, WholeRun
-from engine.store.schema import insert
+from engine.store.schema import insert, seal
 
 
-class Store(Edits):
+class Store(SavedRuns):
     """The saved runs, studies, sweeps and queue. Reads, edits and records runs.
 
     `studies` has batch-size searches, numerics studies, profiles and tunings, and `waiting` is the queue.
@@ -162,7 +161,7 @@ class Store(Edits):
         """End a run whose remote worker is gone as interrupted, with all its samples."""
         with self._connection.writing() as connection:
             drop_remote_place(connection, run_id)
-            recording.close_lost(connection, run_id)
+            journal.close_lost(connection, run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
         """Queue a run to resume from its last checkpoint, with its record so far. Raises ProblemError."""
@@ -190,7 +189,7 @@ class Store(Edits):
             if not can_take_over(row["owner"]):
                 message = f"{row['name']} belongs to another instance of Ammeter."
                 raise request_error(message, "Remove it from the queue there.", key="run")
-            recording.put_back(connection, run_id)
+            journal.put_back(connection, run_id)
             leave(connection, run_id)
 
     def record(self, run_id: str, events: Sequence[Event], place: RemotePlace | None = None) -> None:
@@ -201,7 +200,7 @@ class Store(Edits):
         """
         with self._connection.writing() as connection:
             owner_row(connection, run_id)
-            recording.write_events(connection, run_id, events)
+            journal.write_events(connection, run_id, events)
             if events and is_last(events[-1]):
                 drop_remote_place(connection, run_id)
             elif place is not None:
@@ -283,7 +282,7 @@ class Store(Edits):
             running = connection.execute(statement).fetchall()
             gone = tuple(row["id"] for row in running if is_deserted(row["owner"]))
             for run_id in gone:
-                recording.close_lost(connection, run_id)
+                journal.close_lost(connection, run_id)
         return gone
 
     def _clean_up(self) -> None:

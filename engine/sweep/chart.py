@@ -15,8 +15,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
 from engine.experiment.value import in_sentence
 from engine.store.saved.sweeps import DOES_NOT_FIT
-from engine.sweep.results import RATIO_FIGURE, CellResult, Results
-from engine.sweep.scaling import DEVICES, STRONG, WEAK
+from engine.sweep.results import DEVICES, RATIO_FIGURE, STRONG, WEAK, CellResult, Results
 from engine.words.numbers import Tick, memory_text, nice_step, unit_suffix
 from resources.looks import DARK, LIGHT
 

@@ -11,9 +11,8 @@ from engine.compare.sides import speed_equivalent
 from engine.experiment.checks import Catalog, problems
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.settings import Ranks
-from engine.experiment.sweep import VARIANT, Cell, Grid
+from engine.experiment.sweep import VARIANT, Cell, Grid, Pilot, Plan
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import needed_mib
 from engine.store.record import RunRecord, Status

@@ -24,8 +24,7 @@ from engine.sweep.chart import (
     unfit_strip,
     unfit_words,
 )
-from engine.sweep.results import CellResult, Results
-from engine.sweep.scaling import IDEAL, STRONG, WEAK
+from engine.sweep.results import IDEAL, STRONG, WEAK, CellResult, Results
 from resources.looks import MarkFill
 
 _BOTTOM, _RIGHT = 40.0, 14.0

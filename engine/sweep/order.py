@@ -17,9 +17,9 @@ from engine.compare.metrics import SPEED, metric_row
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
-from engine.experiment.repeats import MOST_EXTRA_REPEATS, Pilot
 from engine.experiment.settings import Checkpoint, Measure
-from engine.protocol.events import Epoch, Event, Failed, Finished, Phase, PhaseName, Samples, Started, Summary
+from engine.experiment.sweep import MOST_EXTRA_REPEATS, Pilot
+from engine.protocol.events import Epoch, Event, Finished, Phase, PhaseName, Samples, Started, Summary
 from engine.statistics import student_t
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
@@ -195,8 +195,6 @@ class TurnEnded:
 
 SweepEvent = SweepStarted | TurnStarted | TurnEnded | Event
 """The last is `Finished` (`stopped` where it was stopped or gave way before its end) or `Failed`."""
-
-__all__ = ["Estimate", "Failed", "Finished", "SweepEvent", "SweepStarted", "Turn", "TurnEnded", "TurnStarted"]
 
 
 _MEASURE = Measure(warmup_steps=5, block_steps=2)

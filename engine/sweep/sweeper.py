@@ -13,12 +13,11 @@ from typing import Any
 from engine.compare.sides import node_of
 from engine.compare.split import MOST_OTHERS
 from engine.driver import Inspector
-from engine.experiment import repeats
+from engine.experiment import sweep
 from engine.experiment.checks import Catalog, DeviceEntry, whole_path
 from engine.experiment.experiment import layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
-from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
-from engine.experiment.sweep import Axis, Grid
+from engine.experiment.sweep import MOST_EXTRA_REPEATS, Axis, Grid, Plan
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
@@ -75,7 +74,7 @@ class Sweeper(Inspector):
         for experiment in experiments:
             self._launcher.trusted_code.check(experiment)
         extra = MOST_EXTRA_REPEATS if plan.precision_percent is not None else 0
-        repeats.check_seeds([("", experiment) for experiment in experiments], max(plan.repeats, extra))
+        sweep.check_seeds([("", experiment) for experiment in experiments], max(plan.repeats, extra))
         catalog = self._catalog or self._runner.catalog()
         left_out = exclusion_reasons(
             grid, catalog, Forecasts(self._store.path.parent, self._launcher.site.name)
@@ -264,7 +263,7 @@ class Sweeper(Inspector):
         count = max(plan.repeats, turn.repeat, 2 if plan.precision_percent is not None else 1)
         return self._store.add(
             experiment,
-            name=repeats.Turn(label, experiment, turn.repeat, count).name(record.name),
+            name=sweep.Turn(label, experiment, turn.repeat, count).name(record.name),
             comparison=record.comparison,
             label=label,
             sweep=record.id,

@@ -9,11 +9,9 @@ from dataclasses import replace
 from engine.compare.metrics import SPEED, Metric
 from engine.compare.verdict import Piece, Pieces
 from engine.experiment.experiment import Precision
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan
 from engine.sweep.chart import best_of, default_places, memory_words, numbers_of
-from engine.sweep.results import RATIO_FIGURE, CellResult, Results
-from engine.sweep.scaling import DEVICES, EXCHANGE, IDEAL, WEAK
+from engine.sweep.results import DEVICES, EXCHANGE, IDEAL, RATIO_FIGURE, WEAK, CellResult, Results
 from engine.words.numbers import counted, pace_text, range_text, times
 
 _NEARLY = 0.85

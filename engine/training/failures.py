@@ -12,7 +12,7 @@ from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.own import is_of_backward, own_details, own_problem, with_place
-from engine.training.ranks.sharing import ddp_problem
+from engine.training.ranks import ddp_problem
 from engine.words.numbers import memory_text
 
 _ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")

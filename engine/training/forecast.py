@@ -21,8 +21,7 @@ from engine.protocol.trials import MemoryLine, highest_line, upper_hull
 from engine.training.data.datasets import footprint
 from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
-from engine.training.measuring.breakdown import Breakdown, breakdown_of
-from engine.training.measuring.memory import LiveBytes
+from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan

@@ -13,14 +13,14 @@ from engine.compare.sides import Side
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
-from engine.experiment.repeats import Turn
 from engine.experiment.settings import RECIPE_PARTS, joined
+from engine.experiment.sweep import Turn
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.runner import Runner
 from engine.store.record import Status
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.sweep.order import PilotWatch
 from engine.tune.candidates import Changes, Space, baseline_of, changed, space_of

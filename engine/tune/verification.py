@@ -12,8 +12,8 @@ from typing import Any
 from engine.compare.evidence import was_slowed_down
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
-from engine.experiment.repeats import Pilot, Turn, alternating_turns
 from engine.experiment.settings import LEAST_BLOCKS
+from engine.experiment.sweep import Pilot, Turn, alternating_turns
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial

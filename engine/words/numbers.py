@@ -53,6 +53,14 @@ def tick_text(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}".replace("-", "−")
 
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def power_of_two(exponent: int) -> str:
+    """Return a power of two as text: "2⁻²⁴"."""
+    return f"2{str(exponent).translate(_RAISED)}"
+
+
 NONE = "–"
 
 

@@ -130,7 +130,8 @@ class Keeper:
             self._read_requests()
             self._send()
             now = time.monotonic()
-            if not self._is_kept and now - self._last_seen(now) > self._patience:
+            patience = self._patience_busy if self._has_job else self._patience_idle
+            if not self._is_kept and now - self._last_seen(now) > patience:
                 self._end("patience")
             if now - disk_looked > _DISK_LOOK_SECONDS:
                 disk_looked = now
@@ -154,10 +155,6 @@ class Keeper:
     def _disk_is_full(self) -> bool:
         space = os.statvfs(self._folder.parent)
         return space.f_bavail * space.f_frsize < _LEAST_DISK_BYTES
-
-    @property
-    def _patience(self) -> float:
-        return self._patience_busy if self._has_job else self._patience_idle
 
     def _last_seen(self, now: float) -> float:
         with contextlib.suppress(FileNotFoundError):

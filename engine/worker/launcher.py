@@ -17,8 +17,7 @@ from engine.installation.installed import TRIED_PACKAGES, add_to_path, require_e
 from engine.protocol import jobs
 from engine.protocol.events import Event, Examined, Failed
 from engine.protocol.jobs import RemotePlace
-from engine.worker.process import COMMAND
-from engine.worker.site import HERE, Site, Worker
+from engine.worker.site import COMMAND, HERE, Site, Worker
 from engine.worker.supervision import Limits, ProcessSession
 
 _log = logging.getLogger(__name__)

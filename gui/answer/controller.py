@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol
+from typing import Any, ClassVar, Generic
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.formats import Kind
+from gui.answer.page import AnswerHead
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
 from gui.session.work import Jobs, View
-from gui.widgets import Button
-from gui.widgets.buttons import ExportMenu, StudyMenu
 from gui.widgets.messages import may_delete
-
-
-class Head(Protocol):
-    """The interface of the controls on a page of studies: a stop button, a menu and an export menu."""
-
-    stop: Button
-    menu: StudyMenu
-
-    @property
-    def export(self) -> ExportMenu: ...
 
 
 class StudyController(QObject, Generic[View]):
@@ -48,7 +37,7 @@ class StudyController(QObject, Generic[View]):
         experiments: Experiments,
         work: Jobs[View],
         show_view: Callable[[View | None], object],
-        head: Head,
+        head: AnswerHead,
         parent: QObject | None = None,
         *,
         follows: bool = True,

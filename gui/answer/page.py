@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from PySide6.QtCore import Signal
@@ -12,17 +13,18 @@ from engine.experiment.experiment import Precision
 from engine.experiment.value import printable
 from engine.export.document import Action, Answer, Document
 from engine.words.numbers import date_text, share_text
-from gui.answer.sections import DocumentView
+from gui.answer.sections import DocumentView, Offer
 from gui.session.work import JobView, View
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, ProgressLine, label, set_text
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, Format, IconButton, StudyMenu
-from gui.widgets.labels import wrapped
-from gui.widgets.stat_card import VerdictLabel
+from gui.widgets.quiet_line import QuietLine
+from gui.widgets.verdict_label import VerdictLabel
 
 _SIZES = ((28, 16), (24, 14), (22, 14))
+_AWAITED = "Waiting for the first results."
 _HEAD_HEIGHT, _ICON = 40, 16
 
 
@@ -87,13 +89,15 @@ class StudyPage(Surface, Generic[View]):
     """The page of one kind of study. A subclass returns the document of a view.
 
     While no study is shown, the page is `empty`, a question with a button. `changes_wanted` carries the
-    `Changes` that a button puts into the form, `guide_wanted` a page of the guide, and `asked` any other
-    `Action` of a section. `rows_selected` carries the title of a section and the places of its selected rows.
+    `Changes` that a button puts into the form, `guide_wanted` a page of the guide, `asked` any other `Action`
+    of a section, and `offer_taken` the title of a tab whose offer was accepted. `rows_selected` carries the
+    title of a section and the places of its selected rows.
     """
 
     guide_wanted = Signal(str)
     changes_wanted = Signal(object)  # Changes
     asked = Signal(object)  # Action
+    offer_taken = Signal(str)
     rows_selected = Signal(str, object)  # tuple[int, ...]
     kind: ClassVar[PageTexts]
     guides: ClassVar[Mapping[str, str]] = {}
@@ -114,9 +118,10 @@ class StudyPage(Surface, Generic[View]):
         self._view: View | None = None
         self._document: Document | None = None
         self._answer: Any = None
+        self._offers: Mapping[str, Offer] = {}
         self._widgets = widgets or {}
         self.problem = label("", "problem", wraps=True)
-        self.sentence, self.quiet = VerdictLabel(_SIZES), wrapped("", "body")
+        self.sentence, self.quiet = VerdictLabel(_SIZES), QuietLine()
         self.tabs = AnswerTabs(self.kind.title, self.guides, self._view_of)
         self.tabs.guide_wanted.connect(self.guide_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
@@ -153,6 +158,10 @@ class StudyPage(Surface, Generic[View]):
         """Return the study's answer, which interactive parts show."""
         raise NotImplementedError
 
+    def offers(self, view: View) -> Mapping[str, Offer]:
+        """Return what tabs show while they have no section, by the tabs' titles."""
+        return {}
+
     def view(self) -> View | None:
         """Return the study that is shown."""
         return self._view
@@ -166,10 +175,14 @@ class StudyPage(Surface, Generic[View]):
             self.head.title.setText(self.kind.title)
             self.head.show_view(None, "", 0.0, None, is_known=False)
             return
-        answer = self.answer_of(view)
-        if self._document is None or before is None or before.key != view.key or answer != self._answer:
+        shown = (self.answer_of(view), self.offers(view))
+        is_other = before is None or before.key != view.key
+        if self._document is None or is_other or shown != (self._answer, self._offers):
             # the worker's phase changes often: nothing is filled again for it
-            self._document, self._answer = self.document(view), answer
+            self._answer, self._offers = shown
+            self._document = self.document(view)
+            if view.is_unfinished and self._document.nothing:
+                self._document = replace(self._document, nothing=_AWAITED)
             self._show_document(self._document)
         set_text(self.head.title, self.title(view))
         self.head.show_view(view, self.note(view), *self.progress(view), is_known=self.is_known)
@@ -180,7 +193,7 @@ class StudyPage(Surface, Generic[View]):
     @property
     def is_known(self) -> bool:
         """True if there is an answer to export."""
-        return self._document is not None and bool(self._document.nothing == "")
+        return self._document is not None and not self._document.nothing
 
     def show_in_results(self) -> None:
         """Offer what only a saved study offers: its settings for the form."""
@@ -194,7 +207,7 @@ class StudyPage(Surface, Generic[View]):
         layout.setContentsMargins(0, 8, 0, 0)
 
     def text(self) -> str:
-        """Return the sentence and the quiet line."""
+        """Return the sentence, the quiet line and its details."""
         return f"{self.sentence.accessibleName()} {self.quiet.text()}".strip()
 
     def section_widget(self, tab: str, section: str) -> QWidget | None:
@@ -204,15 +217,16 @@ class StudyPage(Surface, Generic[View]):
         return None if found is None else found.widget
 
     def _show_document(self, document: Document) -> None:
+        sections = [section for section in document.sections if section.part == "answer"]
         answer = document.answers[0] if document.answers else Answer(None, (), ())
         self.sentence.setVisible(bool(answer.pieces))
         self.sentence.show_lines((answer.pieces,))
-        clauses = [clause.rstrip(".") for clause in (*document.warnings, *answer.notes) if clause]
-        set_text(self.quiet, printable(" · ".join(clauses)))
+        warnings = document.warnings if sections else (document.nothing,)
+        clauses = [clause.rstrip(".") for clause in (*warnings, *answer.notes) if clause]
+        self.quiet.show_clauses(tuple(map(printable, clauses)), [("Training", document.subject)])
         self.quiet.setVisible(bool(clauses))
-        self.tabs.set_tabs(
-            dict.fromkeys(section.tab for section in document.sections if section.part == "answer")
-        )
+        tabs = (section.tab for section in sections)
+        self.tabs.set_tabs(dict.fromkeys((*tabs, *self._offers)))
         self._fill_tab()
 
     def _fill_tab(self) -> None:
@@ -221,19 +235,23 @@ class StudyPage(Surface, Generic[View]):
         if self._document is not None and name in self.tabs.views:
             sections = [section for section in self._document.sections if section.part == "answer"]
             shown = [section for section in sections if section.tab == name]
-            self.tabs.views[name].show_sections(shown, self._answer)
+            self.tabs.views[name].show_sections(shown, self._answer, self._offers.get(name))
 
     def _view_of(self, name: str) -> DocumentView:
         view = DocumentView(name or self.kind.title, self._widgets)
         view.asked.connect(self._on_asked)
+        view.wanted.connect(lambda: self.offer_taken.emit(name))
         view.rows_selected.connect(self.rows_selected)
         return view
 
     def _on_asked(self, action: Action) -> None:
-        if action.name == "use":
-            self.changes_wanted.emit(action.value)
-        else:
-            self.asked.emit(action)
+        match action.name:
+            case "use":
+                self.changes_wanted.emit(action.value)
+            case "guide":
+                self.guide_wanted.emit(action.value)
+            case _:
+                self.asked.emit(action)
 
 
 class AnswerTabs(QTabWidget):
@@ -249,14 +267,14 @@ class AnswerTabs(QTabWidget):
         self._guides, self._make = guides, make
         self.views: dict[str, DocumentView] = {}
         self._wanted = ""
-        guide = IconButton("help", "Guide to this view", "Explain this view and what to do")
-        guide.clicked.connect(lambda: self.guide_wanted.emit(self._guides.get(self.name(), "")))
+        self.guide = IconButton("help", "Guide to this view", "Explain this view and what to do")
+        self.guide.clicked.connect(lambda: self.guide_wanted.emit(self._guides.get(self.name(), "")))
         self.setDocumentMode(True)
         self.tabBar().setDrawBase(False)
         self.tabBar().setAccessibleName(f"Views of {title}")
         for arrow in self.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
-        self.setCornerWidget(guide)
+        self.setCornerWidget(self.guide)
 
     def set_tabs(self, names: Mapping[str, None]) -> None:
         """Show these tabs in the order of the guides. The tab in front stays there if it can."""
@@ -278,8 +296,7 @@ class AnswerTabs(QTabWidget):
             self.open(front)
             self.blockSignals(False)
             self.tabBar().setVisible(len(order) > 1)
-            corner = self.cornerWidget()
-            corner.setVisible(len(order) > 1 or bool(self._guides))
+            self.guide.setVisible(bool(order))
 
     def open(self, name: str) -> None:
         """Bring a tab to the front, now or when it appears."""
@@ -289,9 +306,9 @@ class AnswerTabs(QTabWidget):
             self.setCurrentWidget(self.views[name])
 
     def name(self) -> str:
-        """Return the title of the tab in front. Empty without tabs."""
+        """Return the title of the tab in front. Without tabs, return that of the tab to open."""
         view = self.currentWidget()
-        return next((name for name, each in self.views.items() if each is view), "")
+        return next((name for name, each in self.views.items() if each is view), self._wanted)
 
 
 def state_words(view: JobView, what: str, doing: str) -> str:

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.export.document import Action, CellText, Picture, Section
 from gui.charts.painter import DrawingView
-from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, scrolled
+from gui.theme.theme import theme
+from gui.widgets import Button, EmptyState, label, set_text
+from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, FilteredTable, ResultTable
-from gui.widgets.table.columns import GROWS, PLAIN, Look, width_of
+from gui.widgets.table.columns import GROWS, PLAIN, Look
+from gui.widgets.table.painting import MARK, PADDING, paint_words, text_width
 
-_TITLE_WIDTH, _LEAST_WIDTH, _GAP, _MARK_ROOM = 140, 360, 8, 16
+_BARS, _BAR_HEIGHT, _BAR_GAP, _LEAST_BAR = 96, 14, 10, 4
+_WIDEST, _BESIDE, _LEAST_FIRST = 240, 4 * PADDING, 150
+_TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
 _MOST_WHOLE, _LEAST_HEIGHT = 40, 240
 """The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
-_SHORT_NAME = 24
 _FILTER_TIP = "Show only rows with all of these words in any column"
 
 
@@ -34,29 +37,49 @@ class SectionWidget(Protocol):
         """Show what is known of the answer."""
 
 
+class Offer(NamedTuple):
+    """What a tab without sections shows: a question, a hint, and a button with its tooltip."""
+
+    question: str
+    hint: str = ""
+    action: str = ""
+    tooltip: str = ""
+
+
 class DocumentView(QWidget):
     """The sections of one tab, from top to bottom. A section that was shown before keeps its widgets.
 
-    `asked` carries the `Action` of a button that was clicked, and `rows_selected` the title of a section and
-    the places of its selected rows. `widgets` makes the interactive parts by name.
+    Without sections it shows an `Offer`, and `wanted` is emitted when its button is clicked. `asked` carries
+    the `Action` of a clicked button, and `rows_selected` the title of a section and the places of its
+    selected rows. `widgets` makes the interactive parts by name.
     """
 
     asked = Signal(object)  # Action
     rows_selected = Signal(str, object)  # tuple[int, ...]
+    wanted = Signal()
 
     def __init__(self, name: str, widgets: Mapping[str, Callable[[], QWidget]]) -> None:
         super().__init__()
         self._makers = widgets
         self.sections: dict[str, SectionView] = {}
-        self._page = QWidget()
-        self._column = in_column(Stretch(), parent=self._page, spacing=_GAP)
+        self.empty: EmptyState | None = None
+        self._page, self._offer = QWidget(), Surface("panel")
+        self._offer.hide()
+        self._column = in_column(Placed(self._offer, 1), Stretch(), parent=self._page, spacing=_GAP)
         in_column(scrolled(name, self._page), parent=self, margins=(0, _GAP, 0, 0))
 
-    def show_sections(self, sections: Sequence[Section], answer: Any) -> None:
-        """Show these sections of an answer. Only what differs from before is filled again."""
-        wanted = {section.title: section for section in sections}
+    def show_sections(self, sections: Sequence[Section], answer: Any, offer: Offer | None = None) -> None:
+        """Show these sections of an answer, or the offer. Only what differs from before is filled again."""
+        wanted: dict[str, Section] = {}
+        for section in sections:
+            # one widget may show several sections, such as the tables of a profile
+            if not section.widget or section.widget not in {known.widget for known in wanted.values()}:
+                wanted[section.title] = section
         for title in self.sections.keys() - wanted.keys():
-            self.sections.pop(title).deleteLater()
+            gone = self.sections.pop(title)
+            self._column.removeWidget(gone)
+            gone.hide()
+            gone.deleteLater()
         for place, (title, section) in enumerate(wanted.items()):
             if title not in self.sections:
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
@@ -65,8 +88,18 @@ class DocumentView(QWidget):
                 self._column.insertWidget(place, view)
             self.sections[title].show_section(section, answer)
             self._column.setStretchFactor(self.sections[title], int(self.sections[title].grows))
-        grows = any(view.grows for view in self.sections.values())
+        self._show_offer(None if sections else offer)
+        grows = not sections or any(view.grows for view in self.sections.values())
         self._column.setStretch(self._column.count() - 1, 0 if grows else 1)
+
+    def _show_offer(self, offer: Offer | None) -> None:
+        if offer is not None:
+            if self.empty is None:
+                self.empty = EmptyState("")
+                self.empty.pressed.connect(self.wanted)
+                in_column(self.empty, parent=self._offer)
+            self.empty.show_text(*offer)
+        self._offer.setVisible(offer is not None)
 
 
 class SectionView(Surface):
@@ -83,14 +116,16 @@ class SectionView(Surface):
         super().__init__("panel")
         self._shown: Section | None = None
         self.widget = None if widget is None else widget()
-        self._title, self._words = label("", "panelTitle"), wrapped("", "body")
+        self._title, self._words = wrapped("", "panelTitle"), wrapped("", "body")
         self._notes = wrapped("", "hint")
         self._buttons, self._pictures, self._facts = QWidget(), QWidget(), QWidget()
+        for part in (self._buttons, self._pictures, self._facts):
+            part.hide()
         self.table: ResultTable[_Row] | None = None
         self._is_long = False
         self._filtered: FilteredTable[_Row] | None = None
         self._head = QWidget()
-        self._head_row = in_row(self._title, Stretch(1), self._buttons, parent=self._head, spacing=8)
+        self._head_row = in_row(wide(self._title), self._buttons, parent=self._head, spacing=8)
         self._column: QVBoxLayout = in_column(
             self._head, self._words, self._pictures, self._facts, parent=self, margins=12, spacing=8
         )
@@ -239,27 +274,54 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 def table_columns(section: Section) -> list[Column[Any]]:
     """Return the columns of a section's table, each as wide as its longest text.
 
-    The first takes the rest if its texts are long, else all columns share it.
+    The first one and those of text share the free room.
     """
-    names = [len(str(row[0])) for row in section.rows]
-    is_shared = max(names, default=0) <= _SHORT_NAME
     columns: list[Column[Any]] = []
     for place, heading in enumerate(section.headings):
-        cells = [row[place] for row in section.rows]
-        width = width_of((heading, *map(str, cells)))
-        width += _MARK_ROOM if any(getattr(cell, "mark", None) for cell in cells) else 0
+        width = max(text_width(str(text), 500) for text in (heading, *(row[place] for row in section.rows)))
+        cells, is_number = [row[place] for row in section.rows], heading in section.right
+        bars = [cell.bar for cell in cells if isinstance(cell, CellText) and cell.bar is not None]
+        axis = max(0.0, -min(bars, default=0.0))
+        span = axis + max(0.0, *bars) if bars else 0.0
+        paint = partial(_paint_bar, place=place, axis=axis, span=span) if span else None
+        width = min(width, _WIDEST) + _BESIDE + (_BARS if span else 0)
+        width += MARK if any(isinstance(cell, CellText) and cell.mark for cell in cells) else 0
         columns.append(
             Column(
                 heading,
                 partial(_text, place=place),
                 partial(_value, place=place),
-                width=width,
-                widest=0 if place and not is_shared else GROWS,
-                is_number=heading in section.right,
+                paint=paint,
+                width=width if place else min(width, _LEAST_FIRST),
+                widest=0 if place and is_number else GROWS,
+                is_number=is_number,
                 look=partial(_look, place=place),
             )
         )
     return columns
+
+
+def _paint_bar(
+    painter: QPainter, room: QRectF, row: Sequence[Any], place: int, axis: float, span: float
+) -> None:
+    """Paint a number, and a bar from an axis at its right: filled to the left, outlined to the right."""
+    cell, palette = row[place], theme().palette
+    left = room.right() - _BARS + 2 * _BAR_GAP
+    words = QRectF(room.left(), room.top(), left - _BAR_GAP - room.left(), room.height())
+    paint_words(painter, words, str(cell), _look(row, place), is_right=True)
+    if not isinstance(cell, CellText) or cell.bar is None:
+        return
+    scale = (room.right() - left) / span
+    x = left + axis * scale
+    painter.setPen(QColor(palette.line2))
+    painter.drawLine(QPointF(x, room.top()), QPointF(x, room.bottom()))
+    length = max(_LEAST_BAR, abs(cell.bar) * scale) if cell.bar else 0.0
+    top = room.center().y() - _BAR_HEIGHT / 2
+    if cell.bar < 0:
+        painter.fillRect(QRectF(x - length, top, length, _BAR_HEIGHT), QColor(palette.text2))
+    elif cell.bar:
+        painter.setPen(QColor(palette.text2))
+        painter.drawRect(QRectF(x, top, length, _BAR_HEIGHT))
 
 
 def _text(row: Sequence[Any], place: int) -> str:

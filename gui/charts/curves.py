@@ -41,6 +41,8 @@ class Curve:
     If `is_rate`, `y` is a rate such as samples per second. Its reciprocal is averaged, because a mean of
     rates would be too high. In a long run, steps are merged: `y` has their lowest and highest values, and
     `means` is smoothed instead. `changes` counts the merges. Between two merges, rows are only appended.
+
+    Without a crosshair, the legend shows `latest` instead of the last value.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Curve:
     means: Values | None = None
     changes: int = 0
     is_rate: bool = False
+    latest: float | None = None
 
     def averaged(self, values: Values) -> Values:
         """Convert to the averaged quantity, or back. For a rate that is the time per sample."""
@@ -165,7 +168,7 @@ class CurveItems(PlotItems):
         self._markers.setPen(pg.mkPen(palette.bg1, width=1))
 
 
-_ENOUGH_FOR_PERCENTILES = 100
+_ENOUGH_FOR_PERCENTILES, _MOST_SPIKE = 100, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +194,10 @@ class DrawnCurve:
             return [self.line[window]]
         dim = self.dim[window]
         finite = dim[np.isfinite(dim)]
+        line = self.line[window]
+        if self.curve.is_rate and np.isfinite(line).any():
+            # of few steps, a single lucky one would flatten all curves
+            finite = dim = np.minimum(finite, _MOST_SPIKE * np.nanmax(line))
         if self.curve.shadow is None and len(finite) > _ENOUGH_FOR_PERCENTILES:
             # a single slow or lucky step must not flatten the smoothed curve
             return [self.line[window], np.percentile(finite, (1, 99))]

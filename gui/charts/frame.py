@@ -169,11 +169,9 @@ class FramePainter:
             self._painter.setPen(QColor(self._palette.text3))
             width = self._width(frame.shade_text)
             # beside the shade, or within it where all or nearly all is warm-up
-            lefts = [right + 6, right + 46, right + 106]
-            if right + 6 + width > area.right():
-                lefts = [right - 6 - width]
-            levels = [area.bottom() - 6, area.top() + 14, area.center().y() + 4]
-            self._write(frame.shade_text, [QPointF(x, y) for y in levels for x in lefts])
+            left = right + 6 if right + 6 + width <= area.right() else right - 6 - width
+            # further away nothing would tell what they are about
+            self._write(frame.shade_text, [QPointF(left, area.bottom() - 6), QPointF(left, area.top() + 14)])
 
     def _paint_notes(self) -> None:
         self._painter.setFont(font(12, 600))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QHBoxLayout,
     QMenu,
     QSizePolicy,
     QSlider,
-    QSpacerItem,
     QWidget,
     QWidgetAction,
 )
@@ -25,7 +23,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.boxes import Part, in_row, wide
 from gui.widgets.buttons import Button, ComboBox
-from gui.widgets.labels import ElidedLabel, describe, label, set_text
+from gui.widgets.labels import ElidedLabel, describe, label, plain_tip, set_property, set_text
 
 _TIP = "Smooth noisy curves over this many steps, in all plots. Raw values stay visible."
 _ICON = 14
@@ -83,18 +81,19 @@ class SmoothButton(Button):
         self.setChecked(steps > 0)
 
 
-_QUANTITIES = (
-    ("loss", "Loss", "Show the training loss"),
-    ("accuracy", "Accuracy", "Show the validation accuracy"),
-)
-_BRIEF_TITLES: Mapping[Quantity, str] = {"loss": "Loss", "accuracy": "Acc."}
+_QUANTITIES: Mapping[Quantity, str] = {
+    "loss": "Training loss",
+    "accuracy": "Validation accuracy",
+    "throughput": "Throughput",
+    "memory": "Memory in use",
+}
 _BYS = (
     ("step", "Steps", "Plot the curves by training step"),
     ("seconds", "Time", "Plot the curves by seconds since each run started"),
     ("samples", "Samples", "Plot the curves by number of training samples"),
 )
 _NARROW = 520
-_LEAST_MENU = 120
+_LEAST_MENU, _AROUND_CHOICE = 104, 60
 
 
 class OverlayHeader(QWidget):
@@ -107,65 +106,58 @@ class OverlayHeader(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._title, self._unit = ElidedLabel("", "panelTitle"), ElidedLabel("", "unit")
+        self._known: tuple[Quantity, ...] = ("loss",)
+        self.quantities = ComboBox()
+        self.quantities.setProperty("small", "true")
+        self.quantities.addItem(_QUANTITIES["loss"])
+        describe(self.quantities, "Quantity", "Choose what to plot")
+        self.quantities.activated.connect(lambda _place: self.changed.emit())
+        self._unit = ElidedLabel("", "unit")
         self._unit.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._whole_title = ""
         self.smooth = SmoothButton()
-        row = in_row(
-            self._title, 4, wide(self._unit), self.smooth, parent=self, margins=(12, 10, 12, 6), spacing=4
-        )
-        self._gaps = QSpacerItem(12, 0), QSpacerItem(12, 0)
-        row.addItem(self._gaps[0])
-        self._quantities = self._toggles(row, _QUANTITIES)
-        row.addItem(self._gaps[1])
-        self._bys = self._toggles(row, _BYS)
+        parts = (self.quantities, 4, wide(self._unit), self.smooth, 8)
+        row = in_row(*parts, parent=self, margins=(12, 10, 12, 6), spacing=4)
+        self._bys = QButtonGroup(self)
+        for number, (_key, text, tip) in enumerate(_BYS):
+            button = Button(text, "toggle", tip)
+            button.setChecked(number == 0)
+            self._bys.addButton(button, number)
+            row.addWidget(button)
+        self._bys.idToggled.connect(lambda _number, is_chosen: self.changed.emit() if is_chosen else None)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        is_narrow = event.size().width() < _NARROW
-        self.smooth.set_brief(is_narrow)
-        self._show_title()
-        for gap in self._gaps:
-            gap.changeSize(4 if is_narrow else 12, 0)
+        self.smooth.set_brief(event.size().width() < _NARROW)
 
     @property
     def quantity(self) -> Quantity:
-        return cast(Quantity, _QUANTITIES[self._quantities.checkedId()][0])
+        return self._known[self.quantities.currentIndex()]
 
     @property
     def by(self) -> By:
         return cast(By, _BYS[self._bys.checkedId()][0])
 
     def choose(self, *, quantity: Quantity | None = None, by: By | None = None) -> None:
-        """Choose a quantity and an axis, like a click."""
-        for group, choices, wanted in ((self._quantities, _QUANTITIES, quantity), (self._bys, _BYS, by)):
-            if wanted is not None:
-                group.button([key for key, *_ in choices].index(wanted)).click()
+        """Choose a quantity and an axis, like a click. Raises ValueError for a quantity that no run has."""
+        if quantity is not None:
+            self.quantities.setCurrentIndex(self._known.index(quantity))
+            self.changed.emit()
+        if by is not None:
+            self._bys.button([key for key, *_ in _BYS].index(by)).click()
 
-    def set_words(self, title: str, unit: str) -> None:
-        self._whole_title = title
-        self._show_title()
+    def set_unit(self, unit: str) -> None:
         self._unit.set_whole_text(unit)
 
-    def _show_title(self) -> None:
-        is_narrow = self.width() < _NARROW
-        self._title.set_whole_text(_BRIEF_TITLES[self.quantity] if is_narrow else self._whole_title)
-
-    def set_accuracy_known(self, is_known: bool) -> None:
-        """Set whether any run has an accuracy. Without one the loss is shown."""
-        self._quantities.button(1).setEnabled(is_known)
-        if not is_known and self.quantity == "accuracy":
-            self.choose(quantity="loss")
-
-    def _toggles(self, row: QHBoxLayout, choices: Sequence[tuple[str, str, str]]) -> QButtonGroup:
-        group = QButtonGroup(self)
-        for number, (_key, text, tip) in enumerate(choices):
-            button = Button(text, "toggle", tip)
-            button.setChecked(number == 0)
-            group.addButton(button, number)
-            row.addWidget(button)
-        group.idToggled.connect(lambda _number, is_chosen: self.changed.emit() if is_chosen else None)
-        return group
+    def set_known(self, quantities: Iterable[Quantity]) -> None:
+        """Set the quantities that any run has. The loss is always offered, and replaces a missing one."""
+        found = {"loss", *quantities}
+        known = tuple(name for name in _QUANTITIES if name in found)
+        if known == self._known:
+            return
+        chosen, self._known = self.quantity, known
+        self.quantities.clear()
+        self.quantities.addItems([_QUANTITIES[name] for name in known])
+        self.quantities.setCurrentIndex(known.index(chosen) if chosen in known else 0)
 
 
 _HIGH, _LOW = 42, 28
@@ -186,14 +178,12 @@ class PlotHeader(QWidget):
     follow_switched = Signal(bool)
     other_chosen = Signal(int)
 
-    def __init__(self, title: str, unit: str, smooths: bool, can_log: bool) -> None:
+    def __init__(self, title: str, unit: str, can_log: bool) -> None:
         super().__init__()
         self._title, self._unit = label(title, "panelTitle"), ElidedLabel(unit, "unit")
         self.others = ComboBox()
         self.others.setAccessibleName("Plot")
         self.others.setProperty("small", "true")
-        # two plots in a row would else be wider than a window of 1100 px
-        self.others.setMinimumWidth(_LEAST_MENU)
         self.others.setToolTip("Show another plot here")
         self.others.hide()
         self.others.activated.connect(self.other_chosen)
@@ -201,14 +191,16 @@ class PlotHeader(QWidget):
         self.follow = Button("Follow", "toggle", _FOLLOW)
         for button in (self.log, self.follow):
             button.setAccessibleName(f"{title}: {button.text()}")
-        smooth = [SmoothButton()] if smooths else []
+        self._note = label("", "note")
+        self._note.hide()
+        self._is_plain = False
         parts: tuple[Part, ...] = (
             self._title,
             self.others,
             4,
             wide(self._unit),
+            self._note,
             self.log,
-            *smooth,
             self.follow,
         )
         self._row = in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=4)
@@ -224,6 +216,25 @@ class PlotHeader(QWidget):
         # the order of Tab follows that of the children
         toggle.stackUnder(self.log)
 
+    def set_plain(self) -> None:
+        """Hide the toggles, where the page has one set of them for all plots."""
+        self._is_plain = True
+        self.log.hide()
+        self.follow.hide()
+
+    def show_follow(self, is_shown: bool) -> None:
+        self.follow.setVisible(is_shown and not self._is_plain)
+
+    def set_note(self, words: str, tip: str, is_strong: bool) -> None:
+        """Show words at the right: a ratio, which is strong, or a remark."""
+        set_text(self._note, words)
+        set_property(self._note, "role", "ratio" if is_strong else "note")
+        self._note.setToolTip(plain_tip(tip))
+        self._note.setVisible(bool(words))
+
+    def note(self) -> str:
+        return self._note.text()
+
     def offer_others(self, titles: Sequence[str], place: int) -> None:
         """Make the title a menu of plots, with the plot at `place` chosen. Without any it is a title."""
         self._title.setVisible(not titles)
@@ -232,13 +243,16 @@ class PlotHeader(QWidget):
             self.others.clear()
             self.others.addItems(titles)
         self.others.setCurrentIndex(place)
+        words = self.others.fontMetrics().horizontalAdvance(self.others.currentText())
+        self.others.setMinimumWidth(max(_LEAST_MENU, words + _AROUND_CHOICE))
 
     def title(self) -> str:
         return self._title.text()
 
-    def set_title(self, title: str, unit: str) -> None:
+    def set_title(self, title: str, unit: str, *briefly: str) -> None:
+        """Set the title and the unit, with shorter forms of the unit."""
         set_text(self._title, title)
-        self._unit.set_whole_text(unit)
+        self._unit.set_whole_text(unit, *briefly)
 
     def set_compact(self, compact: bool) -> None:
         """Set whether the header is lower, for a low plot."""

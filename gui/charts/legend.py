@@ -92,6 +92,9 @@ class LegendRow(QWidget):
         plain = font(12)
         room = self.width() - _width(plain, self.place) - 8
         fit = next((fit for fit in _FITS if _needed(self.entries, fit) <= room), _FITS[-1])
+        if fit.name < _WHOLE:
+            # names tell more than the place of the values
+            fit = next((fit for fit in _FITS if _needed(self.entries, fit) <= self.width()), fit)
         if _needed(self.entries, fit) <= room:
             _write(painter, room + 8, self.place, plain, palette.text3)
         left = 0.0

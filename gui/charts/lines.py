@@ -14,7 +14,7 @@ from engine.drawing.chart_parts import log10_ticks
 from engine.drawing.curve_chart import Values, block_means, local_line
 from engine.drawing.looks import By
 from engine.experiment.experiment import Precision
-from engine.words.numbers import Tick, linear_ticks
+from engine.words.numbers import Tick, linear_ticks, power_of_two
 from resources.looks import MarkFill
 
 Range = tuple[float, float]
@@ -61,7 +61,7 @@ def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
 
     def text(power: int) -> str:
         if not -4 <= power <= 26:
-            return f"2^{power}"
+            return power_of_two(power)
         return f"{2**power:,}" if power >= 0 else f"{2.0**power:g}"
 
     return tuple(Tick(float(power), text(power)) for power in range(first, last + 1, stride))
@@ -133,9 +133,17 @@ class Trace:
     """
 
     def __init__(
-        self, x: Mapping[By, Values], values: Values, *, smooths: bool = True, steps_per_row: int = 1
+        self,
+        x: Mapping[By, Values],
+        values: Values,
+        *,
+        smooths: bool = True,
+        steps_per_row: int = 1,
+        is_rate: bool = False,
     ) -> None:
-        self._x, self._values, self._smooths = x, values, smooths
+        """Of a rate, such as samples per second, the reciprocal is averaged: a mean of rates is too high."""
+        self._x, self._smooths, self._is_rate = x, smooths, is_rate
+        self._values = self._averaged(values)
         self.steps_per_row = steps_per_row
         self._levels: dict[int, Level] = {}
         self._smoothed: dict[int, tuple[int, Level]] = {}
@@ -161,8 +169,12 @@ class Trace:
         """Return the means of blocks of `rows`."""
         if rows not in self._levels:
             places, means = block_means(tuple(self._x.values()), self._values, rows)
-            self._levels[rows] = Level(dict(zip(self._x, places, strict=True)), means)
+            self._levels[rows] = Level(dict(zip(self._x, places, strict=True)), self._averaged(means))
         return self._levels[rows]
+
+    def _averaged(self, values: Values) -> Values:
+        """Return the values as they are averaged, or back: of a rate the reciprocals, NaN for none."""
+        return np.reciprocal(np.where(values > 0, values, np.nan)) if self._is_rate else values
 
     def level(self, rows: int, smooth: int) -> Level:
         """Return the curve in blocks of `rows`. A noisy one is smoothed over `smooth` steps, 0 for none."""
@@ -173,7 +185,8 @@ class Trace:
         if known is None or known[0] != smooth:
             blocks = self.blocks(rows)
             window = max(_SMOOTHING_POINTS, -(-smooth // (rows * self.steps_per_row)))
-            known = (smooth, Level(blocks.x, local_line(blocks.y, window)))
+            smoothed = self._averaged(local_line(self._averaged(blocks.y), window))
+            known = (smooth, Level(blocks.x, smoothed))
             self._smoothed[rows] = known
         return known[1]
 
@@ -202,7 +215,7 @@ def smoothing_words(steps: int, smooth: int) -> str:
     return f"means of {steps:,} steps" if steps > 1 else ""
 
 
-Quantity = Literal["loss", "accuracy"]
+Quantity = Literal["loss", "accuracy", "throughput", "memory"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ class LivePlot(Surface):
         self.spec = spec
         self.setMinimumHeight(LEAST_HEIGHT)
         self.setMaximumHeight(MOST_HEIGHT)
-        self.header = PlotHeader(spec.title, spec.unit, spec.smooths, spec.can_log and not spec.powers_of_two)
+        self.header = PlotHeader(spec.title, spec.unit, spec.can_log and not spec.powers_of_two)
         self.header.setToolTip(spec.about)
         self.legend = self.legend_class()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")
@@ -186,7 +186,7 @@ class LivePlot(Surface):
 
     def _show_follow(self) -> None:
         # there is nothing to follow at the end, but the whole run to come back to
-        self.header.follow.setVisible(not self._is_final or self.chosen is not None)
+        self.header.show_follow(not self._is_final or self.chosen is not None)
 
     def _scale(self) -> Scale:
         if self.spec.powers_of_two:
@@ -261,12 +261,12 @@ class LivePlot(Surface):
         rows = [
             (curve, shown, nearest_row(shown.curve.x[: len(shown.values)], place)) for curve, shown in drawn
         ]
-        decimals = decimals_for(float(shown.values[row]) for _, shown, row in rows if row is not None)
+        decimals = decimals_for(self._value(*row) for row in rows)
         entries = [
             Entry(
                 curve.precision,
                 curve.name,
-                self._text(None if row is None else float(shown.values[row]), decimals),
+                self._text(self._value(curve, shown, row), decimals),
                 _extra(shown.curve, row, decimals),
                 is_background=curve.is_background,
             )
@@ -277,6 +277,20 @@ class LivePlot(Surface):
         latest = ("at the end" if self._is_final else "latest") if self._curves else ""
         at = place_text(place, self._by) if self._curves and place is not None else latest
         self.legend.show_values(entries, at, ink)
+
+    def value_at(self, name: str, place: float) -> float | None:
+        """Return what the legend would show of the curve of that name at `place`, or None."""
+        for curve in self._curves:
+            shown = self._shown.get(curve.key)
+            if curve.name == name and shown is not None:
+                row = nearest_row(shown.curve.x[: len(shown.values)], place)
+                return None if row is None else float(shown.values[row])
+        return None
+
+    def _value(self, curve: Curve, shown: DrawnCurve, row: int | None) -> float | None:
+        if curve.latest is not None and self.canvas.crosshair is None:
+            return curve.latest
+        return None if row is None else float(shown.values[row])
 
     def _text(self, value: float | None, decimals: int) -> str:
         if self.spec.powers_of_two and value is not None and np.isfinite(value):

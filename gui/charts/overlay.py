@@ -43,8 +43,9 @@ _MARKERS = 5
 class LineItems(PlotItems):
     """The pyqtgraph items of one saved run in a plot: a line with sparse markers."""
 
-    def __init__(self, plot: pg.PlotItem, line: Line) -> None:
-        self._line = line
+    def __init__(self, plot: pg.PlotItem, line: Line, stagger: float) -> None:
+        """`stagger` shifts the markers by a part of their distance, so that those of two lines differ."""
+        self._line, self._stagger = line, stagger
         self._curve = pg.PlotCurveItem(antialias=True, connect="finite")
         self._markers, self._dots = pg.ScatterPlotItem(), pg.ScatterPlotItem()
         marks = () if line.is_repeat else (self._markers,)
@@ -75,7 +76,8 @@ class LineItems(PlotItems):
         rows = np.flatnonzero(np.isfinite(y))
         if len(rows) > 1:
             # five of them, with the last
-            rows = rows[np.unique(np.linspace(0, len(rows) - 1, _MARKERS + 1).astype(int))[1:]]
+            fractions = np.append((np.arange(_MARKERS - 1) + self._stagger) / (_MARKERS - 1), 1.0)
+            rows = rows[np.unique((fractions * (len(rows) - 1)).astype(int))]
         sizes = np.full(len(rows), _MARKER_SIZE)
         sizes[-1:] = _LAST_MARKER_SIZE
         self._markers.setData(x[rows], y[rows], size=sizes)
@@ -83,7 +85,7 @@ class LineItems(PlotItems):
             self._dots.setData(x[rows], y[rows], size=sizes * DOT)
 
 
-_TITLES: Mapping[Quantity, str] = {"loss": "Training loss", "accuracy": "Validation accuracy"}
+_SMOOTHED: tuple[Quantity, ...] = ("loss", "throughput")
 _MOST_NOTES = 6
 _CLOSEST = 1e-6
 _SETTLES_MS = 150
@@ -128,8 +130,12 @@ class OverlayPlot(Surface):
         self.lines, self._units = tuple(lines), units
         for item in self._items:
             item.remove()
-        self._items = [LineItems(self.canvas.getPlotItem(), line) for line in lines]
-        self.header.set_accuracy_known(any(line.traces["accuracy"].has_values for line in lines))
+        names = list(dict.fromkeys(line.name for line in lines))
+        places = [(names.index(line.name) + 1) / (len(names) + 1) for line in lines]
+        plot = self.canvas.getPlotItem()
+        self._items = [LineItems(plot, line, place) for line, place in zip(lines, places, strict=True)]
+        traces = [trace for line in lines for trace in line.traces.items()]
+        self.header.set_known(name for name, trace in traces if trace.has_values)
         self._restyle()
 
     def set_x_range(self, chosen: Range | None) -> None:
@@ -190,10 +196,9 @@ class OverlayPlot(Surface):
             items.show(level.x[by][seen], level.y[seen])
             drawn.append((level.x[by][seen], level.y[seen]))
         steps = self._rows * max((trace.steps_per_row for trace in traces), default=1)
-        smoothed = smoothing_words(steps, smoothing().steps) if quantity == "loss" else ""
-        self.header.smooth.setEnabled(quantity == "loss")
-        unit = ", ".join(filter(None, (self._units.get(quantity, ""), smoothed)))
-        self.header.set_words(_TITLES[quantity], unit)
+        smoothed = smoothing_words(steps, smoothing().steps) if quantity in _SMOOTHED else ""
+        self.header.smooth.setEnabled(quantity in _SMOOTHED)
+        self.header.set_unit(", ".join(filter(None, (self._units.get(quantity, ""), smoothed))))
         self.canvas.show_frame(self._frame(x_range, [y for _, y in drawn]), drawn)
         self._read_at(self.canvas.crosshair)
 

@@ -27,8 +27,10 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height, most_height
+from engine.drawing.blocks import Blocks
 from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, ink_color, wrapped
 from engine.words.numbers import number
+from gui.charts.blocks import paint_blocks
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
@@ -80,6 +82,9 @@ def _is_straight(line: Stroke) -> bool:
 
 def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None:
     shape = shapes[0]
+    if isinstance(shape, Blocks):
+        paint_blocks(painter, shape)
+        return
     ink = QColor(ink_color(palette, shape.ink))
     if isinstance(shape, Box):
         for box in shapes:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QToolBut
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
+from engine.export.report.report import training_words
 from engine.store.record import RunRecord
 from engine.words.numbers import date_text
 from gui.theme.icons import pixmap
@@ -37,7 +38,7 @@ FORMATS = (
     ("archive", "Save the runs as .ammeter, to import elsewhere…"),
 )
 _TIP = "Save a report or other file, or drag the report out"
-_HEIGHT, _SIGN, _AFTER_TITLE = 40, 16, 3
+_HEIGHT, _SIGN = 40, 16
 
 
 class ExportButton(Button):
@@ -112,7 +113,6 @@ class ItemHead(QWidget):
         tip = "Copy these settings to the form of Experiment without running"
         self.settings = Button("Use these settings", "middle", tip)
         self.export = ExportButton()
-        self._actions: QWidget | None = None
         buttons = (self.sides, self.show_button, self.settings, self.export)
         self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
         theme().changed.connect(self._recolor)
@@ -121,17 +121,15 @@ class ItemHead(QWidget):
     def show_comparison(self, comparison: Comparison) -> None:
         """Show a comparison and the choice of its sides. Keep the chosen side if it still exists."""
         self._comparison = comparison
-        self._drop_actions()
         others = [side for side in comparison.sides if side is not comparison.baseline]
         preferred = (side.id for side in others if self._preferred in [run.id for run in side.runs])
         self._chosen, self._preferred = next(preferred, self._chosen), None
         if self._chosen not in [side.id for side in others]:
             self._chosen = None
         runs = [run for side in comparison.sides for run in side.runs]
-        models = dict.fromkeys(run.experiment.model for run in runs)
-        model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
         when = date_text(min(run.started or run.created for run in runs))
-        self.show_title("compare", title_of(comparison), f"{model}, {when}")
+        about = ", ".join(filter(None, (*training_words(runs), when)))
+        self.show_title("compare", title_of(comparison), about)
         for button in (self.sides, self.show_button):
             button.setVisible(len(comparison.sides) > 1)
         self.settings.show()
@@ -143,31 +141,18 @@ class ItemHead(QWidget):
         self.title.set_whole_text(title)
         self.about.set_whole_text(about)
 
-    def show_study(
-        self, icon_name: str, title: str, about: str, *, has_settings: bool, actions: QWidget | None = None
-    ) -> None:
-        """Show the title of a study, which has no sides but may have its own note and buttons."""
+    def show_failure(self, title: str, about: str) -> None:
+        """Show the title of runs that failed, which have no sides."""
         self.clear()
-        self.show_title(icon_name, title, about)
-        self.settings.setVisible(has_settings)
-        self._actions = actions
-        if actions is not None:
-            if self._row.indexOf(actions) < 0:
-                self._row.insertWidget(_AFTER_TITLE, actions, 2)
-            actions.show()
+        self.show_title("cross-outline", title, about)
+        self.settings.show()
 
     def clear(self) -> None:
         """Show nothing, because nothing is opened."""
         self._comparison = None
         self.show_title("", "", "")
-        self._drop_actions()
         for button in (self.sides, self.show_button, self.settings, self.export):
             button.hide()
-
-    def _drop_actions(self) -> None:
-        if self._actions is not None:
-            self._actions.hide()
-            self._actions = None
 
     def side_run_ids(self) -> tuple[str, ...]:
         """Return the id of one run per side, the baseline first."""

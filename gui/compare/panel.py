@@ -4,33 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QLabel, QScrollArea, QSizePolicy, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.devices import BY_DEVICE
-from engine.compare.metrics import SPEED, MetricRow
+from engine.compare.metrics import SPEED
+from engine.compare.ranking import MANY
 from engine.compare.sides import Side
 from engine.drawing.bar_chart import Bar
-from engine.drawing.looks import side_fills, side_looks
+from engine.drawing.curve_chart import Curve
+from engine.drawing.looks import By, side_fills, side_looks
+from engine.drawing.loss_charts import LossChart, difference_to_baseline, time_to_loss
+from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import FACTS, setting_title
+from engine.export.report.metrics import speed_note
 from engine.export.report.report import devices_section
+from engine.words.names import speed_unit
 from engine.words.numbers import number
 from gui.charts.lines import Line, Quantity
-from gui.charts.painter import BarChart
+from gui.charts.painter import BarChart, DrawingView
 from gui.compare.headline import Headline
+from gui.compare.ranking import SidesTable
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import MetricTable
 from gui.runs.table.line import dropped_runs, has_runs
-from gui.widgets import Button, ElidedLabel, divider, label
-from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
-from gui.widgets.labels import plain_tip
-from gui.widgets.table import ResultTable
-from gui.widgets.table.columns import word_columns
+from gui.widgets import Button, ElidedLabel, label, set_text
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrolled, wide
+from gui.widgets.buttons import Segmented
+from gui.widgets.table import Column, Look, ResultTable
+from gui.widgets.table.columns import GROWS, word_columns
 
 if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
@@ -56,10 +63,22 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
     )
 
 
+def loss_curves(compared: ComparedRuns) -> tuple[Curve, ...]:
+    """Return the smoothed training loss of every run that has samples."""
+    return tuple(
+        Curve(run, side, repeat, points, points, points)
+        for side in compared.comparison.sides
+        for repeat, run in enumerate(side.runs)
+        if len((points := compared.runs[run.id].loss).steps)
+    )
+
+
 def best_units(compared: ComparedRuns) -> dict[Quantity, str]:
     """Return the units of the y axis, with "" for the loss if the runs have different units."""
     units = {run.loss_unit for run in compared.runs.values()} - {""}
-    return {"loss": units.pop() if len(units) == 1 else "", "accuracy": "%"}
+    speeds = speed_unit(run.evidence.run.experiment.dataset for run in compared.runs.values())
+    loss = units.pop() if len(units) == 1 else ""
+    return {"loss": loss, "accuracy": "%", "throughput": speeds, "memory": "GiB"}
 
 
 _EMPTY = (
@@ -84,40 +103,39 @@ _EMPTY = (
 )
 """Sentence, hint, button and tooltip for no saved run, one saved run, and more."""
 
-_LEAST_METRICS, _BESIDE = 260, 560
-"""The least height of bars and settings, and the least width to show them side by side."""
+_LEAST_METRICS, _BESIDE, _CHARTS_BESIDE = 260, 560, 800
+"""The least height of bars and settings, and the least widths to show these or two charts side by side."""
+_SETTING = 90
+_LEAST_CHART, _LOSS_HEIGHT, _HIGHEST_LOSS, _ABOVE_CHARTS = 320, 240, 340, 600
+_BY_TIP = "Plot the loss by time or by training step"
 
 
-_ROW, _MARGIN, _BETWEEN = 24, 12, 13
+_ROW, _MARGIN = 24, 12
 _FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
 _MOST_FIRST = 5
 
 
 class SettingsCard(Surface):
-    """A read-only list of the settings of the baseline and of the side in the headline."""
+    """A table of the settings of the baseline and of the side in the headline, those that differ first."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Settings", parent)
         self._rows: tuple[SettingRow, ...] = ()
-        self._texts: list[list[str]] = []
+        self._names: tuple[str, ...] = ()
         self.show_all = Button("Show all", "inline", "Show all settings, or only the most important ones")
         self.show_all.setCheckable(True)
         self.show_all.toggled.connect(lambda _on: self._fill())
-        self._rows_holder = QWidget()
-        head = in_row(
-            label("Settings", "panelTitle"), label("read-only", "unit"), Stretch(1), self.show_all, spacing=8
+        self.table = ResultTable[SettingRow](
+            "Settings", key=lambda row: row.key, whole=True, sorts=False, row_height=_ROW
         )
-        self._column = in_column(head, self._rows_holder, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
+        head = in_row(label("Settings", "panelTitle"), Stretch(1), self.show_all, spacing=8)
+        in_column(head, self.table, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
 
     def show_pair(self, comparison: Comparison, side: Side) -> None:
         """Show the settings of the baseline and of `side`, which may be the baseline itself."""
         pair = (comparison.baseline, side) if side is not comparison.baseline else (side,)
-        self._rows = tuple(setting_rows(pair))
+        self._rows, self._names = tuple(setting_rows(pair)), tuple(one.title for one in pair)
         self._fill()
-
-    def texts(self) -> list[list[str]]:
-        """Return the texts of the rows: title, then the values, or one value if both are the same."""
-        return self._texts
 
     def _fill(self) -> None:
         differing = [row for row in self._rows if row.differs]
@@ -125,51 +143,24 @@ class SettingsCard(Surface):
         by_key = {row.key: row for row in same}
         first = [by_key[key] for key in _FIRST if key in by_key][:_MOST_FIRST]
         shown = same if self.show_all.isChecked() else first
-        self._texts = [_texts(row) for row in (*differing, *shown)]
+        columns = [
+            Column[SettingRow]("Setting", lambda row: setting_title(row.key), width=_SETTING, widest=GROWS)
+        ]
+        for place, name in enumerate(self._names):
+            text = partial(_setting_text, place=place)
+            columns.append(Column(name, text, width=_SETTING, widest=GROWS, look=_setting_look))
+        self.table.show_rows([*differing, *shown], columns)
         # the machine is listed with them, but is no setting: a report counts as many
-        left = sum(row.key not in FACTS for row in same if row not in shown)
-        both = ", the same in both" if differing or len(self._rows[0].texts) > 1 else ""
-        more = [label(f"{left:,} more{both}", "unit")] if left else []
-        holder = QWidget()
-        in_column(_grid(differing, shown), *more, parent=holder, spacing=0)
-        self._column.replaceWidget(self._rows_holder, holder)
-        self._rows_holder.hide()
-        self._rows_holder.deleteLater()
-        self._rows_holder = holder
-        holder.show()
         settings = sum(row.key not in FACTS for row in self._rows)
         self.show_all.set_words("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
 
 
-def _texts(row: SettingRow) -> list[str]:
-    return [setting_title(row.key), *(row.texts if row.differs else row.texts[:1])]
+def _setting_text(row: SettingRow, place: int) -> str:
+    return row.texts[place]
 
 
-def _grid(differing: Sequence[SettingRow], same: Sequence[SettingRow]) -> QWidget:
-    holder = QWidget()
-    grid = grid_of(holder, spacing=(8, 0))
-    # all in one grid, or the values of both would not begin below each other
-    for place, row in enumerate((*differing, None, *same)):
-        if row is None:
-            if differing:
-                grid.addWidget(divider(), place, 0, 1, 3)
-                grid.setRowMinimumHeight(place, _BETWEEN)
-            continue
-        texts = _texts(row)
-        for column, text in enumerate(texts):
-            role = "body" if column == 0 else "strong" if column == 2 else "value"
-            grid.addWidget(_cell(text, role), place, column, 1, 2 if len(texts) == column + 1 == 2 else 1)
-    for column, stretch in enumerate((4, 3, 3)):
-        grid.setColumnStretch(column, stretch)
-    return holder
-
-
-def _cell(text: str, role: str) -> QLabel:
-    result = ElidedLabel(text, role)
-    result.setFixedHeight(_ROW)
-    result.setToolTip(plain_tip(text))
-    result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return result
+def _setting_look(row: SettingRow) -> Look:
+    return Look(600 if row.differs else 400)
 
 
 class BarPanel(Surface):
@@ -185,7 +176,7 @@ class BarPanel(Surface):
     def show_comparison(self, comparison: Comparison) -> None:
         """Show one bar per side."""
         row = next(row for row in comparison.metrics if row.metric.name == SPEED.name)
-        self._unit.set_whole_text(f"{row.metric.unit}{_whiskers(row)}")
+        self._unit.set_whole_text(", ".join(filter(None, (row.metric.unit, speed_note(row)))))
         looks, bars = side_looks(comparison.sides), []
         for report, cell in zip(comparison.reports, row.cells, strict=True):
             side = report.side
@@ -204,6 +195,42 @@ class BarPanel(Surface):
         self.chart.set_bars(bars, _why_none(comparison))
 
 
+class LossChartPanel(Surface):
+    """A chart of the loss of many sides. Where it has a time axis, a switch shows it by step instead."""
+
+    def __init__(self, name: str, *, has_switch: bool = False) -> None:
+        super().__init__("panel", name)
+        self._title, self._note = label("", "panelTitle"), ElidedLabel("", "unit")
+        self.by = Segmented((("seconds", "Time"), ("step", "Steps")), "Horizontal axis", _BY_TIP)
+        self.by.setVisible(has_switch)
+        self.chart: LossChart | None = None
+        self.view = _LossChartView(self)
+        head = in_row(self._title, wide(self._note), self.by, spacing=8)
+        in_column(head, wide(self.view), parent=self, margins=(12, 10, 12, 8), spacing=6)
+
+    def show_chart(self, chart: LossChart | None) -> None:
+        """Show a chart. None hides the panel."""
+        self.chart = chart
+        self.setVisible(chart is not None)
+        if chart is not None:
+            set_text(self._title, chart.title)
+            self._note.set_whole_text(chart.note)
+            self.view.setAccessibleName(self.view.drawing().description)
+            self.view.update()
+
+
+class _LossChartView(DrawingView):
+    def __init__(self, panel: LossChartPanel) -> None:
+        super().__init__(panel)
+        self._panel = panel
+        self.setMinimumWidth(_LEAST_CHART)
+
+    def drawing(self) -> Drawing:
+        width, height = self.width(), self.height()
+        chart = self._panel.chart
+        return Drawing(width, height, ()) if chart is None else chart.draw(width, height)
+
+
 def _why_none(comparison: Comparison) -> str:
     runs = [run for side in comparison.sides for run in side.runs]
     reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
@@ -212,17 +239,6 @@ def _why_none(comparison: Comparison) -> str:
     if not reason:
         return sentence
     return f"{sentence} {reason[:1].upper()}{reason[1:].rstrip('.')}."
-
-
-def _whiskers(row: MetricRow) -> str:
-    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
-    if not kinds:
-        return ""
-    if kinds == {"repeats"}:
-        return ", 95% interval over repeats"
-    if kinds == {"within run"}:
-        return ", 95% interval within the run"
-    return ", 95% interval over repeats or within a run"
 
 
 class DevicesCard(Surface):
@@ -258,9 +274,15 @@ class ComparePanel(Surface):
         self.setAcceptDrops(True)
         self.comparison: Comparison | None = None
         self._saved, self._is_empty = 0, True
+        self._losses, self._unit = tuple[Curve, ...](), ""
         self.offer = Button("", "secondary", "", do=self._take_offer)
         self.headline = Headline()
-        self.table = MetricTable()
+        self.ranking = SidesTable("Ranking of the compared sides")
+        self.losses = LossChartPanel("Time to loss", has_switch=True)
+        self.differences = LossChartPanel("Difference to the baseline")
+        self.losses.by.changed.connect(self._show_losses)
+        self.further = SidesTable("Further metrics")
+        self.table = MetricTable(self.further)
         self.devices, self.bars, self.settings = DevicesCard(), BarPanel(), SettingsCard()
         self.metrics_page, self._curves = self._metrics_page(), QWidget()
         self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
@@ -312,7 +334,20 @@ class ComparePanel(Surface):
         self._set_empty(False)
         self.comparison = compared.comparison
         self.curves.set_lines(lines_of(compared), best_units(compared))
-        self.bars.show_comparison(compared.comparison)
+        is_ranking = len(compared.comparison.sides) >= MANY
+        self._ranked.setVisible(is_ranking)
+        self._charts.setVisible(is_ranking)
+        self.further.setVisible(is_ranking)
+        self.bars.setVisible(not is_ranking)
+        self._losses = loss_curves(compared) if is_ranking else ()
+        self._unit = best_units(compared)["loss"]
+        if is_ranking:
+            self.ranking.show_ranking(compared.comparison)
+            self.further.show_further(compared.comparison)
+            self.differences.show_chart(difference_to_baseline(compared.comparison, self._losses, self._unit))
+            self._show_losses()
+        else:
+            self.bars.show_comparison(compared.comparison)
         self.table.show_comparison(compared.comparison)
         self.devices.show_comparison(compared.comparison)
         self.set_headline(headline)
@@ -325,7 +360,13 @@ class ComparePanel(Surface):
         side = comparison.report(side_id or comparison.baseline.id).side
         self.headline.show_side(comparison, side.id)
         self.table.set_headline(side_id)
+        self.ranking.set_headline(side_id)
         self.settings.show_pair(comparison, side)
+
+    def _show_losses(self) -> None:
+        if self.comparison is not None:
+            by: By = "seconds" if self.losses.by.value() == "seconds" else "step"
+            self.losses.show_chart(time_to_loss(self.comparison, self._losses, self._unit, by))
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         event.setAccepted(has_runs(event.mimeData()))
@@ -340,13 +381,21 @@ class ComparePanel(Surface):
         super().resizeEvent(event)
         beside = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
         self._beside.setDirection(beside[event.size().width() < _BESIDE])
+        self._charts_row.setDirection(beside[event.size().width() < _CHARTS_BESIDE])
+        room = max(_LOSS_HEIGHT, min(_HIGHEST_LOSS, event.size().height() - _ABOVE_CHARTS))
+        for panel in (self.losses, self.differences):
+            panel.view.setFixedHeight(room)
 
     def _metrics_page(self) -> QScrollArea:
         page, charts = Surface("page"), QWidget()
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         # not as a minimum of the parts: that would take the place of their content's own
         self._beside.addStrut(_LEAST_METRICS)
-        parts = (self.table, wide(charts), self.devices)
+        self._ranked, self._charts = Surface("panel"), QWidget()
+        in_column(self.ranking, parent=self._ranked, margins=(4, 1, 6, 1))
+        both = (wide(self.losses), wide(self.differences))
+        self._charts_row = in_row(*both, parent=self._charts, spacing=8)
+        parts = (self._ranked, wide(self._charts), self.table, wide(charts), self.devices)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         return scrolled("Metrics", page)
 

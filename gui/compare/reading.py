@@ -14,8 +14,9 @@ from PySide6.QtCore import QObject, Signal
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from, steps_per_row
 from engine.curves import Columns
-from engine.drawing.curve_chart import Values
+from engine.drawing.curve_chart import Points, Values, smoothed
 from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Epoch, Started
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ReadRun:
-    """A run as read for a comparison: its measured evidence and its curves. `loss_unit` is "" if unknown."""
+    """A run as read for a comparison: its evidence, its curves, and its smoothed loss in few points.
+
+    `loss_unit` is "" if unknown.
+    """
 
     evidence: Evidence
     traces: Mapping[Quantity, Trace]
+    loss: Points
     loss_unit: str
 
 
@@ -90,18 +95,34 @@ def read_run(store: Store, run: RunRecord) -> ReadRun:
     """Read a run's evidence and curves. Raises ProblemError if the store cannot be read."""
     events, samples = store.events(run.id), store.curves(run.id).bins()
     evidence = evidence_from(run, events, samples)
-    loss = _loss(run, samples)
+    traces: dict[Quantity, Trace] = {
+        "loss": _trace(run, samples, "loss"),
+        "accuracy": _accuracy(run, evidence.epochs),
+        "throughput": _trace(run, samples, "samples_per_second", is_rate=True),
+        "memory": _trace(run, samples, _memory_column(samples), scale=1 / MIB_PER_GIB, smooths=False),
+    }
     # the whole curve's blocks are computed here, not while the window is painted
-    loss.blocks(rows_a_point(len(loss)))
+    for trace in traces.values():
+        trace.blocks(rows_a_point(len(trace)))
+    steps, seconds, values = _columns(samples, "loss")
+    loss = smoothed(Points(steps, seconds, steps * run.experiment.step_samples, values))
     units = [event.loss_unit for event in events if isinstance(event, Started)]
-    traces: dict[Quantity, Trace] = {"loss": loss, "accuracy": _accuracy(run, evidence.epochs)}
-    return ReadRun(evidence, traces, units[-1] if units else "")
+    return ReadRun(evidence, traces, loss, units[-1] if units else "")
 
 
-def _loss(run: RunRecord, samples: Columns) -> Trace:
-    columns = [samples.get(name, np.empty(0)) for name in ("step", "seconds", "loss")]
-    steps, seconds, loss = (column[: min(map(len, columns))] for column in columns)
-    return Trace(_places(run, steps, seconds), loss, steps_per_row=steps_per_row(samples))
+def _columns(samples: Columns, name: str) -> tuple[Values, Values, Values]:
+    columns = [samples.get(key, np.empty(0)) for key in ("step", "seconds", name)]
+    steps, seconds, values = (column[: min(map(len, columns))] for column in columns)
+    return steps, seconds, values
+
+
+def _memory_column(samples: Columns) -> str:
+    return next((name for name in ("allocated_mib", "resident_mib") if name in samples), "")
+
+
+def _trace(run: RunRecord, samples: Columns, name: str, *, scale: float = 1.0, **more: bool) -> Trace:
+    steps, seconds, values = _columns(samples, name)
+    return Trace(_places(run, steps, seconds), scale * values, steps_per_row=steps_per_row(samples), **more)
 
 
 def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> Trace:

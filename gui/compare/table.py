@@ -6,6 +6,7 @@ The foot has a field for a target accuracy, for which the table shows the time t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
@@ -13,9 +14,10 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.metrics import Cell, Metric, MetricRow
+from engine.compare.ranking import MANY
 from engine.drawing.looks import side_fills
 from engine.export.document import MetricText
-from engine.export.report.report import metric_text
+from engine.export.report.metrics import metric_text
 from engine.words.numbers import times, unit_suffix
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
@@ -28,8 +30,8 @@ from resources.looks import MarkFill
 
 _HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
 _NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
-_MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
-_VALUE = Look(600, size=_SIZE)
+_MARKER, _GAP, _SIGN = 8, 6, 14
+_VALUE, _NAMED = Look(600, size=_SIZE), Look(500, size=_SIZE)
 _PLAINLY = {"repeats": "95% interval over repeats", "within run": "95% interval within the run"}
 
 
@@ -38,11 +40,11 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
     texts = [(side.label, Look(600)), *([(side.note, Look(ink="text2"))] if side.note else [])]
     widths = [min(_MOST_WORDS, text_width(text, look.weight) + 1) for text, look in texts]
     before, after = (_SIGN + _GAP) * bool(report.doubts), (_SIGN + _GAP) * side.is_named_fast
-    width = before + _MARKER + sum(widths) + _GAP * len(widths) + after + 2 * (PADDING + _EDGE)
+    width = before + _MARKER + sum(widths) + _GAP * len(widths) + after + 2 * PADDING
 
     def paint(painter: QPainter, room: QRectF) -> None:
         palette, middle = theme().palette, room.center().y()
-        left = room.right() - width + 2 * PADDING + _EDGE
+        left = room.right() - width + 2 * PADDING
         if report.doubts:
             draw_icon(painter, QRectF(left, middle - _SIGN / 2, _SIGN, _SIGN), "info", palette.text3)
         place = QPointF(left + before + _MARKER / 2, middle)
@@ -57,63 +59,47 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
     return width, paint
 
 
-def _paint_name(painter: QPainter, room: QRectF, row: MetricRow) -> None:
-    look = Look(500, size=_SIZE)
-    paint_words(painter, room.adjusted(_EDGE, 0, 0, 0), row.metric.title, look)
-    taken = _EDGE + text_width(row.metric.title, 500, _SIZE) + _GAP
-    paint_words(painter, room.adjusted(taken, 0, 0, 0), row.metric.unit, Look(ink="text2"))
-
-
-def _paint_value(painter: QPainter, room: QRectF, text: str, look: Look) -> None:
-    paint_words(painter, room.adjusted(0, 0, -_EDGE, 0), text, look, is_right=True)
-
-
 def _columns(comparison: Comparison, headline: str | None) -> list[Column[MetricRow]]:
     fills = side_fills(comparison.sides)
-    baseline = next(report.side for report in comparison.reports if report.is_baseline)
+    heading = partial(_paint_heading, text="Metric", is_right=False)
     columns = [
         Column[MetricRow](
-            "Metric",
-            lambda row: row.metric.title,
-            paint=_paint_name,
-            width=_NAME,
-            widest=GROWS,
-            paint_heading=lambda painter, room: paint_words(
-                painter, room.adjusted(_EDGE, 0, 0, 0), "Metric", Look(ink="text2")
-            ),
+            "Metric", _name, width=_NAME, widest=GROWS, look=lambda row: _NAMED, paint_heading=heading
         )
     ]
     for place, report in enumerate(comparison.reports):
         is_shaded = report.side.id == headline
         columns.append(_value_column(place, report, fills[report.side.id], is_shaded=is_shaded))
         if not report.is_baseline:
-            columns.append(_ratio_column(place, report, baseline.label, is_shaded=is_shaded))
+            columns.append(_ratio_column(place, report, comparison.baseline.label, is_shaded=is_shaded))
     return columns
+
+
+def _paint_heading(painter: QPainter, room: QRectF, text: str, is_right: bool) -> None:
+    paint_words(painter, room, text, Look(ink="text2"), is_right=is_right)
+
+
+def _name(row: MetricRow) -> str:
+    return f"{row.metric.title}, {row.metric.unit}" if row.metric.unit else row.metric.title
 
 
 def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: bool) -> Column[MetricRow]:
     width, paint_heading = _heading(report, fill)
-
-    def text(row: MetricRow) -> str:
-        return metric_text(row.metric, row.cells[place], report).value
-
     return Column(
         " ".join(filter(None, (report.side.label, report.side.note))),
-        text,
-        tip=_heading_tip(report),
-        paint=lambda painter, room, row: _paint_value(painter, room, text(row), _VALUE),
+        lambda row: metric_text(row.metric, row.cells[place], report).value,
+        tip=heading_tip(report),
         width=max(_FIGURE, width),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
-        about=lambda row: _metric_tip(row.metric, row.cells[place], report),
+        look=lambda row: _VALUE,
+        about=lambda row: metric_tip(row.metric, row.cells[place], report),
         paint_heading=paint_heading,
     )
 
 
 def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[MetricRow]:
-    against = f"vs. {baseline}"
-
     def shown(row: MetricRow) -> MetricText:
         return metric_text(row.metric, row.cells[place], report)
 
@@ -123,31 +109,32 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
         is_pale = one.relation == "same" or one.is_inconclusive or not one.is_sound
         return Look(400 if is_pale else 600, "text2" if is_pale else "text", mark, size=_SIZE)
 
-    def about(row: MetricRow) -> str:
-        one, tip = shown(row), _metric_tip(row.metric, row.cells[place], report)
-        why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
-        return f"{why}{tip}".rstrip()
-
     def text(row: MetricRow) -> str:
         one = shown(row)
         return one.relation if one.is_sound else f"{one.relation}, {one.interval}"
 
+    def about(row: MetricRow) -> str:
+        one, tip = shown(row), metric_tip(row.metric, row.cells[place], report)
+        why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
+        return f"{why}{tip}".rstrip()
+
     return Column(
-        f"{report.side.label} {against}",
+        f"vs. {baseline}",
         text,
-        tip=_heading_tip(report),
-        paint=lambda painter, room, row: _paint_value(painter, room, shown(row).relation, look(row)),
-        width=max(_FIGURE, text_width(against, 400) + 2 * (PADDING + _EDGE)),
+        tip=heading_tip(report),
+        short=lambda row: shown(row).relation,
+        width=max(_FIGURE, text_width(f"vs. {baseline}", 400) + 4 * PADDING),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
         look=look,
         about=about,
-        paint_heading=lambda painter, room: _paint_value(painter, room, against, Look(ink="text2")),
+        paint_heading=partial(_paint_heading, text=f"vs. {baseline}", is_right=True),
     )
 
 
-def _metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
+def metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
+    """Return the tooltip of a metric: its intervals, and the repeats that it is the mean of."""
     if cell.value is None:
         return ""
     lines = []
@@ -169,7 +156,8 @@ def _metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
     return "\n".join(lines)
 
 
-def _heading_tip(report: SideReport) -> str:
+def heading_tip(report: SideReport) -> str:
+    """Return the tooltip of a side: its runs and the cautions about it."""
     doubts = dict.fromkeys(doubt.sentence for doubt in report.doubts)
     names = f"{report.side.title}: {', '.join(report.side.names)}"
     return "\n".join([names, *(f"Caution: {doubt}" for doubt in doubts)])
@@ -200,7 +188,7 @@ class TargetRow(QWidget):
         self._words = label("Time and samples to reach an accuracy of", "body")
         self._note = ElidedLabel("", "unit")
         self._percent = label("%", "unit")
-        row = in_row(self._words, self.edit, self._percent, parent=self, margins=(12, 0, 12, 0), spacing=8)
+        row = in_row(self._words, self.edit, self._percent, parent=self, margins=(4, 0, 4, 0), spacing=8)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
 
@@ -229,10 +217,13 @@ class TargetRow(QWidget):
 
 
 class MetricTable(Surface):
-    """The table of all metrics of a comparison, one column per side. The side in the headline is shaded."""
+    """The metrics of one or two sides in columns, that in the headline shaded, and a target accuracy.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("panel", "Metrics of the compared runs", parent)
+    `further`, the table of the metrics of more sides, takes its place above the target.
+    """
+
+    def __init__(self, *further: QWidget) -> None:
+        super().__init__("panel", "Metrics of the compared runs")
         self.grid = ResultTable[MetricRow](
             "Metrics of the compared runs",
             key=lambda row: row.metric.name,
@@ -242,18 +233,19 @@ class MetricTable(Surface):
             sorts=False,
         )
         self.target = TargetRow()
-        in_column(self.grid, self.target, parent=self, margins=1, spacing=0)
+        in_column(self.grid, *further, self.target, parent=self, margins=(8, 1, 8, 1), spacing=0)
         self._comparison: Comparison | None = None
 
     def show_comparison(self, comparison: Comparison) -> None:
         """Show the metrics, with no column shaded."""
         self._comparison = comparison
+        self.grid.setVisible(len(comparison.sides) < MANY)
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
         self.set_headline(None)
 
     def set_headline(self, side_id: str | None) -> None:
         """Shade the column of this side only."""
-        if self._comparison is not None:
+        if self._comparison is not None and len(self._comparison.sides) < MANY:
             self.grid.show_rows(self._comparison.metrics, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:

@@ -52,11 +52,11 @@ class DemoController(QObject):
         self._comparisons, self._notice = comparisons, notice
         self._background = Background(self)
         self.reader = RaceReader(store_path, experiments.runs, panel, self._background, self)
-        self.measurement = GuidedMeasurement(experiments, panel, self._background, self)
+        self.measurement = GuidedMeasurement(experiments, self._background, self)
         self.presenting = FullScreen(window, parts, self)
         self.state, self.restore = self.reader.state, self.reader.restore
-        self.refresh, self.set_frame_ms = self.measurement.refresh, panel.set_frame_ms
-        self.tells_of = self.measurement.pair.owns
+        self.set_frame_ms = panel.set_frame_ms
+        self.tells_of = self.measurement.owns
         """Whether the page reports how this run ends, so nothing else has to."""
         self._is_in_sight = False
         self._connect()
@@ -71,6 +71,11 @@ class DemoController(QObject):
         head.show_button.clicked.connect(
             lambda: self.show_runs(self._comparisons.reader.run_ids(), head.baseline(), head.headline())
         )
+
+    def refresh(self) -> None:
+        """Show the measurement's progress if the page is visible."""
+        if self._panel.isVisible():
+            self.measurement.report_progress()
 
     def welcome(self) -> None:
         """Show the welcome, or the measurement in progress."""
@@ -100,7 +105,7 @@ class DemoController(QObject):
         self._is_in_sight = is_in_sight
         if not is_in_sight:
             self.presenting.leave()
-        self.measurement.show()
+        self.measurement.report_progress()
         self.reader.set_in_sight(is_in_sight)
         if is_in_sight:
             self._update_keys()
@@ -138,6 +143,7 @@ class DemoController(QObject):
         panel.again_wanted.connect(self._measure_again)
         panel.save_wanted.connect(self._save)
         self.presenting.changed.connect(panel.set_presenting)
+        measurement.progressed.connect(panel.show_measuring)
         measurement.at_work.connect(self._hold)
         measurement.busy.connect(self._ask)
         self.reader.shown.connect(self._update_keys)
@@ -177,7 +183,8 @@ class DemoController(QObject):
         raced, case = self.reader.raced, self.measurement.case
         if raced is None:
             return
-        sides = raced.race.full.side, raced.race.mixed.side
+        full, mixed = (lane.side for lane in raced.race.lanes)
+        sides = full, mixed
         if case is not None and case.matches(side.runs[0].experiment for side in sides):
             self.start()
         else:
@@ -188,12 +195,11 @@ class DemoController(QObject):
     def _save(self, form: str) -> None:
         raced = self.reader.raced
         if raced is not None:
-            choice, race = raced.choice, raced.race
+            choice = raced.choice
+            full, mixed = (lane.side for lane in raced.race.lanes)
             # no file dialog in full screen, and the window reports what was written
             self.presenting.leave()
-            self._comparisons.exporting.ask(
-                form, ExportRequest(choice.run_ids, race.full.side.id, race.mixed.side.id)
-            )
+            self._comparisons.exporting.ask(form, ExportRequest(choice.run_ids, full.id, mixed.id))
 
 
 STILL_MS = 3_000

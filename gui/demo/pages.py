@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
+from engine.drawing.blocks import Tiles
 from engine.drawing.looks import precision_look
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
-from engine.race.headline import NUMBERS
-from engine.race.lanes import MOST_BLOCKS
-from engine.race.scene import Count, Instant, LaneHead, Scene
-from engine.race.showcase import Showcase, pace_of
-from gui.demo.race_view import RaceView
-from gui.demo.scale import DemoButton, Scale
+from engine.race.card import BLOCKS, Frame, LaneHead, RaceCard
+from engine.race.showcase import Showcase
+from engine.race.words import NUMBERS
+from gui.demo.race_view import DemoButton, RaceView
+from gui.demo.transport import FOOT_HEIGHT, FOOT_MARGIN
 from gui.session.live_run import LiveRun
 from gui.widgets import ElidedLabel, center, label
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
-
-if TYPE_CHECKING:
-    from engine.race.race import Which
-    from gui.demo.panel import DemoPanel
-
-
-@dataclass(frozen=True, eq=False)
-class Measuring:
-    """The content of the page that shows two runs while they are measured: `scene` at the time `instant`.
-
-    `subject` names the model and the batch size. If `scene_key` changes, the page needs a new layout. If
-    `state` changes, screen readers announce it.
-    """
-
-    scene: Scene
-    instant: Instant
-    subject: str
-    scene_key: tuple[object, ...]
-    state: tuple[str, ...]
-
 
 _WIDTH = 760
 _RUN_DEMO, _TRY_AGAIN = " Run demo", " Try again"
@@ -50,29 +30,28 @@ _RUN_DEMO, _TRY_AGAIN = " Run demo", " Try again"
 class RefusedPage(QWidget):
     """The page that explains why there is no replay, with buttons to get one."""
 
-    def __init__(self, panel: DemoPanel) -> None:
-        super().__init__()
-        self._sentence, self._remedy = label("", "showTitle"), label("", "showText")
-        for text in (self._sentence, self._remedy):
-            text.setWordWrap(True)
-        self.run_demo = DemoButton(
-            _RUN_DEMO, "showPrimary", "Measure both precisions now and replay them", "play"
-        )
-        self.compare = DemoButton("Select runs in Results", "show", "Select the runs to replay side by side")
-        self.run_demo.clicked.connect(panel.demo_wanted)
-        self.compare.clicked.connect(panel.compare_wanted)
-        self._buttons = in_row(self.run_demo, self.compare, Stretch(1))
-        self._inner = QWidget()
-        self._column = in_column(self._sentence, self._remedy, self._buttons, parent=self._inner)
-        center(self, self._inner)
+    demo_wanted = Signal()
+    results_wanted = Signal()
 
-    def set_scale(self, scale: Scale) -> None:
-        for part in (self.run_demo, self.compare):
-            part.set_scale(scale)
-        self._inner.setFixedWidth(scale.px(_WIDTH))
-        self._column.setSpacing(scale.px(14))
-        self._buttons.setContentsMargins(0, scale.px(14), 0, 0)
-        self._buttons.setSpacing(scale.px(12))
+    def __init__(self) -> None:
+        super().__init__()
+        self._sentence = label("", "showTitle", wraps=True)
+        self._remedy = label("", "showText", wraps=True)
+        self.run_demo = DemoButton(
+            _RUN_DEMO,
+            "showPrimary",
+            "Measure both precisions now and replay them",
+            "play",
+            do=self.demo_wanted,
+        )
+        self.results = DemoButton(
+            "Select runs in Results", "show", "Select the runs to replay side by side", do=self.results_wanted
+        )
+        buttons = in_row(self.run_demo, self.results, Stretch(1), spacing=12)
+        inner = QWidget()
+        inner.setFixedWidth(_WIDTH)
+        in_column(self._sentence, self._remedy, 14, buttons, parent=inner, spacing=14)
+        center(self, inner)
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
         """Show the reason and the remedy. If it `was_measured`, the measurement can be repeated."""
@@ -88,11 +67,8 @@ class RefusedPage(QWidget):
         return f"{self._sentence.text()} {self._remedy.text()}".strip()
 
 
-_NAMES = {"full": "Full precision", "mixed": "Mixed precision"}
-_STARTING = "starting"
-_LONGEST_PHASE = "testing what it has learned"
+_NAMES = ("full precision", "mixed precision")
 _NOT_BEGUN = "not started yet"
-
 _PHASES = {
     PhaseName.WAITING: "waiting in the queue",
     PhaseName.DOWNLOADING: "getting the images",
@@ -100,7 +76,7 @@ _PHASES = {
     PhaseName.BUILDING: "preparing the model",
     PhaseName.COMPILING: "preparing the model",
     PhaseName.CAPTURING: "preparing the model",
-    PhaseName.VALIDATING: _LONGEST_PHASE,
+    PhaseName.VALIDATING: "testing what it has learned",
     PhaseName.SAVING: "saving",
     PhaseName.PAUSED: "paused",
 }
@@ -108,90 +84,72 @@ _PHASES = {
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """The progress of Demo's measurement. `full` and `mixed` are its runs, None until they have started.
+    """The progress of Demo's measurement. `runs` are full and mixed precision, None until they have started.
 
-    `phase` is shown instead of the phase of the current run, unless it is "".
+    With `is_pilot` they train only a few steps. `phase` is shown instead of the phase of the current run,
+    unless it is "". `images` are of the dataset, of shape (count, side, side).
     """
 
     showcase: Showcase | None
-    running: Which
-    full: LiveRun | None = None
-    mixed: LiveRun | None = None
+    runs: tuple[LiveRun | None, LiveRun | None] = (None, None)
+    is_pilot: bool = False
     phase: str = ""
-    tiles: NDArray[np.uint8] | None = None
+    images: NDArray[np.uint8] | None = None
+
+    @property
+    def running(self) -> int:
+        """The current run: 0 for full precision, 1 for mixed precision."""
+        return int(self.runs[0] is not None and self.runs[0].is_over)
 
 
-def measuring(progress: Progress) -> Measuring:
-    """Return the page's content at a moment of the measurement."""
-    case, running = progress.showcase, progress.running
-    runs: tuple[tuple[Which, LiveRun | None], ...] = (("full", progress.full), ("mixed", progress.mixed))
-    heads = _head("full", case), _head("mixed", case)
-    full, mixed = (_count(which, case, live, running) for which, live in runs)
-    phase = progress.phase or _phase(dict(runs)[running])
+def measuring_card(progress: Progress) -> RaceCard:
+    """Return the card of two runs that are being measured."""
+    case, images = progress.showcase, progress.images
     first = None if case is None else case.sides[0][1]
-    subject = "" if first is None else f"{first.model}, {first.batch_size:,} images at once"
-    title, sentence = "The same training, once in each precision", case.why if case is not None else ""
-    caption = f"Measuring {_NAMES[running].lower()}", phase or _left(dict(runs)[running], running)
-    peaks = _peak(progress.full), _peak(progress.mixed)
-    tiles = progress.tiles if progress.tiles is not None and len(progress.tiles) else patterns(MOST_BLOCKS)
-    longest = _instant((_longest("full", case), _longest("mixed", case)), (caption[0], _LONGEST_PHASE))
-    scene = Scene(
-        title=title,
-        sentence=sentence,
-        heads=heads,
-        blocks=MOST_BLOCKS,
-        tiles=tiles,
-        at=lambda seconds: longest,
+    return RaceCard(
+        title="The same training, once in each precision",
+        sentence="" if case is None else case.why,
+        heads=(_head(0, case), _head(1, case)),
+        tiles=Tiles(images if images is not None and len(images) else patterns(BLOCKS)),
         absent="not yet",
-        is_final=False,
-    )
-    return Measuring(
-        scene,
-        replace(_instant((full, mixed), caption), peaks_mib=peaks),
-        subject=subject,
-        scene_key=(sentence, heads, longest, id(progress.tiles)),
-        state=(title, running, phase),
+        facts="" if first is None else f"{first.model}, {first.batch_size:,} images at once",
     )
 
 
-def _instant(counts: tuple[Count, Count], caption: tuple[str, str]) -> Instant:
-    return Instant(counts, None, caption, spoken=" ".join(caption))
+def measuring_frame(progress: Progress) -> Frame:
+    """Return the card's moving parts at a moment of the measurement."""
+    running = progress.running
+    live = progress.runs[running]
+    doing = "Testing the speed of" if progress.is_pilot else "Measuring"
+    phase = progress.phase or ("starting" if live is None or live.phase is None else "")
+    if live is not None and live.phase is not None:
+        phase = phase or _PHASES.get(live.phase.name, "")
+    counts = [_count(which, progress) for which in (0, 1)]
+    return Frame(
+        lit=(counts[0][0], counts[1][0]),
+        samples=(counts[0][1], counts[1][1]),
+        words=(counts[0][2], counts[1][2]),
+        number=None,
+        caption=(f"{doing} {_NAMES[running]}", phase or _left(live)),
+        peaks_mib=(_peak(progress.runs[0]), _peak(progress.runs[1])),
+    )
 
 
-def _experiment(which: Which, case: Showcase) -> Experiment:
-    return case.sides[0 if which == "full" else 1][1]
-
-
-def _head(which: Which, case: Showcase | None) -> LaneHead:
-    precision = Precision.FP32 if which == "full" else Precision.BF16
-    if case is not None:
-        precision = _experiment(which, case).precision
+def _head(which: int, case: Showcase | None) -> LaneHead:
+    precision = (Precision.FP32, Precision.BF16)[which] if case is None else case.sides[which][1].precision
     detail = "" if case is None else NUMBERS[precision]
-    return LaneHead(_NAMES[which], detail, precision_look(precision), (which.capitalize(),))
+    name = _NAMES[which].capitalize()
+    return LaneHead(name, detail, precision_look(precision), (name.split()[0],))
 
 
-def _count(which: Which, case: Showcase | None, live: LiveRun | None, running: Which) -> Count:
-    if case is None or live is None:
-        return Count(0, "0", _NOT_BEGUN, _NOT_BEGUN)
-    experiment = _experiment(which, case)
-    samples, in_all = live.step * experiment.step_samples, _samples_in_all(experiment)
-    blocks = round(MOST_BLOCKS * min(samples / in_all, 1.0)) if in_all else 0
-    words = "images so far" if samples else _NOT_BEGUN
-    if which == "full" and running == "mixed":
-        words = _MEASURED
-    return Count(blocks, f"{samples:,}", words, words)
-
-
-_MEASURED = "images, measured"
-
-
-def _longest(which: Which, case: Showcase | None) -> Count:
-    in_all = 0 if case is None else _samples_in_all(_experiment(which, case))
-    return Count(MOST_BLOCKS, f"{in_all:,}", _MEASURED, _MEASURED)
-
-
-def _samples_in_all(experiment: Experiment) -> int:
-    return (experiment.steps or 0) * experiment.step_samples
+def _count(which: int, progress: Progress) -> tuple[float, str, str]:
+    live = progress.runs[which]
+    experiment = None if live is None else live.experiment
+    if live is None or experiment is None or progress.is_pilot:
+        return 0.0, "0", _NOT_BEGUN
+    lit = BLOCKS * min(live.step / experiment.steps, 1.0) if experiment.steps else 0.0
+    words = "images, measured" if live.is_over else "images so far" if live.step else _NOT_BEGUN
+    return lit, f"{live.step * experiment.step_samples:,}", words
 
 
 def _peak(live: LiveRun | None) -> float | None:
@@ -204,69 +162,50 @@ def _peak(live: LiveRun | None) -> float | None:
     return None
 
 
-def _left(live: LiveRun | None, running: Which) -> str:
-    seconds = _seconds_left(live, is_last=running == "mixed")
+def _left(live: LiveRun | None) -> str:
+    seconds = None if live is None else live.seconds_left()
     if seconds is None:
         return "just started"
-    whole = max(0, round(seconds))
-    about = "about " if running == "full" else ""
-    return f"{about}{whole:,} s left" if whole else "almost done"
-
-
-def _seconds_left(live: LiveRun | None, *, is_last: bool) -> float | None:
-    if live is None or live.experiment is None or live.experiment.steps is None:
-        return None
-    pace = pace_of(live.experiment, live.column("samples_per_second"))
-    if pace is None:
-        return None
-    steps = live.experiment.steps
-    return (max(0, steps - live.step) + (0 if is_last else steps)) / pace
-
-
-def _phase(live: LiveRun | None) -> str:
-    if live is None or live.phase is None:
-        return _STARTING
-    return _PHASES.get(live.phase.name, "")
+    return f"{round(seconds):,} s left" if round(seconds) else "almost done"
 
 
 class MeasuringPage(QWidget):
-    """The page that shows the two runs while they are measured.
+    """The page that shows the two runs while they are measured."""
 
-    It repaints only the parts that changed, so it does not slow down the run.
-    """
+    stop_wanted = Signal()
 
-    def __init__(self, panel: DemoPanel) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.view = RaceView()
         self._shown: tuple[object, ...] = ()
-        self._state: tuple[str, ...] = ()
-        self._foot = Surface("foot")
-        self.stop = DemoButton(" Stop", "showPrimary", "Stop measuring. A finished run is kept.", "stop")
-        self.stop.clicked.connect(panel.stop_wanted)
+        self._announced = ""
+        foot = Surface("foot")
+        foot.setFixedHeight(FOOT_HEIGHT)
+        self.stop = DemoButton(
+            " Stop", "showPrimary", "Stop measuring. A finished run is kept.", "stop", do=self.stop_wanted
+        )
+        self.stop.setFixedWidth(106)
         why = "The runs train one after the other, so neither slows the other down. Then both are replayed."
-        self._why, self._subject = ElidedLabel(why, "showFoot"), ElidedLabel("", "showSubject")
-        self._row = in_row(self.stop, wide(self._why), self._subject, parent=self._foot, margins=None)
-        in_column(wide(self.view), self._foot, parent=self, spacing=0)
+        in_row(
+            self.stop,
+            wide(ElidedLabel(why, "showFoot")),
+            parent=foot,
+            margins=(FOOT_MARGIN, 0, FOOT_MARGIN, 0),
+            spacing=18,
+        )
+        in_column(wide(self.view), foot, parent=self, spacing=0)
 
-    def set_scale(self, scale: Scale) -> None:
-        for part in (self.view, self.stop):
-            part.set_scale(scale)
-        self._foot.setFixedHeight(max(scale.px(64), 46))
-        self.stop.setFixedWidth(max(scale.px(106), 100))
-        self._row.setContentsMargins(scale.px(48), 0, scale.px(48), 0)
-        self._row.setSpacing(scale.px(18))
-
-    def show_measuring(self, measuring: Measuring) -> None:
-        """Show the progress. This is cheap enough for each repaint during a run."""
-        self._subject.set_whole_text(measuring.subject)
-        if measuring.scene_key == self._shown:
-            self.view.show_instant(measuring.instant)
+    def show_progress(self, progress: Progress) -> None:
+        """Show the progress of the measurement."""
+        frame, shown = measuring_frame(progress), (progress.showcase, id(progress.images))
+        if shown == self._shown:
+            self.view.show_frame(frame)
         else:
-            self._shown = measuring.scene_key
-            self.view.show_scene(measuring.scene, measuring.instant)
-        if measuring.state != self._state:
+            self._shown = shown
+            self.view.show_card(measuring_card(progress), frame)
+        if frame.caption[0] != self._announced:
             # not at each count: a screen reader would never finish
-            self._state = measuring.state
+            self._announced = frame.caption[0]
             self.view.announce()
             self.setAccessibleName("Measuring")
             self.setAccessibleDescription(self.words())

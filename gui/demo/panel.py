@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QLayout, QStackedWidget, QWidget
 
-from gui.demo.scale import Scale, scale_for, sizes
+from engine.race.race import Race
+from gui.demo.pages import MeasuringPage, Progress, RefusedPage
+from gui.demo.race_page import RacePage
 from gui.widgets.boxes import Surface, in_column
-
-if TYPE_CHECKING:
-    from engine.race.race import Race
-    from gui.demo.pages import Measuring, MeasuringPage, RefusedPage
-    from gui.demo.race_page import RacePage
-    from gui.widgets.welcome import Welcome
+from gui.widgets.welcome import Welcome
 
 Page = Literal["welcome", "measuring", "race", "refused"]
 SCRUB_SECONDS = 1.0
 _LEAST = QSize(640, 400)
 
-
 P = TypeVar("P", bound=QWidget)
-S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
 
 
 class DemoPanel(Surface):
@@ -60,44 +55,44 @@ class DemoPanel(Surface):
         # its content scales with its size: a minimum size would keep the window from shrinking
         column.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         column.addWidget(self._pages)
-        self._scale = Scale()
-        self._scaled: list[MeasuringPage | RacePage | RefusedPage] = []
-        self.setStyleSheet(sizes(self._scale))
 
     @cached_property
     def welcome(self) -> Welcome:
-        from gui.widgets.welcome import Welcome
-
-        page = Welcome(is_large=True)
+        page = self._added(Welcome(is_large=True))
         page.demo_wanted.connect(self.demo_wanted)
         page.experiment_wanted.connect(self.experiment_wanted)
         page.limit_wanted.connect(self.limit_wanted)
-        return self._added(page)
+        return page
 
     @cached_property
     def measuring(self) -> MeasuringPage:
-        from gui.demo.pages import MeasuringPage
-
-        return self._scaled_with(MeasuringPage(self))
+        page = self._added(MeasuringPage())
+        page.stop_wanted.connect(self.stop_wanted)
+        return page
 
     @cached_property
     def race(self) -> RacePage:
-        from gui.demo.race_page import RacePage
-
-        page = RacePage(self)
-        page.transport.set_presenting(self._is_presenting)
+        page = self._added(RacePage())
+        transport = page.transport
+        transport.save_wanted.connect(self.save_wanted)
+        transport.results_wanted.connect(self.compare_wanted)
+        transport.demo_wanted.connect(self.demo_wanted)
+        transport.full_screen_toggled.connect(self.present_toggled)
+        transport.again.clicked.connect(self.again_wanted)
+        transport.set_presenting(self._is_presenting)
         page.clock.set_frame_ms(self._frame_ms)
-        return self._scaled_with(page)
+        return page
 
     @cached_property
     def refused(self) -> RefusedPage:
-        from gui.demo.pages import RefusedPage
+        page = self._added(RefusedPage())
+        page.demo_wanted.connect(self.demo_wanted)
+        page.results_wanted.connect(self.compare_wanted)
+        return page
 
-        return self._scaled_with(RefusedPage(self))
-
-    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Show the start of a replay. `tiles` are gray images of shape (count, side, side), or None."""
-        self.race.show_race(race, tiles)
+    def show_race(self, race: Race, images: NDArray[np.uint8] | None) -> None:
+        """Show the start of a replay. `images` are gray, of shape (count, side, side), or None."""
+        self.race.show_race(race, images)
         self._turn_to("race", self.race)
 
     def play(self) -> None:
@@ -105,9 +100,9 @@ class DemoPanel(Surface):
         self.race.clock.start()
         self._focus_page()
 
-    def show_measuring(self, measuring: Measuring) -> None:
+    def show_measuring(self, progress: Progress) -> None:
         """Show the progress of the measurement."""
-        self.measuring.show_measuring(measuring)
+        self.measuring.show_progress(progress)
         self._turn_to("measuring", self.measuring)
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
@@ -142,11 +137,6 @@ class DemoPanel(Surface):
         self._pages.addWidget(page)
         return page
 
-    def _scaled_with(self, page: S) -> S:
-        self._scaled.append(page)
-        page.set_scale(self._scale)
-        return self._added(page)
-
     def _turn_to(self, name: Page, page: QWidget) -> None:
         if self.page == name:
             return
@@ -167,15 +157,6 @@ class DemoPanel(Surface):
 
     def hasHeightForWidth(self) -> bool:
         return False
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        scale = scale_for(event.size())
-        if scale != self._scale:
-            self._scale = scale
-            self.setStyleSheet(sizes(scale))
-            for page in self._scaled:
-                page.set_scale(scale)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         act = self._actions().get(event.key()) if self.page == "race" else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +11,16 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
+from engine.drawing.blocks import Tiles
 from engine.protocol.pictures import patterns
-from engine.race import words as race_words
-from engine.race.race import LANES, Race
-from engine.race.words import scene_of
-from gui.demo.race_view import RaceView
-from gui.demo.scale import DemoButton, Scale, explained
+from engine.race.card import BLOCKS
+from engine.race.race import Race
+from engine.race.words import card_of, frame_of
+from gui.demo.race_view import DemoButton, RaceView, explained
 from gui.demo.transport import DemoTransport, RaceClock
 from gui.theme.theme import reduces_motion
 from gui.widgets import label
 from gui.widgets.boxes import Placed, in_column, wide
-
-if TYPE_CHECKING:
-    from gui.demo.panel import DemoPanel
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WIDTH = 420
@@ -32,7 +28,7 @@ _MARGIN = 8
 
 
 class CertaintyPopover(QFrame):
-    """A popover that explains how certain the measured ratio is.
+    """A popover with the comparison's verdict and the reasons to doubt it.
 
     Escape, Space, Return or a click elsewhere closes it.
     """
@@ -41,35 +37,28 @@ class CertaintyPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("surface", "popover")
         self.setAccessibleName("How certain the ratio is")
-        self._sure, self._doubts = (label("", "showPopText", wraps=True) for _ in range(2))
+        self._verdict, self._doubts = (label("", "showPopText", wraps=True) for _ in range(2))
         self._doubts.setTextFormat(Qt.TextFormat.RichText)
         self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
-        self.compare = DemoButton("All metrics in Results", "showLink", "Open these runs in Results")
-        self.compare.clicked.connect(self.hide)
-        self._title = label("", "showPopTitle")
+        self.results = DemoButton("All metrics in Results", "showLink", "Open these runs in Results")
+        self.results.clicked.connect(self.hide)
         self._column = in_column(
-            self._title,
-            self._sure,
+            label("How certain is this?", "showPopTitle"),
+            self._verdict,
             self._doubts_title,
             self._doubts,
-            Placed(self.compare, 0, Qt.AlignmentFlag.AlignLeft),
+            Placed(self.results, 0, Qt.AlignmentFlag.AlignLeft),
             parent=self,
-            margins=None,
+            margins=20,
+            spacing=10,
         )
+        self.setFixedWidth(_WIDTH)
 
-    def set_scale(self, scale: Scale) -> None:
-        side = max(scale.px(20), 14)
-        self._column.setContentsMargins(side, side, side, side)
-        self._column.setSpacing(max(scale.px(10), 7))
-        self.setFixedWidth(max(scale.px(_WIDTH), 340))
-        self.compare.set_scale(scale)
-
-    def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
-        """Show the interval in words, and a list item for each doubt."""
-        self._title.setText(title)
-        self._sure.setText(certainty)
-        self._sure.setToolTip(explained(certainty))
+    def show_words(self, verdict: str, doubts: Sequence[str]) -> None:
+        """Show the verdict in sentences, and a list item for each doubt."""
+        self._verdict.setText(verdict)
+        self._verdict.setToolTip(explained(verdict))
         self._points = tuple(doubts)
         points = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
         self._doubts.setText(f'<ul style="margin: 0 0 0 16px; -qt-list-indent: 0">{points}</ul>')
@@ -79,7 +68,7 @@ class CertaintyPopover(QFrame):
 
     def words(self) -> str:
         """Return the whole text."""
-        return "\n".join([self._sure.text(), *(f"•  {doubt}" for doubt in self._points)])
+        return "\n".join([self._verdict.text(), *(f"•  {doubt}" for doubt in self._points)])
 
     def open_at(self, corner: QPoint) -> None:
         """Open with its upper left corner at `corner`, or as near as the screen allows."""
@@ -106,41 +95,32 @@ def _kept_inside(rect: QRect, room: QRect) -> QPoint:
     return QPoint(x, max(inner.top(), min(rect.y(), inner.bottom() - rect.height())))
 
 
-_GAP = 6
-
-
 class RacePage(QWidget):
-    """The page that replays two runs side by side, with playback controls.
+    """The page that replays two runs side by side, with playback controls."""
 
-    It asks `panel` to open other pages.
-    """
-
-    def __init__(self, panel: DemoPanel) -> None:
+    def __init__(self) -> None:
         super().__init__()
         # the keys of a presenter's remote come here, and continue to the panel
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("The replay")
         self.race: Race | None = None
-        self.view, self.transport = RaceView(), DemoTransport(panel)
+        self.view, self.transport = RaceView(), DemoTransport()
         self.popover = CertaintyPopover(self)
         self.clock = RaceClock(self)
         self._resumes = False
         in_column(wide(self.view), self.transport, parent=self, spacing=0)
-        self._connect(panel)
+        self._connect()
 
-    def set_scale(self, scale: Scale) -> None:
-        for part in (self.view, self.transport, self.popover):
-            part.set_scale(scale)
-
-    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Show the start of a replay, with patterns if there are no images."""
+    def show_race(self, race: Race, images: NDArray[np.uint8] | None) -> None:
+        """Show the start of a replay, with patterns in its blocks if there are no images."""
         self.race = race
         self.popover.hide()
-        scene = scene_of(race, tiles if tiles is not None and len(tiles) else patterns(race.blocks))
-        question = _question(race)
-        self.popover.show_words(question, race_words.certainty(race), scene.doubts)
-        self.view.show_scene(scene, scene.at(0.0), question)
-        self.transport.show_race(_subject(race), race.seconds)
+        card = card_of(race, Tiles(images if images is not None and len(images) else patterns(BLOCKS)))
+        split = race.report.split
+        came_from = "" if split is None else f" Where the gain comes from: {split.sentence}."
+        self.popover.show_words(race.verdict.sentence + came_from, card.doubts)
+        self.view.show_card(card, frame_of(race, 0.0), explains_number=True)
+        self.transport.show_race(race.seconds, is_disturbed=race.verdict.kind == "spoiled")
         self.clock.set_race_seconds(race.seconds, race.playback_rate)
         self._show_moment(0.0)
         self._show_state()
@@ -166,24 +146,21 @@ class RacePage(QWidget):
         """Return the whole text, without the transport bar's."""
         return self.view.words()
 
-    def _connect(self, panel: DemoPanel) -> None:
-        transport, clock, view = self.transport, self.clock, self.view
+    def _connect(self) -> None:
+        transport, clock = self.transport, self.clock
         transport.play.clicked.connect(clock.toggle)
         transport.speed.changed.connect(lambda key: clock.set_speed(float(key)))
         transport.scrubber.sought.connect(clock.seek)
         transport.scrubber.held.connect(self._hold)
         clock.ticked.connect(self._show_moment)
         clock.state_changed.connect(self._show_state)
-        for button in (view.number, view.certainty):
-            button.clicked.connect(lambda: self._open(view.certainty))
-        view.more.clicked.connect(lambda: self._open(view.more))
-        view.again.clicked.connect(panel.again_wanted)
-        self.popover.compare.clicked.connect(panel.compare_wanted)
+        self.view.number.clicked.connect(self._open)
+        self.popover.results.clicked.connect(transport.results_wanted)
 
     def _show_moment(self, seconds: float) -> None:
-        if self.view.scene is None:
+        if self.race is None:
             return
-        self.view.show_instant(self.view.scene.at(seconds))
+        self.view.show_frame(frame_of(self.race, seconds))
         self.transport.set_seconds(seconds)
         if not self.clock.is_playing:
             self._show_state()
@@ -204,19 +181,6 @@ class RacePage(QWidget):
         elif self._resumes and not self.clock.is_at_end:
             self.clock.play()
 
-    def _open(self, below: QWidget) -> None:
-        self.popover.open_at(below.mapToGlobal(QPoint(0, below.height() + _GAP)))
-
-
-def _question(race: Race) -> str:
-    if race.claim is None:
-        return "Why is that?"
-    caution = race_words.caution(race)
-    return f"{caution}: how certain is this?" if caution else "How certain is this?"
-
-
-def _subject(race: Race) -> str:
-    mine, theirs = (race.lane(which).run.experiment for which in LANES)
-    model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
-    same_batch = mine.batch_size == theirs.batch_size
-    return f"{model}, {mine.batch_size:,} {race.unit} at once" if same_batch else model
+    def _open(self) -> None:
+        number = self.view.number
+        self.popover.open_at(number.mapToGlobal(QPoint(number.width() // 2, number.height())))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,13 @@ from engine.compare.evidence import evidence_from
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.pictures import brightened
+from engine.race.race import Race, race_of
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.reading import related_runs
 from gui.demo.panel import DemoPanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
-
-if TYPE_CHECKING:
-    from engine.race.race import Race
 
 _MOST_TRIED = 5
 
@@ -45,14 +43,11 @@ class RaceChoice:
 
 @dataclass(frozen=True, eq=False)
 class RaceToShow:
-    """A race of two runs to replay. Its blocks show images from the dataset.
-
-    `tiles` are these images in gray, of shape (count, side, side), or None.
-    """
+    """A race of two runs to replay, and gray images of the dataset (count, side, side) or None."""
 
     choice: RaceChoice
     race: Race
-    tiles: NDArray[np.uint8] | None
+    images: NDArray[np.uint8] | None
 
 
 def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
@@ -78,8 +73,6 @@ def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:
 
 
 def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
-    from engine.race.race import race_of  # the window's start does without it
-
     runs = [store.run(run_id) for run_id in choice.run_ids]
     curves = {run.id: store.curves(run.id).bins() for run in runs}
     evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
@@ -208,7 +201,7 @@ class RaceReader(QObject):
             # something else was asked for meanwhile
             return
         self.raced = raced
-        self._panel.show_race(raced.race, raced.tiles)
+        self._panel.show_race(raced.race, raced.images)
         self._is_to_play = True
         self._play()
         self.shown.emit()

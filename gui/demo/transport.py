@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QSlider, QWidget
 
 from engine.words.numbers import three_figures
-from gui.demo.scale import COLUMN_GAP, DemoButton, Scale, handle_px, memory_width
+from gui.demo.race_view import DemoButton
 from gui.theme.theme import reduces_motion, set_reduced_motion
-from gui.widgets import ElidedLabel, Segmented, label, set_text
+from gui.widgets import Segmented, label, set_text
 from gui.widgets.boxes import Surface, in_row, wide
 
-if TYPE_CHECKING:
-    from gui.demo.panel import DemoPanel
-
 MS = 1_000
+_HANDLE = 14  # the width of the slider's handle, as in its style
 
 
 class Scrubber(QSlider):
@@ -38,15 +35,10 @@ class Scrubber(QSlider):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName("Position in the replay")
         self.setToolTip("Drag to any moment (arrow keys: one second)")
-        self._handle = handle_px(Scale())
         self.setSingleStep(MS)
         self.setPageStep(MS)
         # a screen reader moves it by an action, a mouse by the events below
         self.actionTriggered.connect(lambda _action: self._seek(self.sliderPosition()))
-
-    def set_scale(self, scale: Scale) -> None:
-        self._handle = handle_px(scale)
-        self.setFixedHeight(self._handle + 4)
 
     def set_seconds(self, seconds: float, total: float) -> None:
         """Show the position, without emitting `sought`."""
@@ -71,7 +63,7 @@ class Scrubber(QSlider):
 
     def _value_at(self, place: QPointF) -> int:
         # the middle of the handle moves to the pointer
-        share = (place.x() - self._handle / 2) / max(self.width() - self._handle, 1)
+        share = (place.x() - _HANDLE / 2) / max(self.width() - _HANDLE, 1)
         return round(min(max(share, 0.0), 1.0) * self.maximum())
 
     def _seek(self, value: int) -> None:
@@ -79,6 +71,7 @@ class Scrubber(QSlider):
         self.sought.emit(value / MS)
 
 
+FOOT_HEIGHT, FOOT_MARGIN = 56, 32
 _SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
 _PLAY = {
     "play": (" Play", "play", "Play from here (Space)"),
@@ -89,21 +82,22 @@ _SAVE = (
     ("animation", "Save the replay as an animation…"),
     ("card", "Save an image with the results…"),
 )
-_HEIGHT = 64
-_MOST_SUBJECT = 1.5
-"""In widths of the memory panel."""
 
 
 class DemoTransport(Surface):
     """The playback controls of a replay, with a menu to save, compare or repeat it.
 
-    `RacePage` connects the playback controls. The menu's requests are emitted by `panel`.
+    `save_wanted` carries "animation" or "card". `again` is shown if the measurement was disturbed.
     """
 
-    def __init__(self, panel: DemoPanel) -> None:
+    save_wanted = Signal(str)
+    results_wanted = Signal()
+    demo_wanted = Signal()
+    full_screen_toggled = Signal()
+
+    def __init__(self) -> None:
         super().__init__("foot")
         self._total, self._seconds, self._state = 0.0, 0.0, ""
-        self._scale = Scale()
         self.play = DemoButton(" Replay", "showPrimary", "", "reset")
         self.speed = Segmented(_SPEEDS, "Replay speed", "Replay at half, normal or double speed")
         for key, _ in _SPEEDS:
@@ -111,41 +105,38 @@ class DemoTransport(Surface):
         self.scrubber = Scrubber()
         self._now, self._of = label("", "showNow"), label("", "showFoot")
         self._now.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._subject = ElidedLabel("", "showSubject")
-        self._make_menu(panel)
+        self.again = DemoButton("Measure again", "show", "Train both again, one after the other")
+        self._make_menu()
         self.save = DemoButton("", "showIcon", "", "export", do=self._open_menu)
         self.save.set_words("", "Save the replay as a file, and more", name="Save the replay")
-        self.full_screen = DemoButton("", "showIcon", "", "expand", do=panel.present_toggled)
-        self._right = QWidget()
-        self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
+        self.full_screen = DemoButton("", "showIcon", "", "expand", do=self.full_screen_toggled)
         time = in_row(self._now, self._of, spacing=5)
-        self._controls = in_row(self.play, self.speed, wide(self.scrubber), time)
-        self._row = in_row(wide(self._controls), self._right, parent=self, margins=None)
+        ends = in_row(self.again, self.save, self.full_screen, spacing=8)
+        self.play.setFixedWidth(106)
+        self.speed.setFixedWidth(146)
+        self.setFixedHeight(FOOT_HEIGHT)
+        in_row(
+            self.play,
+            self.speed,
+            wide(self.scrubber),
+            time,
+            ends,
+            parent=self,
+            margins=(FOOT_MARGIN, 0, FOOT_MARGIN, 0),
+            spacing=18,
+        )
         self.set_state("replay")
         self.set_presenting(False)
 
-    def set_scale(self, scale: Scale) -> None:
-        self.setFixedHeight(max(scale.px(_HEIGHT), 46))
-        for part in (self.play, self.scrubber, self.save, self.full_screen):
-            part.set_scale(scale)
-        self.speed.setFixedHeight(max(scale.px(32), 28))
-        self.play.setFixedWidth(max(scale.px(106), 100))
-        self.speed.setFixedWidth(max(scale.px(146), 126))
-        self._row.setContentsMargins(scale.px(48), 0, scale.px(48), 0)
-        self._ends.setSpacing(scale.px(8))
-        self._controls.setSpacing(scale.px(18))
-        self._row.setSpacing(scale.px(COLUMN_GAP))
-        self._scale = scale
-        self._fit_subject()
-        self._fit_time()
-
-    def show_race(self, subject: str, total: float) -> None:
-        """Show the model and batch, and the replay's length in seconds."""
+    def show_race(self, total: float, *, is_disturbed: bool) -> None:
+        """Show the length of a replay in seconds, and *Measure again* if its measurement was disturbed."""
         self._total = total
-        self._subject.set_whole_text(subject)
-        self._fit_subject()
+        self.again.setVisible(is_disturbed)
+        # as wide as it will ever be, so that the slider does not move
+        self.set_seconds(total)
+        self._now.setMinimumWidth(0)
+        self._now.setMinimumWidth(self._now.sizeHint().width())
         self.set_seconds(0.0)
-        self._fit_time()
 
     def set_seconds(self, seconds: float) -> None:
         self._seconds = seconds
@@ -168,30 +159,15 @@ class DemoTransport(Surface):
         self.full_screen.set_words("", f"{name} ({keys})", name=name)
         self.full_screen.set_icon("shrink" if is_on else "expand")
 
-    def _fit_subject(self) -> None:
-        # aligned with the memory panel; a longer subject takes room from the slider
-        panel = memory_width(self._scale)
-        buttons = 2 * (self.full_screen.sizeHint().width() + self._ends.spacing())
-        wanted = self._subject.sizeHint().width() + buttons
-        self._right.setFixedWidth(max(panel, min(wanted, round(_MOST_SUBJECT * panel))))
-
-    def _fit_time(self) -> None:
-        # as wide as it will ever be, so that the slider does not move
-        shown = self._seconds
-        self.set_seconds(self._total)
-        self._now.setMinimumWidth(0)
-        self._now.setMinimumWidth(self._now.sizeHint().width())
-        self.set_seconds(shown)
-
-    def _make_menu(self, panel: DemoPanel) -> None:
+    def _make_menu(self) -> None:
         self.menu = menu = QMenu(self)
         menu.setAccessibleName("Save the replay, and more")
         for name, text in _SAVE:
-            menu.addAction(text).triggered.connect(lambda _=False, name=name: panel.save_wanted.emit(name))
+            menu.addAction(text).triggered.connect(lambda _=False, name=name: self.save_wanted.emit(name))
         menu.addSeparator()
-        menu.addAction("All metrics in Results").triggered.connect(lambda: panel.compare_wanted.emit())
+        menu.addAction("All metrics in Results").triggered.connect(lambda: self.results_wanted.emit())
         again = menu.addAction("Run demo: measure this machine again")
-        again.triggered.connect(lambda: panel.demo_wanted.emit())
+        again.triggered.connect(lambda: self.demo_wanted.emit())
         self.still = menu.addAction("Reduce motion")
         self.still.setCheckable(True)
         self.still.triggered.connect(set_reduced_motion)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
@@ -19,13 +19,12 @@ from gui.installation.words import (
     download_text,
     gpu_facts,
     gpu_title,
-    has_room,
     network_text,
     room_text,
     size_text,
 )
 from gui.setup.controls import ChoiceBox, NumberEdit
-from gui.widgets import Button, ElidedLabel, Field, IconButton, Segmented, divider, label, set_text
+from gui.widgets import Button, ElidedLabel, Field, IconButton, divider, label, set_text
 from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 
 _NAMES = 104
@@ -36,7 +35,7 @@ _BUILD_TIP = "Which PyTorch build to install: NVIDIA, AMD, Intel, or CPU only"
 class ChoiceView(Surface):
     """The form to choose which PyTorch to install. `changed` is emitted when the user edits it.
 
-    The packages to install then have to be resolved again.
+    The packages to install then have to be resolved again. `plan` is the result, None until then.
     """
 
     changed = Signal()
@@ -44,7 +43,7 @@ class ChoiceView(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Installation", parent)
         self._found: Description | None = None
-        self._plan: Plan | None = None
+        self.plan: Plan | None = None
         self.options = Options()
         self._make_parts()
         self._grid = grid_of(margins=None, spacing=(16, 4), grows=(1,))
@@ -91,13 +90,13 @@ class ChoiceView(Surface):
             return None
         backend = self.builds.value()
         if backend == AUTOMATIC:
-            backend = self._plan.backend if self._plan else self._found.builds[0].backend
+            backend = self.plan.backend if self.plan else self._found.builds[0].backend
         return self._found.build(backend)
 
     @property
     def can_begin(self) -> bool:
         """True if the request is resolved and fits on the disk."""
-        return self._plan is not None and has_room(self._plan)
+        return self.plan is not None and self.plan.fits
 
     def show_found(self, found: Description) -> None:
         """Show the machine and its builds."""
@@ -123,18 +122,18 @@ class ChoiceView(Surface):
 
     def forget_plan(self) -> None:
         """Forget the plan, and show a rough size until there is another."""
-        self._plan = None
+        self.plan = None
         self._refresh()
 
     def show_plan(self, plan: Plan) -> None:
         """Show the plan that uv resolved."""
-        self._plan = plan
+        self.plan = plan
         self._place.set_whole_text(str(plan.folder))
         self._refresh()
 
     def show_problem(self, problem: Problem) -> None:
         """Show why the request cannot be resolved."""
-        self._plan = None
+        self.plan = None
         self._refresh()
         set_text(self._download, problem.message)
         set_text(self._room, problem.remedy)
@@ -145,12 +144,12 @@ class ChoiceView(Surface):
         return "\n".join(part.text() for part in parts)
 
     def _refresh(self) -> None:
-        build, plan = self.selected_build(), self._plan
+        build, plan = self.selected_build(), self.plan
         set_text(self._why, self._reason(build))
         if plan is not None:
             set_text(self._download, download_text(plan))
             room = room_text(plan)
-            set_text(self._room, room if has_room(plan) else f"Not enough disk space: {room}.")
+            set_text(self._room, room if plan.fits else f"Not enough disk space: {room}.")
         elif self.wanted() is None and self._found is not None:
             set_text(self._download, "Unknown")
             set_text(self._room, "Enter the source under More options.")
@@ -162,10 +161,10 @@ class ChoiceView(Surface):
     def _reason(self, build: Build | None) -> str:
         why = "" if build is None else build.why if build.fits else f"{build.why} {_ALL_THE_SAME}"
         is_automatic = self.builds.value() == AUTOMATIC
-        if is_automatic and build is not self._best and self._plan is not None:
+        if is_automatic and build is not self._best and self.plan is not None:
             # a mirror may have no builds to choose from
-            why = f"The source has the build for {build_title(self._plan.backend)}. {why}".strip()
-        note = self._plan.note if self._plan is not None else ""
+            why = f"The source has the build for {build_title(self.plan.backend)}. {why}".strip()
+        note = self.plan.note if self.plan is not None else ""
         return f"{why} {note}".strip()
 
     @property
@@ -174,7 +173,6 @@ class ChoiceView(Surface):
 
     def _change(self) -> None:
         self.options.show_problem()
-        self.forget_plan()
         self.changed.emit()
 
     def _open_more(self, is_open: bool) -> None:
@@ -202,13 +200,8 @@ class ChoiceView(Surface):
         return heading
 
 
-_OFFICIAL, _MIRROR, _FOLDER = "official", "mirror", "folder"
-_SOURCES = ((_OFFICIAL, "Official"), (_MIRROR, "A mirror"), (_FOLDER, "A folder"))
-_HINTS = {
-    _OFFICIAL: "Download from PyTorch's index and PyPI.",
-    _MIRROR: "Address of a package index with PyTorch and its dependencies.",
-    _FOLDER: "Folder of wheels (.whl), for a machine without a network.",
-}
+_HINT = "The address of a package index, or a folder of wheels (.whl) for a machine without a network."
+_WRONG = "Enter an address that starts with https:// or http://, or an existing folder."
 _SETTLES_MS = 600
 
 
@@ -224,56 +217,41 @@ class Options(QWidget):
         super().__init__(parent)
         self._typing = QTimer(self, singleShot=True, interval=_SETTLES_MS)
         self._typing.timeout.connect(self.changed)
-        self.kind = Segmented(_SOURCES, "Source", "Choose where to download PyTorch and its dependencies")
-        self.kind.changed.connect(self._change_kind)
-        self.mirror = QLineEdit()
-        self.mirror.setAccessibleName("Address of the mirror")
-        self.mirror.setPlaceholderText("https://pypi.example.org/simple")
-        self.mirror.textEdited.connect(lambda _text: self._typing.start())
-        self.folder = _FolderEdit()
-        self.folder.edited.connect(lambda _text: self._typing.start())
-        self._place = QWidget()
-        in_column(self.mirror, self.folder, parent=self._place)
-        self._field = Field("Source", self.kind, below=self._place)
+        tip = "Address of a package index, or folder of wheels"
+        self.place = NumberEdit("Source of packages", tip, hint="PyTorch's index and PyPI")
+        self.place.put_right(IconButton("folder", "Choose a folder", "Choose a folder", do=self._choose))
+        self.place.edited.connect(lambda _text: self._typing.start())
+        self._field = Field("Source", self.place)
+        self._field.set_hint(_HINT)
         self.extras = {name: self._extra(name) for name in EXTRAS}
         rows = [
             in_row(box, wide(label(EXTRAS[name], "hint")), spacing=8) for name, box in self.extras.items()
         ]
         in_column(self._field, label("Also install", "label"), *rows, parent=self, spacing=8)
-        self._show_kind()
 
     def source(self) -> Source | None:
-        """Return the source. None while its address or folder is missing or wrong."""
-        kind = self.kind.value()
-        if kind == _MIRROR:
-            address = self.mirror.text().strip()
-            return Source(mirror=address) if address.startswith(("https://", "http://")) else None
-        if kind == _FOLDER:
-            folder = Path(self.folder.text().strip()).expanduser()
-            return Source(folder=folder) if self.folder.text().strip() and folder.is_dir() else None
-        return Source()
+        """Return the source. None if it is neither an address nor a folder."""
+        text = self.place.text().strip()
+        if text.startswith(("https://", "http://")):
+            return Source(mirror=text)
+        folder = Path(text).expanduser()
+        if text and not folder.is_dir():
+            return None
+        return Source(folder=folder) if text else Source()
 
     def chosen_extras(self) -> tuple[str, ...]:
         return tuple(name for name, box in self.extras.items() if box.isChecked())
 
     def set_choice(self, source: Source, extras: tuple[str, ...]) -> None:
         """Show a request, without emitting `changed`."""
-        self.kind.set_value(_MIRROR if source.mirror else _FOLDER if source.folder else _OFFICIAL)
-        self.mirror.setText(source.mirror or "")
-        self.folder.set_value(str(source.folder or ""))
+        self.place.set_value(source.mirror or str(source.folder or ""))
         for name, box in self.extras.items():
             box.setChecked(name in extras)
-        self._show_kind()
+        self.show_problem()
 
     def show_problem(self) -> None:
-        """Show the problem of the entered address or folder."""
-        sentence = None
-        if self.source() is None:
-            if self.kind.value() == _MIRROR and self.mirror.text().strip():
-                sentence = "An address starts with https:// or http://."
-            elif self.kind.value() == _FOLDER and self.folder.text().strip():
-                sentence = "This folder does not exist."
-        self._field.set_problem(sentence)
+        """Show whether the entered source is wrong."""
+        self._field.set_problem(_WRONG if self.source() is None else None)
 
     def problem(self) -> str | None:
         return self._field.problem()
@@ -285,30 +263,8 @@ class Options(QWidget):
         box.clicked.connect(self.changed)
         return box
 
-    def _change_kind(self) -> None:
-        self._show_kind()
-        edit = {_MIRROR: self.mirror, _FOLDER: self.folder}.get(self.kind.value())
-        if edit is not None:
-            edit.setFocus()
-        self.changed.emit()
-
-    def _show_kind(self) -> None:
-        kind = self.kind.value()
-        self.mirror.setVisible(kind == _MIRROR)
-        self.folder.setVisible(kind == _FOLDER)
-        self._place.setVisible(kind != _OFFICIAL)
-        self._field.set_hint(_HINTS[kind])
-        self.show_problem()
-
-
-class _FolderEdit(NumberEdit):
-    def __init__(self) -> None:
-        super().__init__("Folder of wheels", "Folder with the downloaded wheels", hint="choose a folder")
-        tip = "Choose the folder of wheels"
-        self.put_right(IconButton("folder", "Choose the folder", tip, do=self._choose))
-
     def _choose(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, "Choose the folder of wheels", self.text())
+        chosen = QFileDialog.getExistingDirectory(self, "Choose the folder of wheels", self.place.text())
         if chosen:
-            self.set_value(chosen)
-            self.edited.emit(chosen)
+            self.place.set_value(chosen)
+            self.changed.emit()

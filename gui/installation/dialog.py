@@ -99,7 +99,7 @@ class EngineDialog(QDialog):
         if self._content is not None:
             self._content.hide()
             self._content.deleteLater()
-        self._content = _own_content() if engine.state is State.OWN else _content(engine)
+        self._content = _content(engine)
         self._column.insertWidget(0, self._content)
         self._answer.hide()
         self._show_buttons()
@@ -164,40 +164,34 @@ class EngineDialog(QDialog):
 
 def _content(engine: Engine) -> QWidget:
     here, problem = engine.installation, engine.problem
-    holder = QWidget()
-    column = in_column(parent=holder, spacing=8)
-    column.addWidget(label("PyTorch" if here is None else title_of(here), "title"))
-    if problem is not None:
-        column.addWidget(label(problem.message, "body", wraps=True))
+    title = "PyTorch" if here is None else title_of(here)
+    texts = [] if problem is None else [problem.message]
+    facts, place = _facts(here) if here is not None else (), engine.packages or engines_folder()
+    if engine.state is State.OWN:
+        title, texts, place = "PyTorch in this environment", [_OWN], Path(sys.prefix)
+        facts = (("PyTorch", _version("torch")), ("torchvision", _version("torchvision")))
+    parts: list[QWidget] = [label(title, "title")]
+    parts += [label(text, "body", wraps=True) for text in texts]
+    parts += [_fact(name, label(words, "body")) for name, words in facts]
+    if facts:
+        parts.append(_place(place))
     if here is not None:
-        for name, words in _facts(here):
-            column.addWidget(_fact(name, label(words, "body")))
-        column.addWidget(_place(engine.packages or engines_folder()))
         table = ResultTable("Packages", _PACKAGES)
         table.show_rows(sorted(here.packages.items()))
         table.setFixedHeight(_TABLE)
-        column.addWidget(table)
+        parts.append(table)
+    holder = QWidget()
+    in_column(*parts, parent=holder, spacing=8)
     return holder
 
 
 def _facts(here: Installation) -> tuple[tuple[str, str], ...]:
+    made = date_text(datetime.fromtimestamp(here.made).astimezone())
     return (
         ("torchvision", here.packages.get("torchvision", "not installed")),
         ("Size", f"{size_text(here.size_bytes)} in {counted(here.files, 'file')}"),
-        (
-            "Installed",
-            f"{date_text(datetime.fromtimestamp(here.made).astimezone())}, for Python {here.python}",
-        ),
+        ("Installed", f"{made}, for Python {here.python}"),
     )
-
-
-def _own_content() -> QWidget:
-    holder = QWidget()
-    heading, text = label("PyTorch in this environment", "title"), label(_OWN, "body", wraps=True)
-    packages = (("PyTorch", "torch"), ("torchvision", "torchvision"))
-    facts = [_fact(name, label(_version(package), "body")) for name, package in packages]
-    in_column(heading, text, *facts, _place(Path(sys.prefix)), parent=holder, spacing=8)
-    return holder
 
 
 def _version(package: str) -> str:

@@ -54,7 +54,6 @@ class SetupPage(Surface):
         self._progress: Progress | None = None
         self._wanted: InstallRequest | None = None
         self._source = Source()
-        self._plan: Plan | None = None
         self._began = 0.0
         self._lay_out()
         self._connect()
@@ -69,7 +68,7 @@ class SetupPage(Surface):
         self.choice, self.progress = ChoiceView(), ProgressView()
         self.begin_button = Button("", "primary", "")
         self.train_button = Button("Start training", "primary", "Train the experiment in the form")
-        self.again_button = Button("Try again", "primary", "Continue with the files already downloaded")
+        self.again_button = Button("Try again", "primary", "Continue with the complete packages")
         self.back_button = Button("Change options", "secondary", "Choose another build or source")
         self.leave_button = Button("Not now", "secondary", "Go back without changing anything")
         self._meanwhile = label(_MEANWHILE, "hint")
@@ -95,7 +94,6 @@ class SetupPage(Surface):
 
     def _connect(self) -> None:
         self.choice.changed.connect(self._resolve)
-        self.progress.pause_toggled.connect(lambda: self._setup.pause(not self._setup.is_paused))
         self.progress.stop_wanted.connect(self._setup.stop)
         self.begin_button.clicked.connect(self._begin)
         self.again_button.clicked.connect(self._try_again)
@@ -107,7 +105,6 @@ class SetupPage(Surface):
         self._setup.plan_failed.connect(self._on_refusal)
         self._setup.began.connect(self._on_start)
         self._setup.progressed.connect(self._on_event)
-        self._setup.paused_changed.connect(self._on_event)
         self._setup.ended.connect(self._on_end)
         self._setup.problem.connect(self._on_failure)
 
@@ -154,7 +151,7 @@ class SetupPage(Surface):
         self._resolve()
 
     def _resolve(self) -> None:
-        self._plan = None
+        self.choice.forget_plan()
         wanted = self.choice.wanted()
         if wanted is None:
             self._setup.drop_plan()
@@ -163,20 +160,19 @@ class SetupPage(Surface):
             self._setup.plan(wanted)
         self._refresh_words()
 
-    def _on_plan(self, _wanted: InstallRequest, plan: Plan) -> None:
-        self._plan = plan
+    def _on_plan(self, plan: Plan) -> None:
         self.choice.show_plan(plan)
         self._refresh_words()
 
-    def _on_refusal(self, _wanted: InstallRequest, problem: Problem) -> None:
+    def _on_refusal(self, problem: Problem) -> None:
         self.choice.show_problem(problem)
         self._refresh_words(is_refused=True)
 
     def _begin(self) -> None:
-        if self._plan is None:
+        if self.choice.plan is None:
             self._resolve()
         elif self.choice.can_begin:
-            self._setup.start(self._plan.wanted)
+            self._setup.start(self.choice.plan.wanted)
 
     def _try_again(self) -> None:
         if self._wanted is None:
@@ -187,7 +183,6 @@ class SetupPage(Surface):
     def _offer(self) -> None:
         self._show_choice()
         if self._found is not None:
-            self.choice.forget_plan()
             self._resolve()
         elif self.isVisible():
             self._setup.look()
@@ -199,10 +194,9 @@ class SetupPage(Surface):
         self._set_progress(Progress(is_waiting=self._setup.is_waiting))
         self.progress.stop_button.setFocus()
 
-    def _on_event(self, event: InstallEvent | bool) -> None:
+    def _on_event(self, event: InstallEvent) -> None:
         if self._progress is not None:
-            known = self._progress
-            self._set_progress(known.paused(event) if isinstance(event, bool) else known.after(event))
+            self._set_progress(self._progress.after(event))
 
     def _set_progress(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -238,7 +232,7 @@ class SetupPage(Surface):
     def _refresh_words(self, *, is_refused: bool = False) -> None:
         if self.choice.isHidden():
             return
-        words = words_for(self.purpose, self._engine, self._plan)
+        words = words_for(self.purpose, self._engine, self.choice.plan)
         self._show_words(words.title, words.sentence)
         self.begin_button.set_words("Try again" if is_refused else words.button)
         self.begin_button.setEnabled(is_refused or (words.can_begin and self.choice.can_begin))
@@ -262,7 +256,7 @@ class SetupPage(Surface):
         super().showEvent(event)
         if self._found is None:
             self._setup.look()
-        elif self._plan is None:
+        elif self.choice.plan is None:
             self._resolve()
 
 

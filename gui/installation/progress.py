@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QWidget
 
-from engine.installation.request import Fetched, InstallEvent, Planned, Stage, StageBegan, Unpacked
+from engine.installation.request import Fetched, InstallEvent, Stage, StageBegan
 from engine.words.numbers import duration, share_text
 from gui.installation.words import size_text
 from gui.theme.icons import pixmap
@@ -19,14 +19,12 @@ from gui.widgets.labels import describe, plain_tip
 STAGES = {
     Stage.RESOLVING: "Look up",
     Stage.FETCHING: "Download",
-    Stage.UNPACKING: "Unpack",
     Stage.TRYING: "Test",
 }
 _STAGE_TITLES = {
     Stage.SENDING: "Copying Ammeter to the machine",
     Stage.RESOLVING: "Looking up the packages",
     Stage.FETCHING: "Downloading PyTorch",
-    Stage.UNPACKING: "Unpacking PyTorch",
     Stage.TRYING: "Training a test step",
 }
 
@@ -35,79 +33,54 @@ _STAGE_TITLES = {
 class Progress:
     """The progress of an installation of PyTorch in its current `stage`.
 
-    `done_bytes` and `total_bytes` count the bytes of this stage, None if unknown. `retry` is the reason why a
-    connection is retried. `is_waiting` is True while the installation waits for a measurement to end.
+    `fetched` has the packages and bytes of a download. `is_waiting` is True while the installation waits for
+    a measurement to end.
     """
 
     stage: Stage = Stage.RESOLVING
-    done_bytes: int | None = None
-    total_bytes: int | None = None
-    bytes_per_second: float | None = None
-    seconds_left: float | None = None
-    file: str = ""
-    retry: str | None = None
-    is_paused: bool = False
+    fetched: Fetched | None = None
     is_waiting: bool = False
 
     def after(self, event: InstallEvent) -> Progress:
         match event:
             case StageBegan(stage=stage):
-                return Progress(stage, is_paused=self.is_paused)
-            case Planned(plan=plan):
-                return replace(self, done_bytes=plan.fetched_bytes, total_bytes=plan.download_bytes)
+                return Progress(stage)
             case Fetched():
-                return Progress(
-                    Stage.FETCHING,
-                    event.done_bytes,
-                    event.total_bytes,
-                    event.bytes_per_second,
-                    event.seconds_left,
-                    event.file,
-                    event.retry,
-                    self.is_paused,
-                )
-            case Unpacked(done_bytes=done, total_bytes=total):
-                return Progress(Stage.UNPACKING, done, total, is_paused=self.is_paused)
+                return Progress(Stage.FETCHING, event)
         return self
-
-    def paused(self, is_paused: bool) -> Progress:
-        return replace(self, is_paused=is_paused)
 
     @property
     def fraction(self) -> float | None:
-        """The finished fraction of the stage, 0 to 1. None if unknown."""
-        if self.stage not in (Stage.FETCHING, Stage.UNPACKING) or not self.total_bytes:
+        """The finished fraction of the download, 0 to 1. None if unknown."""
+        if self.fetched is None or not self.fetched.total_bytes:
             return None
-        return min((self.done_bytes or 0) / self.total_bytes, 1.0)
+        return min(self.fetched.done_bytes / self.fetched.total_bytes, 1.0)
 
     @property
     def title(self) -> str:
-        if self.is_waiting:
-            return "Waiting for the current job"
-        return f"{_STAGE_TITLES[self.stage]}{', paused' if self.is_paused else ''}"
+        return "Waiting for the current job" if self.is_waiting else _STAGE_TITLES[self.stage]
 
     @property
     def percent(self) -> str:
-        """The finished share of the stage: "43%". "" if unknown."""
+        """The finished share of the download: "43%". "" if unknown."""
         return "" if self.fraction is None else share_text(int(100 * self.fraction) / 100)
 
     @property
     def left(self) -> str:
-        """The time left: "3 min left". "" if unknown."""
-        if self.is_paused or self.retry is not None or self.seconds_left is None:
-            return ""
-        return f"{duration(self.seconds_left)} left"
+        """The time left: "about 3 min left". "" if unknown."""
+        seconds = self.fetched.seconds_left if self.fetched is not None else None
+        return "" if seconds is None else f"about {duration(seconds)} left"
 
     @property
     def amount(self) -> str:
-        """The finished amount and its rate: "1.1 GiB of 2.6 GiB · 14 MiB/s"."""
+        """The bytes on the disk: "1.1 GiB of about 4.9 GiB unpacked"."""
         if self.is_waiting:
             return "Starts when that job ends or is stopped, before the queued jobs."
-        if self.fraction is None:
+        if self.fetched is None:
             return ""
-        done = f"{size_text(self.done_bytes or 0)} of {size_text(self.total_bytes or 0)}"
-        is_moving = self.bytes_per_second is not None and not self.is_paused and self.retry is None
-        return f"{done} · {size_text(self.bytes_per_second or 0)}/s" if is_moving else done
+        total = self.fetched.total_bytes
+        of = "" if total is None else f" of about {size_text(total)}"
+        return f"{size_text(self.fetched.done_bytes)}{of} unpacked"
 
     @property
     def line(self) -> str:
@@ -120,16 +93,12 @@ class Progress:
         return ", ".join(part for part in (self.percent, self.left) if part)
 
 
-_KEPT = "Downloaded files are kept if you stop or close Ammeter."
+_KEPT = "Complete packages are kept if you stop or close Ammeter."
 
 
 class ProgressView(Surface):
-    """Shows the progress of an installation.
+    """Shows the progress of an installation. `stop_wanted` asks to stop it."""
 
-    `stop_wanted` asks to stop it, `pause_toggled` to pause or resume.
-    """
-
-    pause_toggled = Signal()
     stop_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -137,14 +106,11 @@ class ProgressView(Surface):
         self._title, self._percent = label("", "pageTitle"), label("", "pageTitle")
         self._bar = ProgressLine("Installation progress")
         self._amount, self._left = label("", "body"), label("", "body")
-        self._file = ElidedLabel("", "hint", mode=Qt.TextElideMode.ElideMiddle)
-        self._retry = label("", "problem", wraps=True)
+        self._packages = ElidedLabel("", "hint", mode=Qt.TextElideMode.ElideMiddle)
         self._stages = {stage: _StageMark(title) for stage, title in STAGES.items()}
-        self.pause_button = Button("Pause", "secondary", "Pause or resume the download", "pause")
         self.stop_button = Button(
-            "Stop", "secondary", "Stop and keep the downloaded files", "stop", do=self.stop_wanted
+            "Stop", "secondary", "Stop and keep the complete packages", "stop", do=self.stop_wanted
         )
-        self.pause_button.clicked.connect(self.pause_toggled)
         kept = label(_KEPT, "hint", wraps=True)
         in_column(
             in_row(*self._stages.values(), Stretch(1), spacing=24),
@@ -155,10 +121,9 @@ class ProgressView(Surface):
             12,
             in_row(self._amount, Stretch(1), self._left),
             4,
-            self._file,
-            self._retry,
+            self._packages,
             16,
-            in_row(self.pause_button, self.stop_button, wide(kept), spacing=8),
+            in_row(self.stop_button, wide(kept), spacing=8),
             parent=self,
             margins=24,
             spacing=0,
@@ -173,13 +138,8 @@ class ProgressView(Surface):
         set_text(self._percent, progress.percent)
         set_text(self._left, progress.left)
         set_text(self._amount, progress.amount)
-        self._file.set_whole_text(progress.file)
-        set_text(self._retry, progress.retry or "")
-        self._retry.setVisible(bool(progress.retry))
+        self._packages.set_whole_text(progress.fetched.packages if progress.fetched is not None else "")
         self._bar.set_progress(progress.fraction or 0.0)
-        self.pause_button.setEnabled(progress.stage is Stage.FETCHING)
-        self.pause_button.set_words("Resume" if progress.is_paused else "Pause")
-        self.pause_button.set_icon("play" if progress.is_paused else "pause")
         self.setAccessibleName(progress.line)
 
 

@@ -51,23 +51,16 @@ def gpu_facts(hardware: Hardware) -> str:
 
 
 def download_text(plan: Plan) -> str:
-    """Return the exact download: "2.6 GiB in 34 files, 1.1 GiB already downloaded"."""
-    here = f", {size_text(plan.fetched_bytes)} already downloaded" if plan.fetched_bytes else ""
-    return f"{size_text(plan.download_bytes)} in {counted(len(plan.wheels), 'file')}{here}"
+    """Return the download: "2.6 GiB in 34 packages, 1.1 GiB already unpacked"."""
+    here = f", {size_text(plan.kept_bytes)} already unpacked" if plan.kept_bytes else ""
+    size = f"{plan.download[:1].upper()}{plan.download[1:]}"
+    return f"{size} in {counted(len(plan.packages), 'package')}{here}"
 
 
 def room_text(plan: Plan) -> str:
     """Return the disk space: "8.0 GiB needed, 120 GiB free"."""
-    return f"{size_text(_still_needed(plan))} needed, {size_text(plan.free_bytes)} free"
-
-
-def has_room(plan: Plan) -> bool:
-    """Return True if the disk has room for the plan."""
-    return plan.free_bytes >= _still_needed(plan)
-
-
-def _still_needed(plan: Plan) -> int:
-    return plan.needed_bytes - plan.fetched_bytes
+    needed = f"{size_text(plan.needed_bytes)} needed, " if plan.unpacked_bytes is not None else ""
+    return f"{needed}{size_text(plan.free_bytes)} free"
 
 
 def network_text(environment: Mapping[str, str]) -> str:
@@ -133,7 +126,7 @@ def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:
     stays = f"PyTorch {here} stays in use until the new installation has trained a step."
     match purpose:
         case Purpose.RESUME:
-            return Words("Resume the installation", "Files already downloaded are kept.", "Resume")
+            return Words("Resume the installation", "Complete packages are kept.", "Resume")
         case Purpose.REPAIR:
             sentence = engine.problem.message if engine.problem else "Its files have changed."
             return Words("PyTorch needs a repair", f"{sentence} Your runs are not affected.", "Repair")

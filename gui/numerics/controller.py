@@ -9,7 +9,8 @@ from PySide6.QtCore import QObject
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.export.formats import NUMERICS
-from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics, Part
+from engine.export.kinds.numerics import TITLES
+from engine.protocol.numerics import FIRST_STEPS, Numerics, Part
 from engine.store.record import RunRecord
 from gui.answer.controller import StudyController
 from gui.numerics.map_view import KEY
@@ -55,7 +56,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
 
     def find_nonfinite(self, run: RunRecord) -> None:
         """Search a run for its first NaN or Inf."""
-        self._panel.tabs.open("nan")
+        self._panel.tabs.open(TITLES["nan"])
         self.submit(run.experiment, ("nan",), run.id)
 
     def _connect(self, follows: bool) -> None:
@@ -77,8 +78,8 @@ class NumericsController(StudyController[StudyView[Numerics]]):
     def _choose_parts(self, preset: Preset) -> None:
         if preset.parts:
             self._panel.choose(preset.parts, only=True)
-            self._panel.tabs.open(preset.parts[0])
+            self._panel.tabs.open(TITLES[preset.parts[0]])
 
     def _show_kept(self) -> None:
         patterns = self._setup.text(KEY).split(",")
-        self._panel.map.show_kept([pattern.strip() for pattern in patterns if pattern.strip()])
+        self._panel.show_kept([pattern.strip() for pattern in patterns if pattern.strip()])

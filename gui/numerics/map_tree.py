@@ -1,143 +1,42 @@
-"""A precision map as a tree of modules, with the cost of their operations and the colors of dtypes."""
+"""The item model of a precision map: a tree of modules with the bars of their dtypes."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from html import escape
 from typing import Any
 
-from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtCore import QObject, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QPainter
+from PySide6.QtWidgets import QLabel, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FP16, FP32, dtype_label
-from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Operation, PrecisionMap
-from engine.words.numbers import memory_text, number, share_text
+from engine.numerics.map_rows import OUTSIDE, MapRow, Share, kept_by
+from engine.protocol.numerics import Direction
+from engine.protocol.ranges import BF16, E4M3, E5M2, FP16, FP32, dtype_label
+from engine.words.numbers import memory_text, share_text
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
-from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
-
-Share = tuple[str, float]
-"""A dtype by torch's name, and its share of a time."""
+from gui.widgets.table.columns import width_of
 
 MODULE, CLASS, FORWARD, BACKWARD, PARAMETERS, TIME, MOVED, CASTS = range(8)
-ROOT = "the model"
 TIME_TIP = "Time while recording, which slows training. Compare modules, not with step times."
 MOVED_TIP = "Bytes that the operations read and wrote"
-_OUTSIDE = {
-    LOSS: ("Loss", "The loss, computed from the model's outputs"),
-    OPTIMIZER: ("Optimizer", "The update of the weights"),
-    ELSEWHERE: ("Elsewhere", "Operations whose module is unknown"),
-}
-
-
-@dataclass(frozen=True)
-class MapRow:
-    """A row of the precision map: a module with all operations inside it, or operations outside the model.
-
-    `shares` has the shares of the dtypes by column, the largest first. `casts` is the number of casts by
-    autocast, and `cast_bytes` the memory that they read and wrote.
-    """
-
-    name: str
-    class_name: str
-    depth: int
-    parameters: int
-    operations: tuple[Operation, ...]
-    shares: Mapping[int, tuple[Share, ...]]
-    seconds: float
-    moved_bytes: int
-    casts: int
-    cast_bytes: int
-
-    @property
-    def is_module(self) -> bool:
-        """True if it can be kept in FP32: a module other than the model itself."""
-        return bool(self.name) and self.name not in _OUTSIDE
-
-    @property
-    def title(self) -> str:
-        return _OUTSIDE[self.name][0] if self.name in _OUTSIDE else self.name or ROOT
-
-
-def map_rows(whole: PrecisionMap) -> tuple[MapRow, ...]:
-    """Return one row per module, in the model's order, then rows for operations outside the model."""
-    modules = [(module.name, module.class_name, module.depth, module.parameters) for module in whole.modules]
-    names = {name for name, *_ in modules}
-    inside: dict[str, list[Operation]] = defaultdict(list)
-    for operation in whole.operations:
-        for name in _around(operation.module):
-            if name in names or name in _OUTSIDE:
-                inside[name].append(operation)
-    outside = [(name, "", 0, 0) for name in _OUTSIDE if inside[name]]
-    return tuple(_row(*module, inside[module[0]]) for module in (*modules, *outside))
-
-
-def _around(module: str) -> Iterable[str]:
-    if module in _OUTSIDE:
-        return (module,)
-    parts = module.split(".") if module else []
-    return (".".join(parts[:count]) for count in range(len(parts) + 1))
-
-
-def _row(name: str, class_name: str, depth: int, parameters: int, operations: Sequence[Operation]) -> MapRow:
-    casts = [operation for operation in operations if operation.by_autocast]
-    spent: dict[str, dict[str, float]] = {"forward": defaultdict(float), "backward": defaultdict(float)}
-    for operation in operations:
-        if (dtype := operation.computed_in) is not None and operation.direction in spent:
-            # what was too fast for the clock still counts
-            spent[operation.direction][dtype] += operation.seconds or 1e-9
-    return MapRow(
-        name=name,
-        class_name=class_name,
-        depth=depth,
-        parameters=parameters,
-        operations=tuple(operations),
-        shares={FORWARD: _shares(spent["forward"]), BACKWARD: _shares(spent["backward"])},
-        seconds=sum(operation.seconds for operation in operations),
-        moved_bytes=sum(operation.moved_bytes for operation in operations),
-        casts=sum(operation.count for operation in casts),
-        cast_bytes=sum(operation.moved_bytes for operation in casts),
-    )
-
-
-def _shares(spent: Mapping[str, float]) -> tuple[Share, ...]:
-    total = sum(spent.values())
-    return tuple(sorted(((dtype, part / total) for dtype, part in spent.items()), key=lambda pair: -pair[1]))
-
-
-def kept_by(name: str, patterns: Sequence[str]) -> str | None:
-    """Return the pattern that keeps this module, or a module around it, in FP32. None if no pattern does."""
-    for around in _around(name):
-        if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
-            return name if name in patterns else matching[0]
-    return None
-
-
-_FIGURES: Mapping[int, Callable[[MapRow], float]] = {
+_NUMBERS: Mapping[int, Callable[[MapRow], float]] = {
     PARAMETERS: lambda row: row.parameters,
-    TIME: lambda row: row.seconds,
-    MOVED: lambda row: row.moved_bytes,
+    TIME: lambda row: row.seconds * 1_000,
+    MOVED: lambda row: row.moved_bytes / BYTES_PER_MIB,
     CASTS: lambda row: row.casts,
 }
-_TEXTS: Mapping[int, Callable[[MapRow], str]] = {
-    MODULE: lambda row: row.title if row.name in _OUTSIDE else short_name(row.name),
-    CLASS: lambda row: row.class_name,
-    FORWARD: lambda row: _shares_text(row.shares[FORWARD]),
-    BACKWARD: lambda row: _shares_text(row.shares[BACKWARD]),
-    PARAMETERS: lambda row: f"{row.parameters:,}" if row.parameters else "",
-    TIME: lambda row: number(row.seconds * 1_000) if row.operations else "",
-    MOVED: lambda row: _memory(row.moved_bytes) if row.operations else "",
-    CASTS: lambda row: f"{row.casts:,}" if row.casts else "",
-}
+_BARS: Mapping[int, Direction] = {FORWARD: "forward", BACKWARD: "backward"}
 
 
-def _memory(amount: int) -> str:
-    return memory_text(amount / BYTES_PER_MIB)
+def alike(values: Iterable[float]) -> Callable[[float], str]:
+    """Return the format for a column of numbers, with as many decimals as its largest value needs."""
+    most = max(values, default=0.0)
+    decimals = 3 if most < 10 else 2 if most < 100 else 1
+    return lambda value: f"{value:,.{decimals}f}"
 
 
 def _shares_text(shares: Sequence[Share]) -> str:
@@ -156,7 +55,7 @@ class MapTree(TreeModel[MapRow]):
 
     toggled = Signal(str, bool)
 
-    headings = ("Module", "Class", "Forward", "Backward", "Parameters", "Time ms", "Moved", "Casts")
+    headings = ("Module", "Class", "Forward", "Backward", "Parameters", "Time ms", "Moved MiB", "Casts")
     numbers = (PARAMETERS, TIME, MOVED, CASTS)
     tips: Mapping[int, str] = {
         FORWARD: "Dtypes of the forward pass, by share of its time",
@@ -171,7 +70,24 @@ class MapTree(TreeModel[MapRow]):
     ) -> None:
         super().__init__(rows, parent)
         self._rows = rows
+        self._formats = {column: alike(map(_NUMBERS[column], rows)) for column in (TIME, MOVED)}
         self.set_patterns(patterns)
+
+    def widths(self) -> list[int]:
+        """Return the width of each column for its longest text."""
+        names = [f"{'   ' * (row.depth + 2)}{self._text(row, MODULE)}" for row in self._rows]
+        others = [[self._text(row, column) for row in self._rows] for column in range(CLASS, CASTS + 1)]
+        columns = zip(self.headings, (names, *others), strict=True)
+        widths = [width_of((title, *texts)) for title, texts in columns]
+        return [width + (_BAR if column in _BARS else _PADDING) for column, width in enumerate(widths)]
+
+    def _text(self, row: MapRow, column: int) -> str:
+        if column in _NUMBERS:
+            value = _NUMBERS[column](row)
+            return self._formats.get(column, "{:,.0f}".format)(value) if value else ""
+        if column in _BARS:
+            return _shares_text(row.shares[_BARS[column]])
+        return row.class_name if column == CLASS else short_name(row.title)
 
     def set_patterns(self, patterns: Sequence[str]) -> None:
         """Set the modules and patterns that the form keeps in FP32."""
@@ -199,30 +115,31 @@ class MapTree(TreeModel[MapRow]):
     def cell(self, row: MapRow, column: int, role: int) -> Any:
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return _TEXTS[column](row)
+                return self._text(row, column)
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(self._tip(row, column))
             case Qt.ItemDataRole.CheckStateRole if column == MODULE and row.is_module:
                 is_kept = self.kept_by(row) is not None
                 return Qt.CheckState.Checked if is_kept else Qt.CheckState.Unchecked
             case _ if role == SORTED_BY:
-                return _FIGURES.get(column, _TEXTS[column])(row)
+                return _NUMBERS[column](row) if column in _NUMBERS else self._text(row, column)
             case _ if role == FILTERED_BY:
                 return row.title
             case _ if role == _SHARES:
-                return row.shares.get(column)
+                return row.shares[_BARS[column]] if column in _BARS else ()
         return None
 
     def _tip(self, row: MapRow, column: int) -> str:
-        if column in row.shares:
-            shares = row.shares[column]
+        if column in _BARS:
+            shares = row.shares[_BARS[column]]
             return ", ".join(
                 f"{dtype_label(dtype)} {share_text(share)} of the time" for dtype, share in shares
             )
         if column == CASTS and row.casts:
-            return f"Autocast cast {row.casts:,} times and moved {_memory(row.cast_bytes)}."
-        if row.name in _OUTSIDE:
-            return _OUTSIDE[row.name][1]
+            moved = memory_text(row.cast_bytes / BYTES_PER_MIB)
+            return f"Autocast cast {row.casts:,} times and moved {moved}."
+        if row.name in OUTSIDE:
+            return OUTSIDE[row.name][1]
         kept, what = self.kept_by(row), f"{row.title} ({row.class_name})"
         if kept is None:
             return what
@@ -232,7 +149,8 @@ class MapTree(TreeModel[MapRow]):
 _SHARES = 0x0200
 """The role of a cell's shares. Qt leaves roles from 0x0100 on to programs."""
 _PRECISIONS = {FP32.name: "fp32", BF16.name: "bf16", FP16.name: "fp16", E4M3.name: "fp8", E5M2.name: "fp8"}
-_BAR, _HEIGHT, _GAP, _PADDING = 36, 8, 6, 8
+_BAR, _WORDS, _HEIGHT, _GAP, _PADDING = 48, 76, 8, 6, 12
+"""The least width of a bar, the room of its words, and its height, all in pixels."""
 
 
 def _dtype_color(dtype: str) -> QColor:
@@ -241,58 +159,42 @@ def _dtype_color(dtype: str) -> QColor:
 
 
 class SharesDelegate(QStyledItemDelegate):
-    """Paints a cell as a bar of dtype shares, with the name of the largest."""
+    """Paints a cell as a bar of dtype shares, followed by the name of the largest."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        palette = theme().palette
         if QStyle.StateFlag.State_Selected in option.state:
-            painter.fillRect(option.rect, QColor(palette.bg2))
-        shares = index.data(_SHARES) or ()
-        room = QRectF(option.rect)
-        left, top = room.left() + 4, room.center().y() - _HEIGHT / 2
-        for dtype, share in shares:
-            painter.fillRect(QRectF(left, top, max(share * _BAR, 2), _HEIGHT), _dtype_color(dtype))
-            left += max(share * _BAR, 2)
-        painter.setFont(font(12))
-        painter.setPen(QColor(palette.text))
-        words = room.adjusted(4 + _BAR + _GAP, 0, 0, 0)
-        painter.drawText(words, option.displayAlignment, _shares_text(shares))
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(_BAR + _GAP + 60, 28)
+            painter.fillRect(option.rect, QColor(theme().palette.bg2))
+        room, words = QRectF(option.rect), QStyleOptionViewItem(option)
+        width, left = max(_BAR, room.width() - _WORDS), room.left() + 4
+        for dtype, share in index.data(_SHARES) or ():
+            length = max(share * width, 2)
+            painter.fillRect(
+                QRectF(left, room.center().y() - _HEIGHT / 2, length, _HEIGHT), _dtype_color(dtype)
+            )
+            left += length
+        # the style's own words have the baseline of the other cells
+        words.rect = option.rect.adjusted(round(width) + _GAP, 0, 0, 0)
+        super().paint(painter, words, index)
 
 
-class DtypeLegend(QWidget):
+class DtypeLegend(QLabel):
     """A legend with the color and the name of each dtype in the precision map."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._labels: dict[str, str] = {}
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._dtypes: Sequence[str] = ()
         self.setToolTip("Dtypes that the operations computed in")
-        theme().changed.connect(self.update)
+        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setProperty("role", "legend")
+        theme().changed.connect(self._write)
 
     def show_formats(self, dtypes: Sequence[str]) -> None:
         """Show dtypes, given by torch's names."""
-        self._labels = {dtype: dtype_label(dtype) for dtype in dtypes}
-        self.setAccessibleName("Colors: " + ", ".join(self._labels.values()))
-        self.updateGeometry()
-        self.update()
+        self._dtypes = dtypes
+        self.setAccessibleName("Colors: " + ", ".join(map(dtype_label, dtypes)))
+        self._write()
 
-    def sizeHint(self) -> QSize:
-        metrics = QFontMetricsF(font(12))
-        widths = (_HEIGHT + _GAP + metrics.horizontalAdvance(label) for label in self._labels.values())
-        return QSize(round(sum(widths)) + 2 * _PADDING * max(0, len(self._labels) - 1) + 2, 20)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter, metrics, left = QPainter(self), QFontMetricsF(font(12)), 0.0
-        painter.setFont(font(12))
-        painter.setPen(QColor(theme().palette.text2))
-        middle = self.height() / 2
-        for dtype, label in self._labels.items():
-            square = QRectF(left, middle - _HEIGHT / 2, _HEIGHT, _HEIGHT)
-            painter.fillRect(square, _dtype_color(dtype))
-            left += _HEIGHT + _GAP
-            painter.drawText(QPointF(left, middle + 4), label)
-            left += metrics.horizontalAdvance(label) + 2 * _PADDING
-        painter.end()
+    def _write(self) -> None:
+        entries = ((_dtype_color(dtype).name(), escape(dtype_label(dtype))) for dtype in self._dtypes)
+        parts = (f"<span style='color:{color}'>■</span> {name}" for color, name in entries)
+        self.setText("&nbsp; ".join(parts))

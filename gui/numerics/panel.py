@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QWidget
 
+from engine.experiment.experiment import Precision
+from engine.export.document import Action, Document
 from engine.export.formats import NUMERICS
-from engine.protocol.advice import Advices
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
+from engine.export.kinds import numerics
+from engine.export.kinds.numerics import SHOW_MODULE, TITLES
+from engine.protocol.numerics import USUAL_PARTS, Numerics, Part
 from engine.words.names import dataset_words
-from gui.numerics.answers import Fp32ModulesView, NonfiniteView
-from gui.numerics.divergence import DivergenceView
+from gui.answer.page import PageTexts, StudyPage, state_words
+from gui.answer.sections import Offer
 from gui.numerics.map_view import MapView
 from gui.numerics.range_view import RangeView
 from gui.session.studies import StudyView
-from gui.session.study_page import StudyHead, StudyPage, state_words
-from gui.widgets import EmptyState, label, set_text
-from gui.widgets.answer_page import AdviceView, AdviceWords, AnswerPage, ViewTab, ViewTabs
-from gui.widgets.boxes import in_column, wide
-from gui.widgets.labels import wrapped
+from gui.widgets import EmptyState, label
+from gui.widgets.boxes import in_column
 
 
 class _Choice(NamedTuple):
@@ -47,46 +47,87 @@ _CHOICES = (
         "Find the fewest modules that need FP32, in many short runs",
     ),
 )
-
-
-_TABS = {
-    "advice": ("Advice", "check-numerics", "Advice comes with the other parts."),
-    "map": ("Precision map", "check-numerics", "Recording the precision map."),
-    "range": ("Ranges", "check-numerics", "Measuring the ranges."),
-    "nan": ("First NaN", "first-nan", "Searching for the first NaN or Inf."),
-    "ladder": ("Divergence", "divergence", "Training in each precision."),
-    "islands": ("FP32 modules", "divergence", "Searching for the fewest FP32 modules."),
+_OFFERS: Mapping[str, tuple[str, Offer]] = {
+    "nan": (
+        "Searching for the first NaN or Inf.",
+        Offer(
+            "Which operation produces the first NaN or Inf?",
+            "Trains until the loss, a weight or the gradients are NaN or infinite, then repeats the last "
+            "steps and records every operation. An operation is named only if both repeats agree.",
+            "Search",
+            "Search the first steps of the form's experiment",
+        ),
+    ),
+    "map": (
+        "Recording the precision map.",
+        Offer(
+            "Which module computes in which dtype?",
+            "AMP computes some operations in 16 bits and leaves others in FP32. The map records one step and "
+            "shows each module's dtypes, forward and backward, their cost, and the casts between them.",
+            "Record the map",
+            "Record one step with the form's settings",
+        ),
+    ),
+    "range": (
+        "Measuring the ranges.",
+        Offer(
+            "Which values would a lower-precision dtype lose?",
+            "Compares the exponents of activations, gradients and weights with the ranges of FP16, BF16 and "
+            "FP8, module by module. Also finds the loss scale with the least underflow and overflow.",
+            "Measure ranges",
+            "Train one step with the form's settings and count exponents",
+        ),
+    ),
+    "ladder": (
+        "Training in each precision.",
+        Offer(
+            "At which step does a precision diverge from FP32?",
+            "Trains FP32 several times, FP16 with and without a loss scaler, BF16 and pure BF16. All use the "
+            "same weights and batches. Shows where the losses diverge, and at which module.",
+            "Run the divergence test",
+            "Train some steps of the form's experiment in each precision",
+        ),
+    ),
+    "islands": (
+        "Searching for the fewest FP32 modules.",
+        Offer(
+            "Which modules need FP32?",
+            "Short runs with different modules in FP32 find the smallest set that trains as well as FP32. "
+            "This takes minutes.",
+            "Find them",
+            "Find the FP32 modules of the form's experiment",
+        ),
+    ),
+    "advice": (
+        "Advice comes with the other parts.",
+        Offer(
+            "What would make this training faster, smaller or safer?",
+            "Every part of Numerics comes with advice and the measurements behind it.",
+            "Examine",
+            "Examine the numerics of the form's experiment",
+        ),
+    ),
 }
-"""The views in order, the most urgent first: title, guide page, and the message while the part is awaited."""
-
-
-class _PartView(NamedTuple):
-    """A view with the method that shows its part."""
-
-    view: MapView | RangeView | DivergenceView | AnswerPage
-    show: Callable[[Any], object]
+"""What the tab of a part shows while the part is awaited, and what it offers otherwise."""
 
 
 class NumericsPanel(StudyPage[StudyView[Numerics]]):
-    """The page of a numerics study of one experiment.
-
-    `study_wanted` asks to study the form's experiment. `changes_wanted` carries Changes for the form.
-    """
+    """The page of a numerics study of one experiment. `study_wanted` asks to study the form's experiment."""
 
     study_wanted = Signal()
-    changes_wanted = Signal(object)
+    kind = PageTexts("Numerics", "pulse", "numerics study", "parts", NUMERICS.formats)
+    guides: ClassVar[Mapping[str, str]] = {
+        TITLES["nan"]: "first-nan",
+        TITLES["map"]: "check-numerics",
+        TITLES["range"]: "check-numerics",
+        TITLES["scaling"]: "fp8",
+        TITLES["ladder"]: "divergence",
+        TITLES["islands"]: "divergence",
+        TITLES["advice"]: "check-numerics",
+    }
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(StudyHead("Numerics", "numerics study", "parts", NUMERICS.formats), parent)
-        self._shown: dict[str, object] = {}
-        self._finding = ("", "")
-        self.boxes = [_check_box(choice) for choice in _CHOICES]
-        self.boxes[0].setChecked(True)
-        self.parts_choice = QWidget()
-        in_column(
-            label("Parts", "label"), *self.boxes, parent=self.parts_choice, margins=(0, 0, 0, 14), spacing=8
-        )
-        self.empty = EmptyState(
+        empty = EmptyState(
             "Where does this model lose precision, and what causes a NaN?",
             "Trains a few steps and records every operation: its dtype, which values overflow or underflow, "
             "and which module produces the first NaN or Inf.",
@@ -94,41 +135,50 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
             "Examine the form's first half-precision run",
             is_solid=True,
         )
-        self.answer = wrapped("", "stat")
-        self.map, self.ranges, self.divergence = MapView(), RangeView(), DivergenceView()
-        self.nonfinite, self.fp32_modules, self.advice = NonfiniteView(), Fp32ModulesView(), NumericsAdvice()
-        self._views: Mapping[str, _PartView] = {
-            "advice": _PartView(self.advice, self.advice.show_advices),
-            "map": _PartView(self.map, self.map.show_map),
-            "range": _PartView(self.ranges, self.ranges.show_ranges),
-            "nan": _PartView(self.nonfinite, self.nonfinite.show_search),
-            "ladder": _PartView(self.divergence, self.divergence.show_divergence),
-            "islands": _PartView(self.fp32_modules, self.fp32_modules.show_modules),
-        }
-        self._tab_pages = {name: _page(part.view, _TABS[name][2]) for name, part in self._views.items()}
-        tabs = [ViewTab(name, title, page, self._tab_pages[name]) for name, (title, page, _) in _TABS.items()]
-        self.tabs = ViewTabs("Numerics views", tabs)
-        self._content = QWidget()
-        in_column(self.answer, wide(self.tabs), parent=self._content, spacing=8)
-        self.lay_out(self.empty, self._content)
-        self._connect()
+        super().__init__(empty, widgets={"map": self._make_map, "ranges": self._make_ranges}, parent=parent)
+        self._kept: Sequence[str] = ()
+        self.boxes = [_check_box(choice) for choice in _CHOICES]
+        self.boxes[0].setChecked(True)
+        self.parts_choice = QWidget()
+        in_column(
+            label("Parts", "label"), *self.boxes, parent=self.parts_choice, margins=(0, 0, 0, 14), spacing=8
+        )
+        empty.pressed.connect(self.study_wanted)
+        self.offer_taken.connect(self._want)
+        self.asked.connect(self._act)
         self.show_view(None)
 
     def show_view(self, view: StudyView[Numerics] | None) -> None:
-        """Show the parts known so far. For None, show the empty state."""
-        is_other = view is None or self._view is None or view.key != self._view.key
-        self._view = view
-        if view is None:
-            self.head.show_view(None)
-        else:
-            experiment = view.answer.experiment
-            precision, fraction, is_known = experiment.precision, view.fraction or 0.0, view.answer.is_known
-            what = f"{experiment.model} on {dataset_words(experiment.dataset)}, {precision.label}"
-            note = state_words(view, what, f"{experiment.model}, {precision.label}")
-            self.head.show_view(view, note, fraction, precision, is_known=is_known)
-            self.ranges.loss_scale.set_uses_scaler(experiment.uses_scaler)
-        self._pages.setCurrentWidget(self.empty if view is None else self._content)
-        self._show_parts(is_other)
+        before = self._view
+        super().show_view(view)
+        if view is not None and (before is None or before.key != view.key):
+            self._open_known(view)
+
+    def document(self, view: StudyView[Numerics]) -> Document:
+        return numerics.document(view.study)
+
+    def title(self, view: StudyView[Numerics]) -> str:
+        return f"Numerics of {view.answer.experiment.precision.label}"
+
+    def note(self, view: StudyView[Numerics]) -> str:
+        experiment = view.answer.experiment
+        return state_words(
+            view, f"{experiment.model} on {dataset_words(experiment.dataset)}", experiment.model
+        )
+
+    def progress(self, view: StudyView[Numerics]) -> tuple[float, Precision | None]:
+        return view.fraction or 0.0, view.answer.experiment.precision
+
+    def answer_of(self, view: StudyView[Numerics]) -> Numerics:
+        return view.answer
+
+    def offers(self, view: StudyView[Numerics]) -> Mapping[str, Offer]:
+        coming = _coming(view)
+        return {
+            TITLES[part]: Offer(awaited) if part in coming else offer
+            for part, (awaited, offer) in _OFFERS.items()
+            if not view.answer.has(part)
+        }
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts selected for the next study."""
@@ -143,61 +193,62 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
 
     def state(self) -> dict[str, Any]:
         """Return the state to remember, as plain JSON values."""
-        return {"parts": list(self.parts()), "tab": self.tabs.name()}
+        tab = next((part for part, title in TITLES.items() if title == self.tabs.name()), "nan")
+        return {"parts": list(self.parts()), "tab": tab}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`. Raise KeyError or TypeError for a broken one."""
         if state:
             self.choose(state["parts"], only=True)
-            self.tabs.open(state["tab"])
+            self.tabs.open(TITLES[state["tab"]])
 
-    def _show_parts(self, is_other: bool) -> None:
-        view = self._view
-        for name, shown in self._views.items():
-            part = None if view is None else getattr(view.answer.results, name)
-            if is_other or part is not self._shown.get(name):
-                # the worker's phase changes often: a view is not filled again for it
-                shown.show(part)
-                self._shown[name] = part
-            is_awaited = view is not None and view.is_unfinished and name in (*view.answer.parts, "advice")
-            self._tab_pages[name].setCurrentIndex(1 if is_awaited and part is None else 0)
-        if is_other and view is not None:
-            coming = view.answer.parts if view.is_unfinished else ()
-            known = [name for name in self._views if view.answer.has(name) or name in coming]
-            if known and self.tabs.name() not in known:
-                self.tabs.open(known[0])
-        self._finding = ("", "") if view is None else finding(view.answer)
-        set_text(self.answer, self._finding[1])
-        self._show_answer()
+    def show_kept(self, patterns: Sequence[str]) -> None:
+        """Set the modules and patterns that the form keeps in FP32."""
+        self._kept = patterns
+        if (view := self.map) is not None:
+            view.show_kept(patterns)
 
-    def _show_answer(self) -> None:
-        # not above the view that starts with the same sentence
-        part, sentence = self._finding
-        policy = self.answer.sizePolicy()
-        # its room stays, or the tabs would move under the mouse
-        policy.setRetainSizeWhenHidden(bool(sentence))
-        self.answer.setSizePolicy(policy)
-        self.answer.setVisible(bool(sentence) and self.tabs.name() != part)
+    @property
+    def map(self) -> MapView | None:
+        """The precision map, once it is shown."""
+        view = self.section_widget(TITLES["map"], TITLES["map"])
+        return view if isinstance(view, MapView) else None
 
-    def _want(self, name: str) -> None:
+    def _open_known(self, view: StudyView[Numerics]) -> None:
+        # a search that found nothing is not what a study is opened for
+        found = view.answer.results.nan is not None and view.answer.results.nan.first is not None
+        order = sorted(_OFFERS, key=lambda part: part == "nan" and not found)
+        known = [TITLES[part] for part in order if view.answer.has(part) or part in _coming(view)]
+        if known and self.tabs.name() not in known:
+            self.tabs.open(known[0])
+
+    def _want(self, title: str) -> None:
+        part = next(part for part in _OFFERS if TITLES[part] == title)
         # advice comes with any part
-        self.choose([name] if name != "advice" else self.parts() or USUAL_PARTS)
-        self.tabs.open(name)
+        self.choose([part] if part != "advice" else self.parts() or USUAL_PARTS)
+        self.tabs.open(title)
         self.study_wanted.emit()
 
-    def _show_module(self, name: str) -> None:
-        self.map.show_module(name)
-        self.tabs.open("map")
+    def _act(self, action: Action) -> None:
+        if action.name == SHOW_MODULE:
+            self.tabs.open(TITLES["map"])
+            if (view := self.map) is not None:
+                view.show_module(action.value)
 
-    def _connect(self) -> None:
-        self.empty.pressed.connect(self.study_wanted)
-        self.tabs.guide_wanted.connect(self.guide_wanted)
-        self.tabs.currentChanged.connect(self._show_answer)
-        self.nonfinite.module_chosen.connect(self._show_module)
-        for name, part in self._views.items():
-            part.view.wanted.connect(lambda name=name: self._want(name))
-        for view in (self.map, self.ranges, self.nonfinite, self.fp32_modules, self.advice):
-            view.changes_wanted.connect(self.changes_wanted)
+    def _make_map(self) -> MapView:
+        view = MapView()
+        view.show_kept(self._kept)
+        view.changes_wanted.connect(self.changes_wanted)
+        return view
+
+    def _make_ranges(self) -> RangeView:
+        view = RangeView()
+        view.changes_wanted.connect(self.changes_wanted)
+        return view
+
+
+def _coming(view: StudyView[Numerics]) -> Sequence[str]:
+    return (*view.answer.parts, "advice") if view.is_unfinished else ()
 
 
 def _check_box(choice: _Choice) -> QCheckBox:
@@ -205,45 +256,3 @@ def _check_box(choice: _Choice) -> QCheckBox:
     box.setAccessibleName(f"Examine: {choice.text}")
     box.setToolTip(choice.tip)
     return box
-
-
-def _page(view: QWidget, awaited: str) -> QStackedWidget:
-    page, words = QStackedWidget(), label(awaited, "empty")
-    words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    for shown in (view, words):
-        page.addWidget(shown)
-    return page
-
-
-def finding(numerics: Numerics) -> tuple[str, str]:
-    """Return the view and the sentence of the most serious finding on the examined precision."""
-    known, precision = numerics.results, numerics.experiment.precision
-    runs = () if known.ladder is None else known.ladder.runs
-    divergence = "" if known.ladder is None else known.ladder.sentence
-    found = (
-        ("nan", known.nan.first.sentence if known.nan is not None and known.nan.first is not None else ""),
-        ("islands", known.islands.sentence if known.islands is not None else ""),
-        ("ladder", next((run.sentence for run in runs if run.precision == precision), divergence)),
-        ("range", "" if known.range is None else known.range.finding(precision)),
-        ("nan", known.nan.sentence if known.nan is not None else ""),
-    )
-    return next(((part, sentence) for part, sentence in found if sentence), ("", ""))
-
-
-class NumericsAdvice(AdviceView):
-    """Shows advice on the form's settings, derived from a numerics study."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            AdviceWords(
-                question="What would make this training faster, smaller or safer?",
-                hint="Every part of Numerics comes with advice and the measurements behind it.",
-                action="Examine",
-                tooltip="Examine the numerics of the form's experiment",
-                none="The measurements here do not support any advice. Other parts may find more.",
-            )
-        )
-
-    def show_advices(self, advices: Advices | None) -> None:
-        """Show the advice. For None, show the empty state."""
-        self.show_advice(None if advices is None else [("", advice) for advice in advices.items])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import log2
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSignalBlocker, Qt, Signal
@@ -14,15 +13,18 @@ from PySide6.QtWidgets import QSlider, QWidget
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.ranges import (
+from engine.numerics.range_words import fate_sentence, scale_sentence, scale_text
+from engine.protocol.ranges import (
+    FP16,
     SCALE_EXPONENTS,
-    LayerCast,
+    SMALL_FORMATS,
+    Exponents,
     ModuleRange,
+    NumberFormat,
     best_scale_exponent,
     lost_fraction,
 )
-from engine.words.numbers import NONE, NOTHING, share_text
+from engine.words.numbers import NONE, NOTHING, power_of_two, share_text
 from gui.charts.painter import paint
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -35,72 +37,22 @@ from gui.widgets.table.result_table import ROW_HEIGHT
 _PICTURE = 1
 _HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
 _LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
-_LEAST_CAST_PICTURE, _LEAST_CAST, _MOST_CAST = 96, 150, 300
 _MODULE_TIP = "Sort by name. A third click restores the model's order."
 _PICTURE_TIP = "Sort by mean exponent. A third click restores the model's order."
-_SCALE_WIDTH = 150
-_FORMAT_TIP = "The dtype that the FP8 recipe casts to"
-_SCALES_TIP = "Factor applied before the cast: one scale, or the smallest and the largest"
-_LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
-
-
-def power_value(exponent: int) -> str:
-    """Format the value of a power of two: "0.000061", "65,536", "3.6e-12"."""
-    value = 2.0**exponent
-    if exponent < _SMALLEST_PLAIN or exponent > _LARGEST_PLAIN:
-        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
-    if exponent >= 0:
-        return f"{2**exponent:,}"
-    text = f"{value:.10f}"
-    # up to the second digit after the leading zeros
-    first = next(place for place, digit in enumerate(text) if digit not in "0.")
-    return text[: first + 2].rstrip("0")
-
-
-def power_text(exponent: int) -> str:
-    """Format a power of two with its value: "2^-14 = 0.000061"."""
-    return f"2^{exponent} = {power_value(exponent)}"
-
-
-def scale_text(exponent: int) -> str:
-    """Format a loss scale of 2**exponent: "65,536", or "2^30" if that is shorter."""
-    return power_value(exponent) if exponent <= _LARGEST_PLAIN else f"2^{exponent}"
-
-
-def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
-    """Return how values fare in a dtype: "1.2% underflow, 3% are subnormal, none overflows"."""
-    parts = (
-        (exponents.underflow_fraction(form), "underflow", "none underflows"),
-        (exponents.subnormal_fraction(form), "are subnormal", "none is subnormal"),
-        (exponents.overflow_fraction(form), "overflow", "none overflows"),
-    )
-    if not any(share for share, *_ in parts):
-        return "all values are in its normal range"
-    return ", ".join(f"{share_text(share)} {some}" if share else none for share, some, none in parts)
-
-
-def content_sentence(exponents: Exponents) -> str:
-    """Return the number of values, and of those without an exponent: "1,040 values, 40 of them 0"."""
-    special = ((exponents.zeros, "0"), (exponents.infinite, "infinite"), (exponents.nan, "NaN"))
-    counts = [f"{count:,} {name}" for count, name in special if count]
-    if counts:
-        counts[0] = counts[0].replace(" ", " of them ", 1)
-    return ", ".join([f"{exponents.total:,} values", *counts])
 
 
 @dataclass(frozen=True, eq=False)
 class RangeRow:
-    """A row of the table of value ranges: the exponents of one module's values, or of a tensor cast to FP8.
+    """A row of the table of value ranges: the exponents of one module's values.
 
-    `own_loss` is a text on underflow and overflow in the experiment's precision. `cast` is the FP8 cast,
-    whose exponents are scaled, or None. The row with `is_all` combines all modules and stays on top.
+    `own_loss` is a text on underflow and overflow in the experiment's precision. The row with `is_all`
+    combines all modules and stays on top.
     """
 
     name: str
     exponents: Exponents
     own_loss: str = ""
     is_all: bool = False
-    cast: LayerCast | None = None
 
     @property
     def mean_exponent(self) -> float:
@@ -120,7 +72,6 @@ class RangeTable(ResultTable[RangeRow]):
 
     def __init__(self) -> None:
         self.axis, self._exponent, self._form = Axis(), 0, SMALL_FORMATS[0]
-        self._shows_casts = False
         super().__init__(
             "Ranges by module",
             self._columns_now(),
@@ -135,7 +86,6 @@ class RangeTable(ResultTable[RangeRow]):
     def show_ranges(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
         """Show rows times 2**`exponent`. Keep the selected module if it is among them."""
         self.axis, self._exponent = axis, exponent
-        self._shows_casts = bool(rows) and rows[0].cast is not None
         self.show_rows(rows, self._columns_now())
         if rows and not self.selected_rows():
             self.select_keys([self.row_model.key(self.rows()[0])])
@@ -180,8 +130,8 @@ class RangeTable(ResultTable[RangeRow]):
                 "Module",
                 lambda row: row.name,
                 tip=_MODULE_TIP,
-                width=_LEAST_CAST if self._shows_casts else _LEAST_NAME,
-                widest=_MOST_CAST if self._shows_casts else _MOST_NAME,
+                width=_LEAST_NAME,
+                widest=_MOST_NAME,
                 look=lambda row: Look(600 if row.is_all else 400),
             ),
             Column(
@@ -190,11 +140,11 @@ class RangeTable(ResultTable[RangeRow]):
                 lambda row: row.mean_exponent,
                 _PICTURE_TIP,
                 self._paint_histogram,
-                width=_LEAST_CAST_PICTURE if self._shows_casts else _LEAST_PICTURE,
+                width=_LEAST_PICTURE,
                 widest=GROWS,
                 paint_heading=self._paint_axis,
             ),
-            *(_cast_columns() if self._shows_casts else map(self._column_of, SMALL_FORMATS)),
+            *map(self._column_of, SMALL_FORMATS),
         ]
 
     def _column_of(self, form: NumberFormat) -> Column[RangeRow]:
@@ -222,7 +172,7 @@ class RangeTable(ResultTable[RangeRow]):
         )
 
     def _paint_histogram(self, painter: QPainter, room: QRectF, row: RangeRow) -> None:
-        area, axis, form = _area(room), self.axis, row.cast.form if row.cast else self._form
+        area, axis, form = _area(room), self.axis, self._form
         shares = axis.shares(self.scaled(row))
         below = Rect(area.left, area.top + 3, area.right, area.bottom)
         shown = bars(below, axis, shares, max(shares, default=0.0) or 1.0, form)
@@ -230,46 +180,8 @@ class RangeTable(ResultTable[RangeRow]):
 
     def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
         area = _area(room)
-        # each cast has its own format
-        bar = () if self._shows_casts else bracket(area, self.axis, self._form, area.top + 10)
+        bar = bracket(area, self.axis, self._form, area.top + 10)
         paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
-
-
-def _cast_columns() -> Iterator[Column[RangeRow]]:
-    def column(
-        title: str,
-        tip: str,
-        text: Callable[[LayerCast], str],
-        value: Callable[[LayerCast], float],
-        width: int,
-    ) -> Column[RangeRow]:
-        return Column(
-            title,
-            lambda row: text(row.cast) if row.cast and row.cast.scales else NONE,
-            lambda row: value(row.cast) if row.cast and row.cast.scales else None,
-            tip,
-            width=width,
-            widest=_SCALE_WIDTH,
-            is_number=True,
-            is_dispensable=title in ("Dtype", "Saturate"),
-            about=lambda row: row.cast.sentence if row.cast else "",
-        )
-
-    yield column("Dtype", _FORMAT_TIP, lambda cast: cast.form.label, lambda cast: cast.form.largest, 72)
-    yield column("Scale", _SCALES_TIP, lambda cast: cast.scale_text, lambda cast: cast.most_scale or 0.0, 92)
-    for title, tip, count in (
-        ("→ 0", "Share of nonzero values that are 0 after the cast", "became_zero"),
-        ("Saturate", "Share of values beyond the dtype's range, or not finite", "saturated"),
-    ):
-        yield column(title, tip, partial(_cast_share_text, name=count), partial(_cast_share, name=count), 60)
-
-
-def _cast_share(cast: LayerCast, name: str) -> float:
-    return cast.share(getattr(cast, name))
-
-
-def _cast_share_text(cast: LayerCast, name: str) -> str:
-    return share_text(_cast_share(cast, name))
 
 
 def _area(room: QRectF) -> Rect:
@@ -365,21 +277,11 @@ class LossScale(QWidget):
         factor = 2.0**exponent
         overflowing = sum((row.exponents.largest or 0.0) * factor > form.largest for row in self._rows)
         is_best = lost_fraction(self._rows, form, exponent) <= self._least
-        best = "No other scale loses less." if is_best else f"2^{self._best} would lose the least."
+        power = power_of_two(self._best)
+        best = "No other scale loses less." if is_best else f"{power} would lose the least."
         set_text(self._value, scale_text(exponent))
-        set_text(self.sentence, f"{_scale_sentence(self._all, overflowing, form, exponent)} {best}")
-        self.use.setText(f"Use 2^{self._best}")
+        set_text(self.sentence, f"{scale_sentence(self._all, overflowing, form, exponent)} {best}")
+        self.use.setText(f"Use {power}")
         self.use.setAccessibleName(self.use.text())
         self.use.setToolTip(f"Set the initial loss scale to {scale_text(self._best)} in the form")
         self.use.setVisible(self._uses_scaler and form == FP16 and self._gains)
-
-
-def _scale_sentence(gradients: Exponents, overflowing: int, form: NumberFormat, exponent: int) -> str:
-    under = gradients.underflow_fraction(form, exponent)
-    lost = f"{share_text(under)} of the gradients underflow" if under else "no gradient underflows"
-    words = f"At {scale_text(exponent)}: {lost} in {form.label},"
-    if not overflowing:
-        return f"{words} none overflows."
-    over = share_text(gradients.overflow_fraction(form, exponent))
-    where = "1 module" if overflowing == 1 else f"{overflowing:,} modules"
-    return f"{words} {over} overflow (in {where}). The step would be skipped."

@@ -6,61 +6,53 @@ from typing import cast
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merge_exponents
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.ranges import QUANTITIES, LayerCast, ModuleRange, Quantity, Ranges
+from engine.numerics.range_words import content_sentence, fate_sentence, own_loss, power_text
+from engine.protocol.numerics import Numerics
+from engine.protocol.ranges import (
+    FP16,
+    QUANTITIES,
+    SMALL_FORMATS,
+    Exponents,
+    NumberFormat,
+    Quantity,
+    Ranges,
+    merge_exponents,
+    module_title,
+)
 from engine.words.numbers import share_text
 from gui.charts.painter import DrawingView
-from gui.numerics.range_table import (
-    LossScale,
-    RangeRow,
-    RangeTable,
-    content_sentence,
-    fate_sentence,
-    power_text,
-)
+from gui.numerics.range_table import LossScale, RangeRow, RangeTable
 from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.labels import breakable
-from gui.widgets.messages import OfferedView
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 _QUANTITIES: tuple[tuple[str, str], ...] = (
     ("activation", "Activations"),
     ("gradient", "Gradients"),
     ("weight", "Weights"),
 )
-_CASTS = "cast"
 _POINT = "Hover over a bar to read it. Click a module to enlarge it."
-_NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
-_LOW = 420
+_NARROW_DETAIL, _WIDE_DETAIL, _NARROW, _LEAST_HEIGHT = 250, 348, 860, 320
 
 
-class RangeView(OfferedView):
+class RangeView(QWidget):
     """Shows the magnitudes of activations, gradients and weights in one step, relative to each dtype's range.
 
-    `wanted` asks to measure them, and `changes_wanted` carries settings for the form.
+    `changes_wanted` carries settings for the form.
     """
 
     changes_wanted = Signal(object)
 
     def __init__(self) -> None:
-        super().__init__(
-            "Which values would a lower-precision dtype lose?",
-            "Compares the exponents of activations, gradients and weights with the ranges of FP16, BF16 and "
-            "FP8, module by module. Also finds the loss scale with the least underflow and overflow.",
-            "Measure ranges",
-            "Train one step with the form's settings and count exponents",
-        )
-        self._ranges: Ranges | None = None
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
+        self._ranges = Ranges()
         self._axis = Axis()
         self.loss_scale, self.table = LossScale(), RangeTable()
-        self.headline, self._lost_in = label("", "strong", wraps=True), label("Lost in", "label")
-        choices = (*_QUANTITIES, (_CASTS, "FP8 scaling"))
-        self.quantity = Segmented(choices, "Values of", "Choose which module values to show")
+        self.quantity = Segmented(_QUANTITIES, "Values of", "Choose which module values to show")
         self.format = Segmented(
             [(form.name, form.label) for form in SMALL_FORMATS],
             "Dtype",
@@ -71,36 +63,28 @@ class RangeView(OfferedView):
         self._connect()
         self._lay_out()
         self.table.set_form(self._form())
-        self.show_ranges(None)
 
-    def show_ranges(self, ranges: Ranges | None) -> None:
-        """Show the ranges of a step. For None, show the empty state."""
-        self._ranges = ranges
-        known: list[str] = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
-        has_casts = ranges is not None and bool(ranges.casts)
-        self.quantity.button(_CASTS).setVisible(has_casts)
-        known += [_CASTS] * has_casts
-        self.show_page(is_known=bool(known))
-        if not known:
+    def show_answer(self, numerics: Numerics) -> None:
+        """Show the ranges of a numerics study. Nothing is filled again unless they have changed."""
+        ranges = numerics.results.range
+        self.loss_scale.set_uses_scaler(numerics.experiment.uses_scaler)
+        if ranges is None or ranges is self._ranges:
             return
+        self._ranges = ranges
+        known = [quantity for quantity in QUANTITIES if ranges.of(quantity)]
         for quantity in QUANTITIES:
             self.quantity.button(quantity).setEnabled(quantity in known)
-        if self.quantity.value() not in known:
+        if known and self.quantity.value() not in known:
             self.quantity.set_value(known[0])
-        self._show_notes()
         self._show_quantity()
+
+    def sizeHint(self) -> QSize:
+        # a lower page scrolls
+        return QSize(640, _LEAST_HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._show_notes()
         self.detail.setFixedWidth(_NARROW_DETAIL if event.size().width() < _NARROW else _WIDE_DETAIL)
-
-    def _show_notes(self) -> None:
-        notes = self._ranges.notes if self._ranges is not None else ()
-        leads = bool(notes) and self.height() >= _LOW
-        set_text(self.headline, notes[0] if notes else "")
-        self.headline.setVisible(leads)
-        self.detail.show_notes(notes[1:] if leads else notes)
 
     def _connect(self) -> None:
         self.quantity.changed.connect(self._show_quantity)
@@ -112,29 +96,17 @@ class RangeView(OfferedView):
         self.detail.histogram.hovered.connect(self._read_chosen)
 
     def _lay_out(self) -> None:
-        body, panel, line = QWidget(), QFrame(), QFrame()
-        choices = in_row(self.quantity, Stretch(1), self._lost_in, self.format, spacing=8)
-        panel.setProperty("surface", "panel")
+        panel, line = Surface("chip"), Surface("vdivider")
+        choices = in_row(self.quantity, Stretch(1), label("Lost in", "label"), self.format, spacing=8)
         table = in_column(wide(self.table), self.readout, margins=(1, 1, 1, 6), spacing=6)
         self.readout.setContentsMargins(8, 0, 8, 0)
-        line.setProperty("surface", "vdivider")
         in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
-        parts = (self.headline, choices, self.loss_scale, wide(panel))
-        in_column(*parts, parent=body, margins=(0, 8, 0, 0), spacing=8)
-        self.addWidget(body)
+        in_column(choices, self.loss_scale, wide(panel), parent=self, spacing=8)
 
     def _form(self) -> NumberFormat:
         return next(form for form in SMALL_FORMATS if form.name == self.format.value())
 
     def _show_quantity(self) -> None:
-        if self._ranges is None:
-            return
-        shows_casts = self.quantity.value() == _CASTS
-        self._lost_in.setVisible(not shows_casts)
-        self.format.setVisible(not shows_casts)
-        if shows_casts:
-            self._show_casts(self._ranges.casts)
-            return
         quantity = cast(Quantity, self.quantity.value())
         rows = self._ranges.of(quantity)
         together = merge_exponents(tuple(row.exponents for row in rows))
@@ -144,19 +116,9 @@ class RangeView(OfferedView):
             self.loss_scale.show_gradients(rows, together, self._ranges.scale)
             exponent = self.loss_scale.slider.value()
         self._axis = Axis.of((together, together.shifted(exponent)))
-        everything = RangeRow(f"All modules ({len(rows):,})", together, _own_loss(rows), is_all=True)
-        modules = (RangeRow(module_title(row.module), row.exponents, _own_loss([row])) for row in rows)
+        everything = RangeRow(f"All modules ({len(rows):,})", together, own_loss(rows), is_all=True)
+        modules = (RangeRow(module_title(row.module), row.exponents, own_loss([row])) for row in rows)
         self.table.show_ranges((everything, *modules), self._axis, exponent)
-        self._show_detail()
-
-    def _show_casts(self, casts: tuple[LayerCast, ...]) -> None:
-        self.loss_scale.setVisible(False)
-        self._axis = Axis.of(each.exponents for each in casts)
-        rows = [
-            RangeRow(f"{module_title(each.module)}: {each.title}", each.exponents, cast=each)
-            for each in casts
-        ]
-        self.table.show_ranges(rows, self._axis, 0)
         self._show_detail()
 
     def _show_format(self) -> None:
@@ -189,15 +151,6 @@ class RangeView(OfferedView):
         self.readout.set_whole_text(f"{row.name}: {share} of the values are {reach}")
 
 
-def _own_loss(rows: list[ModuleRange] | tuple[ModuleRange, ...]) -> str:
-    counts = (
-        (sum(row.became_zero for row in rows), "underflowed to 0"),
-        (sum(row.became_nonfinite for row in rows), "became infinite or NaN"),
-    )
-    lost = " and ".join(f"{count:,} {words}" for count, words in counts if count)
-    return f"In the experiment's precision, {lost}." if lost else ""
-
-
 class RangeDetail(QScrollArea):
     """One module's histogram, enlarged, with the share of its values that each dtype loses."""
 
@@ -207,30 +160,23 @@ class RangeDetail(QScrollArea):
         self.setAccessibleName("Range of the selected module")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
-        self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
+        self._content = label("", "hint", wraps=True)
         self.histogram, inner = Histogram(), QWidget()
         self.fates = {form: label("", "body", wraps=True) for form in SMALL_FORMATS}
         shown = in_column(wide(self.histogram), *self.fates.values(), spacing=4)
-        parts = (self._title, self._content, 6, wide(shown), 4, self._notes)
-        in_column(*parts, parent=inner, margins=(12, 10, 12, 10), spacing=4)
+        in_column(
+            self._title, self._content, 6, wide(shown), parent=inner, margins=(12, 10, 12, 10), spacing=4
+        )
         self.setWidget(inner)
 
     def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
         """Show a module's values and emphasize those that `form` would lose."""
         self._title.set_whole_text(row.name)
-        form = row.cast.form if row.cast else form
         set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
         for each, fate in self.fates.items():
-            words = row.cast.sentence if row.cast else f"{each.label}: {fate_sentence(exponents, each)}."
-            set_text(fate, words)
-            fate.setVisible(row.cast is None or each == form)
+            set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
             set_property(fate, "role", "strong" if each == form else "body")
         self.histogram.show_exponents(exponents, axis, form, f"{row.name}. {self.fates[form].text()}")
-
-    def show_notes(self, notes: tuple[str, ...]) -> None:
-        """Show notes on all ranges."""
-        set_text(self._notes, breakable("\n".join(notes)))
-        self._notes.setVisible(bool(notes))
 
 
 class Histogram(DrawingView):

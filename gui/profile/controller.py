@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.export.formats import PROFILE
-from engine.protocol.profiles import Profiles, profiles_of
+from engine.protocol.profile import Profiles, profiles_of
 from gui.answer.controller import StudyController
 from gui.profile.panel import ProfilePanel
 from gui.session.experiments import Experiments

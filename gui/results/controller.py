@@ -23,7 +23,7 @@ from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import RunRow
-from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
+from gui.runs.table.rows import Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
@@ -219,10 +219,7 @@ class ResultsController(QObject):
     def _open_study(self, item: Item, study: StudyRow) -> None:
         self._mark([])
         self._runs.table.mark([item.key])
-        about = ", ".join(part for part in (item.model, date_text(item.when)) if part)
-        actions = self.studies.open(study.kind, study.id)
-        has_settings, icon = study.experiment is not None, KINDS[item.kind][1]
-        self.page.head.show_study(icon, item.title, about, has_settings=has_settings, actions=actions)
+        self.studies.open(study.kind, study.id)
         self.page.bring_up(self.studies)
         self._place.want_width(_WIDTHS[study.kind], STUDY)
         self._update_sight()
@@ -233,7 +230,7 @@ class ResultsController(QObject):
         self._mark([run.id] if item is None else item.run_ids)
         title = run.title if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
-        self.page.head.show_study("cross-outline", title, about, has_settings=True)
+        self.page.head.show_failure(title, about)
         offers = self._runs.edits.retries_of([run.id])
         self.page.failure.show_problem(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
@@ -322,7 +319,7 @@ class ItemPage(Surface):
     def bring_up(self, page: QWidget) -> None:
         """Bring the comparison, the opened study or the failure to the front."""
         self._pages.setCurrentWidget(page)
-        self._head.setVisible(page is not self.studies or not self.studies.has_head)
+        self._head.setVisible(page is not self.studies)
 
     @property
     def is_comparison(self) -> bool:

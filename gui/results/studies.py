@@ -14,12 +14,12 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
-from engine.profile.gain import gains
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profiles import Profiles
+from engine.profile.verdict import gains
+from engine.protocol.numerics import Numerics, NumericsResults
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.results import results_of
@@ -27,7 +27,6 @@ from engine.sweep.words import best_ratio
 from engine.words.names import setting_text
 from engine.words.numbers import counted, number
 from gui.answer.controller import StudyController
-from gui.answer.page import StudyPage
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
@@ -116,27 +115,17 @@ class StudyPages(QStackedWidget):
         self._maker = maker
         self._controllers: dict[StudyKind, StudyController[Any]] = {}
         self._panels: dict[StudyKind, StudyPanel] = {}
-        self._actions: dict[StudyKind, QWidget] = {}
 
-    def open(self, kind: StudyKind, key: str) -> QWidget | None:
-        """Show a study, and return its note and buttons for the head."""
+    def open(self, kind: StudyKind, key: str) -> None:
+        """Show a study."""
         if kind not in self._controllers:
             panel, self._controllers[kind] = self._maker.make(kind, self)
             self._panels[kind] = panel
             self.addWidget(panel)
-            if isinstance(panel, StudyPage):
-                panel.show_in_results()
-                panel.head.settings.clicked.connect(self.settings_wanted)
-            else:
-                self._actions[kind] = panel.head.detach_actions()
+            panel.show_in_results()
+            panel.head.settings.clicked.connect(self.settings_wanted)
         self.setCurrentWidget(self._panels[kind])
         self._controllers[kind].open(key)
-        return self._actions.get(kind)
-
-    @property
-    def has_head(self) -> bool:
-        """True if the study in front has its own title and buttons."""
-        return isinstance(self.currentWidget(), StudyPage)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Set whether a study is visible. Otherwise a sweep's cells are not read."""

@@ -11,19 +11,16 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 from engine.compare.comparison import Comparison
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.numerics.numerics import FIRST_STEPS, Numerics
-from engine.protocol.profiles import profiles_of
+from engine.protocol.numerics import FIRST_STEPS, Numerics
+from engine.protocol.profile import profiles_of
 from engine.protocol.trials import Limit, LimitSide
 from gui.answer.controller import StudyController
-from gui.answer.page import StudyPage
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.results.studies import StudyMaker
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.widgets import EmptyState
-
-_ABOVE = 8
 
 
 @dataclass(frozen=True)
@@ -102,12 +99,7 @@ class StudyTab(QWidget):
         if self._controller is None:
             panel, self._controller = self._maker.make(self._kind, self)
             self._pages.addWidget(panel)
-            if isinstance(panel, StudyPage):
-                panel.show_in_tab()
-            elif (layout := panel.layout()) is not None:
-                # in line with the sentence above
-                layout.setContentsMargins(0, _ABOVE, 0, 0)
-                panel.head.hide_title()
+            panel.show_in_tab()
         self._pages.setCurrentIndex(1)
         self._controller.open(key)
 

@@ -11,8 +11,8 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QStackedWidget, QWidget
 
 from engine.experiment.problem import ProblemError
-from engine.store.edits import cleaned_note, cleaned_tags
 from engine.store.record import RunRecord, Status
+from engine.store.runs import cleaned_note, cleaned_tags
 from gui.runs.bar import FilterBar, NoRuns, TableFoot
 from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column
 from gui.runs.table.line import RunRow

@@ -10,19 +10,18 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import Plan, alternating_turns
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan, alternating_turns
 from engine.installation.installed import Engine, State, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
-from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profiles import Profiles
+from engine.protocol.numerics import Numerics
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
 from engine.store.queue import RUN, WaitingItem
 from engine.store.record import RunRecord, Status
 from engine.store.saved.forecasts import Forecasts
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper
 from engine.tune.driver import TuneDriver

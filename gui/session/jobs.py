@@ -15,7 +15,7 @@ from engine.numerics.driver import NumericsDriver
 from engine.profile.driver import ProfileDriver
 from engine.protocol.events import Failed, Finished
 from engine.store.queue import WaitingItem
-from engine.store.saved.study import ANSWERS, Study, new_id
+from engine.store.saved.studies import ANSWERS, Study, new_id
 from engine.store.store import Store
 from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.repeats import check_seeds
+from engine.experiment.sweep import check_seeds
 from engine.protocol.events import Failed
 from engine.store.queue import RUN, WaitingItem
 from engine.store.record import RunRecord

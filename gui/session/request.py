@@ -9,8 +9,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import request_error
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan
 
 
 @dataclass(frozen=True)

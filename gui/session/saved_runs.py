@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.problem import Problem, ProblemError
-from engine.store.record import RunRecord, UnreadableRun
+from engine.store.record import RunRecord, Status, UnreadableRun
 from engine.store.store import Store
 from gui.session.background import attempt
 from gui.session.live_run import LiveRun
@@ -131,6 +131,13 @@ class SavedRuns(QObject):
         side = self._sides(run)[run.label or run.id]
         seeds = sorted(mate.experiment.seed for mate in side)
         return seeds.index(run.experiment.seed) + 1, len(side)
+
+    def latest_repeat(self, run_id: str) -> str | None:
+        """Return the latest finished run of the run's side of its comparison, or None."""
+        run = self._records[run_id]
+        side = self._sides(run)[run.label or run.id]
+        ended = [mate for mate in side if mate.status is Status.FINISHED and mate.ended is not None]
+        return max(ended, key=lambda mate: mate.ended or mate.created).id if ended else None
 
     def live(self, run_id: str) -> LiveRun:
         """Return the run's curves, growing or stored. Raises ProblemError for damaged ones."""

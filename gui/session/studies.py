@@ -13,10 +13,10 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.settings import PLAIN
 from engine.protocol.answer import Answer, StudyKind
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
-from engine.protocol.profiles import MOST_SIDES
+from engine.protocol.numerics import SKIPS_IN_A_ROW
+from engine.protocol.profile import MOST_SIDES
 from engine.store.record import RunRecord
-from engine.store.saved.study import NAMES, Study
+from engine.store.saved.studies import NAMES, Study
 from engine.store.store import Store
 from gui.session.background import attempt
 from gui.session.engine_thread import EngineThread

@@ -11,8 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of

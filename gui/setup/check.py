@@ -21,7 +21,7 @@ from engine.experiment.checks import (
 )
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
-from engine.experiment.repeats import check_seeds
+from engine.experiment.sweep import check_seeds
 from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import counted, duration
 from gui.session.request import Request

@@ -15,6 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
+from engine.export.document import changes_words
 from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
 from gui.setup.check import Outcome, check, request, unresolved
@@ -38,7 +39,6 @@ from gui.setup.question import (
 from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, SurveyThread, sweep_request
 from gui.widgets import IconButton, label
-from gui.widgets.answer_page import changes_words
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 WIDTH, _LOW_BELOW = 320, 748

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.profiles import MOST_SIDES
+from engine.protocol.profile import MOST_SIDES
 from engine.words.numbers import counted
 from gui.session.request import Request
 from gui.setup.check import Outcome, button_words, limit_request, plan_words

@@ -16,8 +16,7 @@ from engine.experiment.checks import Catalog, problems, skip_lookup
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
-from engine.experiment.repeats import MOST_REPEATS, Plan
-from engine.experiment.sweep import VARIANT, Axis, Grid, axes_of, grid_of
+from engine.experiment.sweep import MOST_REPEATS, VARIANT, Axis, Grid, Plan, axes_of, grid_of
 from engine.store.record import RunRecord
 from engine.store.saved.forecasts import Forecasts
 from engine.sweep.estimate import Fit, estimate_of_grid, fit_of

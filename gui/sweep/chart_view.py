@@ -21,8 +21,7 @@ from engine.sweep.chart import (
 )
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
-from engine.sweep.results import Results
-from engine.sweep.scaling import WEAK
+from engine.sweep.results import WEAK, Results
 from engine.sweep.scatter import scatter
 from gui.charts.painter import InteractiveDrawing
 from gui.widgets import ComboBox, ElidedLabel, label

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QInputDialog
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan
 from engine.export.document import Document
 from engine.export.formats import SWEEP
 from engine.export.kinds.sweep import document

@@ -58,8 +58,6 @@ QLabel[role="legend"] { font-size: 12px; color: $text2; }
 QLabel[role="value"] { font-size: 12px; font-weight: 600; }
 QLabel[role="ratio"] { font-size: 12px; font-weight: 600; color: $text; }
 QLabel[role="stat"] { font-family: $display; font-size: 18px; font-weight: 600; }
-QLabel[role="statSmall"] { font-family: $display; font-size: 15px; font-weight: 600; }
-QLabel[role="absent"] { font-size: 12px; color: $text3; }
 QLabel[role="heading"] { font-size: 11px; font-weight: 500; color: $text3; }
 QLabel[role="problem"] { font-size: 12px; font-weight: 500; color: $text; }
 QLabel[role="empty"] { font-size: 13px; color: $text3; }
@@ -252,25 +250,28 @@ QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QDialogButtonBox QPushButton { min-width: 76px; }
 """
 
-# sizes are in gui.demo.scale: in Demo all of them go by the panel's own
 _SHOW = """
 QFrame[surface="drop"] { background: transparent; border: 2px solid $pri; border-radius: 8px; }
 QFrame[surface="popover"] { background: $bg1; border: 1px solid $line2; border-radius: 8px; }
 QLabel[role="showPopTitle"], QLabel[role="showTitle"] { font-family: $display; font-weight: 600; }
 QLabel[role="showPopText"], QLabel[role="showText"], QLabel[role="showFoot"] { color: $text2; }
+QLabel[role="showPopTitle"], QLabel[role="showText"] { font-size: 17px; }
+QLabel[role="showPopText"] { font-size: 15px; }
+QLabel[role="showTitle"] { font-size: 30px; }
+QLabel[role="showNow"], QLabel[role="showFoot"] { font-size: 14px; }
 QLabel[role="showNow"] { font-weight: 600; }
-QLabel[role="showSubject"] { color: $text3; }
+QPushButton[kind="show"], QPushButton[kind="showPrimary"] { padding: 0 16px; }
 QPushButton[kind="showPrimary"] {
     background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
 }
 QPushButton[kind="showPrimary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="showPrimary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="showPrimary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
-QPushButton[kind="showIcon"] { background: $bg2; border: 1px solid $line2; }
+QPushButton[kind="showIcon"] { background: $bg2; border: 1px solid $line2; min-width: 30px; padding: 0; }
 QPushButton[kind="showIcon"]:hover { background: $bg3; border-color: $text3; }
 QPushButton[kind="showLink"] {
     background: transparent; border: none; padding: 0; min-height: 0; color: $text2;
-    font-weight: 500; text-decoration: underline; text-align: left;
+    font-size: 14px; font-weight: 500; text-decoration: underline; text-align: left;
 }
 QPushButton[kind="showLink"]:hover { color: $text; }
 QSlider[kind="plain"] { background: transparent; border: none; }
@@ -280,7 +281,9 @@ QSlider[kind="plain"]::handle:horizontal {
     background: $pri; border: none; border-radius: 6px; width: 12px; margin: -4px 0;
 }
 QSlider[kind="show"] { background: transparent; border: none; }
-QSlider[kind="show"]::groove:horizontal { background: $bg3; border: none; border-radius: 1px; }
+QSlider[kind="show"]::groove:horizontal { background: $bg3; border: none; border-radius: 1px; height: 4px; }
 QSlider[kind="show"]::sub-page:horizontal { background: $pri; border-radius: 1px; }
-QSlider[kind="show"]::handle:horizontal { background: $pri; border: none; }
+QSlider[kind="show"]::handle:horizontal {
+    background: $pri; border: none; border-radius: 7px; width: 14px; height: 14px; margin: -5px 0;
+}
 """

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
 
 from engine.experiment.problem import ProblemError
+from engine.protocol.events import Event, Pictures
+from engine.protocol.pictures import ContactSheet, brightened
 from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from engine.words.numbers import clock_text
+from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.items import time_left
 from gui.session.live_run import LiveRun
 from gui.train.panel import LivePanel
+from gui.train.strip import title_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 """Lower where training shares the cores with the window: 30 would cost it some 15% of its speed."""
+_REFRESH_MS = 95
+"""The live page is drawn anew 10 times a second at most."""
 _MOST_BACKGROUND = 4
 
 
@@ -41,6 +57,21 @@ def background_runs(
     return tuple(chosen[:_MOST_BACKGROUND])
 
 
+def images_of(store_path: Path, run_ids: Sequence[str]) -> NDArray[np.uint8] | None:
+    """Return the training images of the first of the runs that has any, gray, (count, side, side)."""
+    with Store(store_path) as store:
+        sheet = store.pictures(run_ids)
+    return None if sheet is None else tiles_of(sheet)
+
+
+def tiles_of(sheet: ContactSheet) -> NDArray[np.uint8] | None:
+    """Return the images of a sheet, brightened. None for a damaged one."""
+    try:
+        return brightened(sheet.tiles())
+    except ValueError:
+        return None
+
+
 class LiveController(QObject):
     """Updates the live page with the progress of its runs, `repaint_hz` times a second.
 
@@ -58,11 +89,17 @@ class LiveController(QObject):
         self._runs = experiments.runs
         self._shown: tuple[str, ...] = ()
         self._selected: tuple[str, ...] = ()
+        # Demo is moved by the timer, too, and needs more frames than numbers and curves
+        self._refresh_ms = 0 if repaint_hz else _REFRESH_MS
+        self._since_refresh = QElapsedTimer()
+        self._since_refresh.start()
         self.timer = QTimer(self)
         self.timer.timeout.connect(self._repaint)
         self._second = QTimer(self, interval=1_000)
         self._second.timeout.connect(self._update_work_left)
+        self._background = Background(self)
         self._runs.run_changed.connect(self._on_run_changed)
+        experiments.event_received.connect(self._on_event)
         experiments.sweeps.changed.connect(self._on_sweep_changed)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
@@ -72,8 +109,10 @@ class LiveController(QObject):
         records = [self._runs.record(run_id) for run_id in self._shown]
         self._live.set_title(self._title([record for record in records if record]))
         self._live.set_background_runs(self._background_runs())
+        if self._is_training():
+            self._show_race()
+            self._read_images()
         self._live.set_runs(list(lives.values()))
-        self._live.refresh()
 
     def set_selected(self, run_ids: tuple[str, ...]) -> None:
         """Set the selected runs. Curves of finished ones are drawn under those of the current run."""
@@ -118,6 +157,11 @@ class LiveController(QObject):
         self.timer.stop()
         self._second.stop()
 
+    def close(self) -> None:
+        """Stop for good, and wait for what is being read."""
+        self.stop()
+        self._background.stop()
+
     def _on_sweep_changed(self, sweep_id: str) -> None:
         view = self._experiments.sweeps.view(sweep_id)
         self._live.set_pilot("" if view is None else view.pilot_words())
@@ -141,8 +185,13 @@ class LiveController(QObject):
         # once it has begun, its settings are resolved for this machine, as a finished run's are; the runs
         # beneath stay when it ends
         if run_id in self._shown and self._is_training():
+            self._show_race()
             self._live.set_background_runs(self._background_runs())
             self._live.refresh()
+
+    def _on_event(self, run_id: str, event: Event) -> None:
+        if isinstance(event, Pictures) and run_id in self._shown:
+            self._background.do(lambda: tiles_of(event.sheet), self._live.set_images, lambda _problem: None)
 
     def _is_training(self) -> bool:
         records = (self._runs.record(run_id) for run_id in self._shown)
@@ -157,11 +206,35 @@ class LiveController(QObject):
     def _title(self, records: list[RunRecord]) -> str:
         if not records:
             return ""
-        words = " against ".join(record.label or record.experiment.precision.label for record in records)
+        words = title_of([record.label or record.experiment.precision.label for record in records])
         repeat, repeats = self._runs.repeat_position(records[0].id)
         if repeats > 1:
             return f"{words}, repeat {repeat} of {repeats}"
         return words if len(records) > 1 else records[0].title
+
+    def _show_race(self) -> None:
+        """Pass on what the race needs besides the runs: times, other repeats, and images."""
+        now = datetime.now().astimezone()
+        stand_ins: dict[str, LiveRun] = {}
+        for run_id in self._shown:
+            record = self._runs.record(run_id)
+            if record is not None and record.status is Status.QUEUED:
+                earlier = self._runs.latest_repeat(run_id)
+                if earlier is not None and (live := self._read(earlier)) is not None:
+                    stand_ins[run_id] = live
+        ids = (*self._shown, *(live.run_id for live in stand_ins.values()))
+        records = [record for run_id in ids if (record := self._runs.record(run_id)) is not None]
+        recorded = {
+            record.id: f"recorded {clock_text(record.ended.astimezone(), now)}"
+            for record in records
+            if record.ended is not None
+        }
+        self._live.set_race(recorded, stand_ins)
+
+    def _read_images(self) -> None:
+        read = partial(images_of, self._experiments.store_path, self._shown)
+        # without images, patterns are shown
+        self._background.do(read, self._live.set_images, lambda _problem: None)
 
     def _update_work_left(self) -> None:
         queue, running = self._experiments.queue, self._experiments.running
@@ -172,7 +245,8 @@ class LiveController(QObject):
         self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 
     def _repaint(self) -> None:
-        if self._live.isVisible():
+        if self._live.isVisible() and self._since_refresh.elapsed() >= self._refresh_ms:
+            self._since_refresh.restart()
             self._live.refresh()
         running = self._experiments.running
         if running is not None:

@@ -51,6 +51,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Not applied": left_out_words(summary.left_out),
         "Skipped": "\n".join(f"{setting_title(key)}: {why}" for key, why in summary.not_done.items()),
         "FP32 matmul": _FLOAT32.get(summary.float32_mode or "", ""),
+        "Step time": "" if summary.step_ms is None else f"{number(summary.step_ms)} ms",
         "Excluded warm-up": _warmup(summary),
         "Waiting for data": "" if waits is None else f"{waits * 100:.1f}% of the time",
         "GPU": _card(summary),

@@ -1,14 +1,22 @@
-"""The metrics of a run on cards and gauges, from its summary, or until the end from its samples."""
+"""The metrics of runs beside their plots and on gauges, and how those of two sides compare.
+
+They come from a run's summary or, until it has ended, from its samples.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from engine.compare.evidence import machine_disturbances, was_slowed_down
+from engine.compare.metrics import ACCURACY, LOSS, Metric
+from engine.compare.sides import training_differences
+from engine.experiment.experiment import Experiment
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
-from engine.words.numbers import memory_text, number
+from engine.words.numbers import counted, memory_text, number, ratio
 from gui.session.live_run import LiveRun
 
 if TYPE_CHECKING:
@@ -35,14 +43,6 @@ def _median(values: NDArray[Any]) -> float:
     # NumPy's would first load its masked arrays, while a run's first steps are measured
     ordered, middle = np.sort(values), len(values) // 2
     return float(ordered[middle] + ordered[-1 - middle]) / 2
-
-
-def step_ms(run: LiveRun) -> float | None:
-    """Return the time of an optimizer step in milliseconds."""
-    if run.summary is not None:
-        return run.summary.step_ms
-    rate = samples_per_second(run)
-    return run.batch_size / rate * 1000.0 if rate else None
 
 
 def memory_column(run: LiveRun) -> str:
@@ -97,6 +97,16 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
     return ended[-1].train_loss if ended else None
 
 
+def are_all_alike(runs: Sequence[LiveRun]) -> bool:
+    """Return True unless the settings of some runs make them different trainings."""
+    return _are_alike(tuple(run.experiment for run in runs if run.experiment is not None))
+
+
+@lru_cache(maxsize=8)
+def _are_alike(settings: tuple[Experiment, ...]) -> bool:
+    return not any(training_differences(settings[0], other) for other in settings[1:])
+
+
 def common_step(runs: Sequence[LiveRun]) -> int | None:
     """Return the last step of the run that is behind, or None if both are equally far."""
     steps = [run.summary.steps if run.is_over and run.summary is not None else run.step for run in runs]
@@ -110,14 +120,6 @@ def common_validation(runs: Sequence[LiveRun]) -> int | None:
         return None
     first, second = ({epoch.step for epoch in accuracies(run)} for run in runs)
     return max(first & second, default=None)
-
-
-def grad_scale(run: LiveRun) -> float | None:
-    """Return the current loss scale. None if the run uses none."""
-    if run.summary is not None:
-        return run.summary.final_grad_scale
-    scales = run.column("grad_scale")
-    return float(scales[-1]) if len(scales) else None
 
 
 def uses_scaler(run: LiveRun) -> bool:
@@ -215,3 +217,83 @@ def gauge(run: LiveRun, name: str) -> float | None:
     values = run.column(name)
     known = values[np.isfinite(values)][-1:] if len(values) else values
     return float(known[0]) if len(known) else None
+
+
+Note = tuple[str, str, bool]
+"""The words, a tooltip, and True for a ratio to rely on."""
+_NONE: Note = ("", "", False)
+
+
+def speed_note(runs: Sequence[LiveRun]) -> Note:
+    """Return the ratio of two finished runs' throughput, or that it is unreliable."""
+    speeds = [samples_per_second(run) for run in runs]
+    if len(runs) != 2 or not all(run.is_over for run in runs) or not are_all_alike(runs):
+        is_over = bool(runs) and all(run.is_over for run in runs)
+        return "" if is_over else "after warm-up", "", False
+    words = ratio(speeds[1], speeds[0])
+    if words and any(was_slowed_down(run.summary) for run in runs):
+        reasons = " and ".join(dict.fromkeys(filter(None, map(_disturbance, runs))))
+        return "unreliable", f"The ratio of {words} is unreliable: {reasons}", False
+    return words, _against(runs), True
+
+
+def memory_note(runs: Sequence[LiveRun]) -> Note:
+    """Return the ratio of two runs' peak memory."""
+    if len(runs) != 2 or not are_all_alike(runs):
+        return _NONE
+    peaks = [peak_memory_mib(run) for run in runs]
+    return ratio(peaks[1], peaks[0]), _against(runs), True
+
+
+def loss_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
+    """Return the difference of two finished runs' losses in the last epoch."""
+    return _difference(runs, [train_loss(run) for run in runs], LOSS, alike)
+
+
+def accuracy_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
+    """Return the difference of two runs' accuracy, until the end the value of the one ahead at that step."""
+    step = common_validation(runs) if are_all_alike(runs) else None
+    if step is not None:
+        ahead = max(runs, key=lambda run: run.step)
+        share = accuracy(ahead, step)
+        return same_step_note(ahead, step, None if share is None else 100.0 * share, ACCURACY.digits)
+    shares = [accuracy(run) for run in runs]
+    percent = [None if share is None else 100.0 * share for share in shares]
+    return _difference(runs, percent, ACCURACY, alike)
+
+
+def skipped_note(runs: Sequence[LiveRun]) -> Note:
+    """Return how many steps the loss scaler skipped."""
+    known = [(run, count) for run in runs if (count := skipped_steps(run)) is not None]
+    if not known:
+        return _NONE
+    tip = ", ".join(f"{run.label} {count:,}" for run, count in known)
+    words = " and ".join(f"{count:,}" for _, count in known[:2])
+    last = counted(known[-1][1], "step").partition(" ")[2]
+    return f"{words} {last} skipped", f"Steps skipped because a gradient overflowed: {tip}", False
+
+
+def same_step_note(ahead: LiveRun, step: int, value: float | None, digits: int | None = None) -> Note:
+    """Return the value of the run that is ahead at a step of the one that is behind."""
+    if value is None:
+        return _NONE
+    return f"same step: {number(value, digits)}", f"{ahead.label} at step {step:,}", False
+
+
+def _difference(
+    runs: Sequence[LiveRun], values: Sequence[float | None], metric: Metric, alike: frozenset[str]
+) -> Note:
+    is_over = len(runs) == 2 and all(run.is_over for run in runs) and are_all_alike(runs)
+    if not is_over or common_step(runs) is not None or values[0] is None or values[1] is None:
+        return _NONE
+    if metric.name in alike:
+        return "same", "The difference is within that of repeats", False
+    return metric.difference_text(values[1], values[1] - values[0]), _against(runs), False
+
+
+def _against(runs: Sequence[LiveRun]) -> str:
+    return f"{runs[1].label} relative to {runs[0].label}"
+
+
+def _disturbance(run: LiveRun) -> str:
+    return " and ".join(sentence for _, sentence in machine_disturbances(run.summary))

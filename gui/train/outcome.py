@@ -23,7 +23,7 @@ from gui.theme.theme import theme
 from gui.widgets import Button, label, set_property, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import describe, plain_tip
-from gui.widgets.stat_card import LARGE, VerdictLabel
+from gui.widgets.verdict_label import LARGE, VerdictLabel
 
 _MESSAGE_HEIGHT = 220
 Offer = tuple[str, Callable[[], object]]

@@ -1,27 +1,28 @@
-"""The runs in view: title strip, stat cards, gauges and four linked plots, on a page that scrolls."""
+"""The runs in view: title strip, race or answer, gauges and linked plots, on a page that scrolls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from gui.session.live_run import LiveRun
-from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
 from gui.train.outcome import AnswerView, FailureCard, Offer, code_shown
 from gui.train.plots import LivePlots
+from gui.train.race import Scene
+from gui.train.race_view import RaceView
 from gui.train.rank_memory import RankMemoryStrip
 from gui.train.strip import LiveGauges, LiveStrip
-from gui.widgets.boxes import Stretch, in_column, wide
+from gui.widgets.boxes import Placed, Stretch, in_column, wide
 
-_COMPACT_BELOW, _LOW_BELOW = 560, 748
+_COMPACT_BELOW, _LOW_BELOW, _NARROW_BELOW = 560, 748, 880
 """Of the page: the window is 52 higher."""
 
 
 class RunsPage(QScrollArea):
-    """The scrollable page of live runs: title bar, result, metrics and plots, fitted to the window's height.
+    """The scrollable page of live runs: title bar, race or result, and plots, fitted to the window's size.
 
     `LivePanel` fills its parts.
     """
@@ -31,17 +32,20 @@ class RunsPage(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         page = QWidget(self)
-        self.strip, self.cards = LiveStrip(page), LiveCards(page)
+        self.strip, self.race = LiveStrip(page), RaceView(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.ranks, self.plots = RankMemoryStrip(page), LivePlots(page)
         self.answer, self.failure = AnswerView(page), FailureCard(page)
         self._told: object = None
         self.failure.hide()
         self.details.hide()
-        figures = (self.cards, self.gauges, self.ranks, self.details, wide(self.plots), Stretch())
-        told = (self.strip, self.failure, self.answer)
+        self.race.hide()
+        told = (self.strip, self.failure, self.answer, Placed(self.race, 2))
+        figures = (self.gauges, self.ranks, self.details, wide(self.plots), Stretch())
         self._column = in_column(*told, *figures, parent=page, margins=None, spacing=8)
         self.setWidget(page)
+        self.strip.view.log_chosen.connect(self.plots.set_log)
+        self.strip.view.whole_wanted.connect(lambda: self.plots.set_x_range(None))
 
     def show_failure(
         self, run: LiveRun | None, offers: Callable[[], Sequence[Offer]], *, is_all: bool
@@ -54,16 +58,27 @@ class RunsPage(QScrollArea):
             self.failure.show_problem(problem, run.detail, code_shown(run.experiment), offers())
         self._told = told
         self.failure.setVisible(run is not None)
-        self.cards.setVisible(not is_all)
         self.plots.setVisible(not is_all)
 
-    def fit(self, height: int) -> None:
-        """Hide other parts in a low panel, so the plots have enough height."""
-        is_compact = height < _COMPACT_BELOW
+    def show_race(self, scene: Scene | None) -> None:
+        """Show the race at a moment. None once it is over."""
+        is_on, height = scene is not None, self.race.height_for(self.width())
+        if scene is not None:
+            self.race.show_scene(scene)
+        if is_on == self.race.isHidden() or height != self.race.height_for(self.width()):
+            self.race.setVisible(is_on)
+            self.fit(self.size())
+
+    def fit(self, size: QSize) -> None:
+        """Hide other parts in a small panel, so race and plots have enough room."""
+        is_compact, is_low = size.height() < _COMPACT_BELOW, size.height() < _LOW_BELOW
         margin = 8 if is_compact else 16
         self._column.setContentsMargins(16, margin, 16, margin)
-        self.cards.set_compact(is_compact)
         for line in (self.gauges, self.ranks):
             line.set_room(not is_compact)
-        self.answer.set_compact(height < _LOW_BELOW)
-        self.plots.set_two(height < _LOW_BELOW)
+        self.answer.set_compact(is_low)
+        is_racing = not self.race.isHidden()
+        self.race.set_low(is_low)
+        self.race.setMaximumHeight(self.race.height_for(size.width() - 32))
+        is_narrow = is_racing and size.width() < _NARROW_BELOW
+        self.plots.set_shape(are_two=is_low or is_narrow, in_a_row=is_racing)

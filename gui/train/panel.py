@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from engine.experiment.experiment import Precision
 from gui.session.live_run import LiveRun
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.train.race import RaceReader
 from gui.train.strip import LiveStrip, Wishes, still_seconds
 from gui.widgets import Button, draw_marker, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column
@@ -22,13 +23,16 @@ from gui.widgets.labels import set_property
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.drawing.looks import By
     from engine.experiment.problem import Problem
-    from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails
     from gui.train.outcome import Answer, Offer
     from gui.train.page import RunsPage
     from gui.train.plots import LivePlots
+    from gui.train.race_view import RaceView
     from gui.train.strip import LiveGauges
 
 
@@ -60,6 +64,9 @@ class LivePanel(Surface):
         self._runs: tuple[LiveRun, ...] = ()
         self._title = ""
         self._wishes = Wishes()
+        self._reader = RaceReader()
+        self._recorded: Mapping[str, str] = {}
+        self._stand_ins: Mapping[str, LiveRun] = {}
         self._seen: object = None
         self._background_runs: tuple[tuple[LiveRun, str], ...] = ()
         self._answer: Answer | None = None
@@ -95,7 +102,7 @@ class LivePanel(Surface):
         page.failure.open_wanted.connect(self.file_wanted)
         page.failure.check_wanted.connect(self.check_wanted)
         page.failure.again_wanted.connect(self.experiment_wanted)
-        page.fit(self.height())
+        page.fit(self.size())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
         self.failure_made.emit(page.failure)
@@ -106,8 +113,8 @@ class LivePanel(Surface):
         return self.page.strip
 
     @property
-    def cards(self) -> LiveCards:
-        return self.page.cards
+    def race(self) -> RaceView:
+        return self.page.race
 
     @property
     def gauges(self) -> LiveGauges:
@@ -128,7 +135,7 @@ class LivePanel(Surface):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if self._has_page:
-            self.page.fit(event.size().height())
+            self.page.fit(event.size())
 
     def set_runs(self, runs: Sequence[LiveRun]) -> None:
         """Show these runs. The first is the baseline of the ratios."""
@@ -255,16 +262,31 @@ class LivePanel(Surface):
             against = self.why_not_profiled(self._answered()) if self._is_over else None
             self.strip.show_answer(self._is_over and not is_all, when, against, has_curves=not is_all)
             alike = frozenset[str]() if self._answer is None else self._answer.alike
-            self.cards.show_runs(self._runs, alike)
             self.gauges.show_runs(self._runs)
             self.page.ranks.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()
             self.plots.background_runs = self._background_runs
-            self.plots.show_runs(self._runs)
+            self.plots.show_runs(self._runs, alike)
+            self._show_race()
             self._request_answer()
         if self._runs:
             self.plots.refresh()
+
+    def _show_race(self) -> None:
+        is_on = not self._is_over and not self._is_all_failed
+        scene = self._reader.scene(self._runs, self._recorded, self._stand_ins) if is_on else None
+        self.page.show_race(scene)
+
+    def set_race(self, recorded: Mapping[str, str], stand_ins: Mapping[str, LiveRun]) -> None:
+        """Set when finished runs were recorded, by id, and earlier repeats of runs that have not started."""
+        self._recorded, self._stand_ins = recorded, stand_ins
+        self._seen = None
+
+    def set_images(self, images: NDArray[np.uint8] | None) -> None:
+        """Set the training images in the race's blocks."""
+        if self._has_page:
+            self.race.set_images(images)
 
     @property
     def _is_over(self) -> bool:

@@ -1,7 +1,4 @@
-"""The four plots: training loss, loss scale, memory, throughput. They share a crosshair and an x range.
-
-If no run has a loss scaler, accuracy replaces the loss scale, or, without accuracy, waiting for data.
-"""
+"""The four plots: training loss, throughput, memory, and a fourth to choose. They share a crosshair."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _SCALE = PlotSpec(
     powers_of_two=True,
 )
 _ACCURACY = PlotSpec(
-    "Validation accuracy", "%", "Correct answers on the validation samples, after each epoch", can_log=False
+    "Accuracy", "%", "Correct answers on the validation samples, after each epoch", can_log=False
 )
 _WAITING = PlotSpec(
     "Waiting for data",
@@ -49,35 +46,37 @@ _SPEED = PlotSpec(
     smooths=True,
     shows_warmup=True,
 )
-_TWO = (0, 3)
-"""The places of loss and throughput, which are shown if there is room for two plots only."""
+_MOST_IN_A_ROW = 300
+"""The height of plots below a race, which needs the rest."""
 
 BackgroundRuns = Sequence[tuple[LiveRun, str]]
 """Finished runs, named, that lie faintly under the others."""
 
 
 class LivePlots(QWidget):
-    """Two rows of two live plots that share their x axis and crosshair."""
+    """Live plots of loss, throughput, memory and a fourth quantity that share their x axis and crosshair.
+
+    The title of the fourth is a menu: loss scale if a scaler runs, accuracy, waiting for data. Below a race
+    they are in a row, otherwise in two. In a small window there are two, with a menu of all.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.loss, self.scale = LivePlot(_LOSS), LivePlot(_SCALE)
-        self.memory, self.speed = LivePlot(_MEMORY), LivePlot(_SPEED)
-        self.accuracy, self.waiting = LivePlot(_ACCURACY), LivePlot(_WAITING)
-        seconds = ((plot, 0, 1) for plot in (self.scale, self.accuracy, self.waiting))
-        self._places = ((self.loss, 0, 0), *seconds, (self.memory, 1, 0), (self.speed, 1, 1))
-        self._second = self.scale
-        self._chosen: tuple[int, int] | None = None
-        self._last_chosen, self._named = _TWO, tuple[str, ...]()
+        specs = (_LOSS, _SPEED, _MEMORY, _SCALE, _ACCURACY, _WAITING)
+        self._all = tuple(LivePlot(spec, self) for spec in specs)
+        self.loss, self.speed, self.memory, self.scale, self.accuracy, self.waiting = self._all
+        self._fourths: tuple[LivePlot, ...] = (self.scale,)
+        self._fourth, self._wanted = self.scale, tuple[LivePlot, ...]()
+        self._two = [self.loss, self.speed]
+        self._are_two = self._in_a_row = self._has_news = False
         self._by: By = "step"
+        self._runs: Sequence[LiveRun] = ()
+        self._alike: frozenset[str] = frozenset()
         self.background_runs: BackgroundRuns = ()
         """Drawn with the runs that `show_runs` shows next."""
-        grid = self._grid = grid_of(self, spacing=(8, 8), grows=(0, 1))
-        self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
-        for row in range(2):
-            grid.setRowStretch(row, 1)
-        for plot, row, column in self._places:
-            grid.addWidget(plot, row, column)
+        self._grid = grid_of(self, spacing=(8, 8))
+        for plot in self._all:
+            plot.header.set_plain()
             plot.header.other_chosen.connect(lambda place, plot=plot: self._choose(plot, place))
             plot.hovered.connect(self.set_crosshair)
             plot.x_range_chosen.connect(self.set_x_range)
@@ -85,75 +84,118 @@ class LivePlots(QWidget):
 
     @property
     def plots(self) -> tuple[LivePlot, ...]:
-        """Return the four shown, in order."""
-        return (self.loss, self._second, self.memory, self.speed)
+        """Return the four, in order."""
+        return (self.loss, self.speed, self.memory, self._fourth)
 
-    def set_two(self, are_two: bool) -> None:
-        """Show only two of the four, each with a menu of them in place of its title."""
-        if are_two != (self._chosen is not None):
-            self._chosen = self._last_chosen if are_two else None
-            self.setMaximumHeight(MOST_HEIGHT if are_two else 2 * MOST_HEIGHT + self._grid.spacing())
+    def set_shape(self, *, are_two: bool, in_a_row: bool) -> None:
+        """Show two plots only, or all four in a row or in two rows."""
+        if (are_two, in_a_row) != (self._are_two, self._in_a_row):
+            self._are_two, self._in_a_row = are_two, in_a_row
             self._place()
 
-    def _choose(self, plot: LivePlot, place: int) -> None:
-        if self._chosen is None:
-            return
-        mine = self.plots.index(plot)
-        left, right = ({mine: place, place: mine}.get(shown, shown) for shown in self._chosen)
-        self._chosen = self._last_chosen = (left, right)
-        self._place()
-        self.plots[place].header.others.setFocus()
+    def set_log(self, is_log: bool) -> None:
+        """Use logarithmic axes where that is possible."""
+        for plot in self._all:
+            plot.header.log.setChecked(is_log and plot.spec.can_log)
 
-    def _titles(self) -> tuple[str, ...]:
-        return tuple(plot.header.title() for plot in self.plots)
+    def _offered(self, plot: LivePlot) -> tuple[LivePlot, ...]:
+        if self._are_two:
+            return (self.loss, self.speed, self.memory, *self._fourths)
+        return self._fourths if plot is self._fourth and len(self._fourths) > 1 else ()
+
+    def _choose(self, plot: LivePlot, place: int) -> None:
+        offered = self._offered(plot)
+        if place >= len(offered):
+            return
+        chosen = offered[place]
+        if chosen in self._fourths:
+            self._wanted, self._fourth = (chosen,), chosen
+        if self._are_two and plot in self._two:
+            self._two = [{plot: chosen, chosen: plot}.get(shown, shown) for shown in self._two]
+        self._place()
+        chosen.header.others.setFocus()
 
     def _place(self) -> None:
-        titles = self._named = self._titles() if self._chosen is not None else ()
-        for plot, row, column in self._places:
-            place = self.plots.index(plot) if plot in self.plots else None
-            if self._chosen is not None and place in self._chosen:
-                row, column = 0, self._chosen.index(place)
-            self._grid.addWidget(plot, row, column)
-            plot.header.offer_others(titles, place or 0)
-            plot.setVisible(place is not None and (self._chosen is None or place in self._chosen))
-        self._grid.setRowStretch(1, 0 if self._chosen is not None else 1)
+        shown = tuple(self._two) if self._are_two else self.plots
+        columns = len(shown) if self._in_a_row or self._are_two else 2
+        for plot in self._all:
+            self._grid.removeWidget(plot)
+            plot.setVisible(plot in shown)
+        for place, plot in enumerate(shown):
+            self._grid.addWidget(plot, place // columns, place % columns)
+            offered = self._offered(plot)
+            titles = [other.header.title() for other in offered]
+            plot.header.offer_others(titles, offered.index(plot) if plot in offered else 0)
+        for column in range(len(self._all)):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+        rows = -(-len(shown) // columns)
+        self._grid.setRowStretch(1, rows - 1)
+        self._grid.setRowStretch(0, 1)
+        most = _MOST_IN_A_ROW if self._in_a_row and not self._are_two else MOST_HEIGHT
+        self.setMaximumHeight(rows * most + (rows - 1) * self._grid.spacing())
 
     def set_crosshair(self, place: float | None) -> None:
         """Read all four plots at `place` in x units. None reads the latest values."""
-        for plot in self.plots:
+        for plot in self._all:
             plot.set_crosshair(place)
 
     def set_x_range(self, chosen: Range | None) -> None:
         """Show a range of x in all four plots. None follows the full run."""
-        for plot in self.plots:
+        for plot in self._all:
             plot.set_x_range(chosen)
-            plot.refresh()
+        self.refresh()
 
     def set_by(self, by: By) -> None:
         """Plot against steps, or against seconds since each run's first step."""
         self._by = by
-        for plot, *_ in self._places:
+        for plot in self._all:
             plot.set_crosshair(None)
             plot.set_x_range(None)
             plot.set_by(by)
 
-    def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Pass the runs to the plots. `refresh()` draws them."""
+    def show_runs(self, runs: Sequence[LiveRun], alike: frozenset[str] = frozenset()) -> None:
+        """Pass the runs to the plots. `refresh()` draws them.
+
+        `alike` names the metrics that differ no more than repeats do.
+        """
+        self._runs, self._alike, self._has_news = runs, alike, True
         is_final, total = bool(runs) and all(run.is_over for run in runs), self._total(runs)
-        for plot, *_ in self._places:
+        for plot in self._all:
             plot.total = total
             plot.set_final(is_final)
         self._show_loss(runs)
-        self._show_second(runs)
-        self._show_memory(runs)
         self._show_speed(runs)
-        if self._chosen is not None and self._titles() != self._named:
-            self._place()
+        self._show_memory(runs)
+        self._show_fourth(runs)
 
     def refresh(self) -> None:
-        """Draw the changes."""
+        """Draw the changes, and what compares the sides next to the titles."""
         for plot in self.plots:
             plot.refresh()
+        # some are read from the curves as drawn
+        if self._has_news:
+            self._has_news = False
+            self._show_notes()
+
+    def _show_notes(self) -> None:
+        runs = self._runs
+        for plot, note in (
+            (self.loss, self._loss_note()),
+            (self.accuracy, figures.accuracy_note(runs, self._alike)),
+            (self.speed, figures.speed_note(runs)),
+            (self.memory, figures.memory_note(runs)),
+            (self.scale, figures.skipped_note(runs)),
+        ):
+            plot.header.set_note(*note)
+
+    def _loss_note(self) -> figures.Note:
+        runs, step = self._runs, figures.common_step(self._runs)
+        if step is None or not figures.are_all_alike(runs):
+            return figures.loss_note(runs, self._alike)
+        ahead = max(runs, key=lambda run: run.step)
+        x = ahead.column(self._by)[: ahead.rows_until(step)]
+        value = self.loss.value_at(ahead.label, float(x[-1])) if len(x) else None
+        return figures.same_step_note(ahead, step, value)
 
     def _total(self, runs: Sequence[LiveRun]) -> float | None:
         if self._by == "seconds":
@@ -202,11 +244,13 @@ class LivePlots(QWidget):
             if (alike is None or alike(run) in shown) and len((curve := curve_of(run)).x)
         ]
         plot.hint = _why_empty(runs, usual)
-        plot.set_curves([*map(curve_of, runs), *faint])
+        # of many sides, those that have not started have no room in the legend
+        started = [run for run in runs if run.status != "queued"] if len(runs) > 2 else runs
+        plot.set_curves([*map(curve_of, started), *faint])
 
     def _show_loss(self, runs: Sequence[LiveRun]) -> None:
         words = next(((run.loss_name, run.loss_unit) for run in runs if run.loss_name), ())
-        self.loss.header.set_title("Training loss", ", ".join(filter(None, words)))
+        self.loss.header.set_title("Training loss", ", ".join(filter(None, words)), *words[1:])
         self._fill(
             self.loss,
             runs,
@@ -215,24 +259,28 @@ class LivePlots(QWidget):
             lambda run: (run.loss_name, run.loss_unit),
         )
 
-    def _show_second(self, runs: Sequence[LiveRun]) -> None:
+    def _show_fourth(self, runs: Sequence[LiveRun]) -> None:
+        fourths = []
         if not runs or any(map(figures.uses_scaler, runs)):
-            plot = self.scale
+            fourths.append(self.scale)
             self._show_scale(runs)
-        elif any(map(_may_have_accuracy, runs)):
-            plot = self.accuracy
+        if any(map(_may_have_accuracy, runs)):
+            fourths.append(self.accuracy)
             usual = "The accuracy appears here after each epoch."
-            self._fill(plot, runs, usual, self._accuracy_curve)
-        else:
-            plot = self.waiting
+            self._fill(self.accuracy, runs, usual, self._accuracy_curve)
+        if not fourths or any(len(run.column("data_wait_ms")) for run in runs):
+            fourths.append(self.waiting)
             usual = "The share of time spent waiting appears here."
             self._fill(
-                plot, runs, usual, lambda run: self._curve(run, figures.waiting_percent(run), key="waiting")
+                self.waiting,
+                runs,
+                usual,
+                lambda run: self._curve(run, figures.waiting_percent(run), key="waiting"),
             )
-        if plot is not self._second:
-            plot.set_crosshair(self._second.canvas.crosshair)
-            plot.set_x_range(self._second.chosen)
-            self._second = plot
+        fourth = next((plot for plot in self._wanted if plot in fourths), fourths[0])
+        if (tuple(fourths), fourth) != (self._fourths, self._fourth):
+            self._two = [fourth if shown is self._fourth else shown for shown in self._two]
+            self._fourths, self._fourth = tuple(fourths), fourth
             self._place()
 
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
@@ -264,11 +312,11 @@ class LivePlots(QWidget):
 
         def curve(run: LiveRun) -> Curve:
             column, around = run.column(figures.memory_column(run)), run.column("reserved_mib")
-            if not len(around) >= len(column) > 0:
-                return self._curve(run, column / unit_mib, key=unit)
-            return self._curve(
-                run, column / unit_mib, shadow=around / unit_mib, shadow_name="reserved", key=unit
-            )
+            peak = figures.peak_memory_mib(run)
+            more: dict[str, Any] = {"key": unit, "latest": None if peak is None else peak / unit_mib}
+            if len(around) >= len(column) > 0:
+                more |= {"shadow": around / unit_mib, "shadow_name": "reserved"}
+            return self._curve(run, column / unit_mib, **more)
 
         self.memory.header.set_title("Memory", unit)
         self._fill(self.memory, runs, "Memory in use appears here.", curve, figures.memory_column)
@@ -292,7 +340,10 @@ class LivePlots(QWidget):
             self.speed,
             runs,
             "Samples per second appear here.",
-            lambda run: self._noisy_curve(run, "samples_per_second", is_rate=True),
+            lambda run: replace(
+                self._noisy_curve(run, "samples_per_second", is_rate=True),
+                latest=figures.samples_per_second(run),
+            ),
             lambda run: run.unit,
         )
 

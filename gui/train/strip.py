@@ -1,18 +1,22 @@
-"""The strip above the plots: the current run, its phase and progress, the time left, Pause and Stop."""
+"""The strip above the plots: the current run, its phase, the time left, Pause and Stop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QActionGroup, QResizeEvent
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
+from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
+from engine.words.names import batch_words
 from engine.words.numbers import duration
+from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.live_run import LiveRun
 from gui.train import figures
-from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
+from gui.widgets import Button, ElidedLabel, IconButton, Marker, Segmented, label, set_text
 from gui.widgets.boxes import in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import keys_of
@@ -36,7 +40,7 @@ _SILENT_SECONDS = 2
 
 
 def phase_words(run: LiveRun, *, brief: bool = False) -> str:
-    """Return the run's phase, with its seconds if it takes no steps. Empty while the run is measured."""
+    """Return the run's phase, with its progress or its seconds. Empty while the run is measured."""
     phase = run.phase
     if run.status != "running" or phase is None:
         return ""
@@ -47,6 +51,8 @@ def phase_words(run: LiveRun, *, brief: bool = False) -> str:
         words = phase.detail or words
     elif not brief:
         words += f" {phase.detail}" if phase.detail else _MORE.get(phase.name, "")
+    if (fraction := phase_fraction(run)) is not None:
+        return f"{words} · {fraction:.0%}"
     seconds = still_seconds(run)
     return f"{words} · {duration(seconds)}" if seconds >= _SILENT_SECONDS else words
 
@@ -81,7 +87,7 @@ class Wishes:
 
 
 class LiveStrip(QWidget):
-    """The bar above the live plots: title, status, progress and buttons. The panel connects the buttons.
+    """The bar above the live plots: title, status, time left and buttons. The panel connects the buttons.
 
     Its chooser of the x axis has the keys "step" and "seconds".
     """
@@ -91,9 +97,6 @@ class LiveStrip(QWidget):
         self.title = ElidedLabel("", "title")
         self._marker: Marker | None = None
         self.status = ElidedLabel("", "legend")
-        self.step = label("", "legend")
-        self.progress = ProgressLine("Progress")
-        self.progress.setFixedWidth(120)
         self.left = label("", "legend")
         self.by = Segmented(
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
@@ -102,34 +105,29 @@ class LiveStrip(QWidget):
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)
+        self.view = PlotsMenu()
         self.replay = Button("Replay", "strip", "Replay both runs side by side", "play")
         self.profile = Button("Profile", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, charts, data or a script", "export")
         self._answer = (self.replay, self.profile, self.export)
         for button in self._answer:
             button.hide()
-        while_it_runs = (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop)
+        while_it_runs = (self.left, self.by, self.view, self.details, self.pause, self.stop)
         parts = (4, wide(self.status), *while_it_runs, *self._answer)
         self._row = in_row(self.title, *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
-        self._narrow = self._tight = self._is_counting = False
+        self._tight = False
         self._work_left: tuple[float, bool] | None = None
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._narrow, self._tight = event.size().width() < _NARROW, event.size().width() < _TIGHT
-        self.progress.setFixedWidth(40 if self._narrow else 120)
-        self._row.setSpacing(6 if self._narrow else 10)
+        self._tight = event.size().width() < _TIGHT
+        self._row.setSpacing(6 if event.size().width() < _NARROW else 10)
         for button in (self.pause, self.stop):
             _set_words(button, button.accessibleName(), self._tight)
         for button in self._answer:
             _set_words(button, button.accessibleName(), event.size().width() < _CRAMPED)
-        self._show_parts()
-
-    def _show_parts(self) -> None:
-        for part in (self.step, self.progress):
-            part.setVisible(self._is_counting)
-        self.left.setVisible(self._is_counting and not self._tight)
+        self.left.setVisible(not self._tight)
 
     def show_answer(
         self, is_over: bool, when: str, not_profiled: str | None, *, has_curves: bool = True
@@ -140,8 +138,8 @@ class LiveStrip(QWidget):
         """
         for button in self._answer:
             button.setVisible(is_over)
-        self.by.setVisible(has_curves)
-        self.details.setVisible(has_curves)
+        for part in (self.by, self.view, self.details):
+            part.setVisible(has_curves)
         self.profile.setEnabled(not_profiled is None)
         self.profile.setToolTip(plain_tip(not_profiled or _WHY))
         if when and is_over:
@@ -154,22 +152,18 @@ class LiveStrip(QWidget):
     def show_runs(
         self, title: str, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool = True
     ) -> None:
-        """Show the progress of the runs, and why a run failed if `tells_why`."""
+        """Show the state of the runs, and why a run failed if `tells_why`."""
         current = current_run(runs)
         if current is None:
             return
-        self.title.set_whole_text(title or _usual_title(runs))
+        self.title.set_whole_text(title or title_of([run.label for run in runs]))
         busy = current.status == "running"
         self.pause.setVisible(busy)
-        still = current.phase is not None and current.phase.name in _STILL
-        self._is_counting = busy and not (still and phase_fraction(current) is None)
-        self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
         self._show_pause(current, wishes)
         self._show_status(current, runs, wishes, tells_why=tells_why)
-        if busy:
-            self._show_progress(current)
+        self._show_left(current)
 
     def _show_pause(self, run: LiveRun, wishes: Wishes) -> None:
         is_paused = run.is_paused if wishes.pause is None else wishes.pause
@@ -203,20 +197,14 @@ class LiveStrip(QWidget):
         state = brief if brief and word == "running" else word
         brief_forms = (f"{current.label} {state}{place}", f"{current.label} {state}")
         briefly = brief_forms if current.status == "running" else ()
-        self.status.set_whole_text(f"{current.label} {word}{place}{phase}{reason}", *briefly)
+        state = f"{current.label} {word}{place}{phase}{reason}"
+        subject = subject_of(current) if current.status in ("running", "queued") else ""
+        forms = (f"{subject} · {state}", state) if subject else (state,)
+        self.status.set_whole_text(*forms, *briefly)
 
-    def _show_progress(self, run: LiveRun) -> None:
-        fraction = phase_fraction(run)
-        if fraction is not None:
-            set_text(self.step, f"{fraction:.0%}")
-            set_text(self.left, "")
-            self.progress.set_progress(fraction, run.precision)
-            return
-        total = run.total_steps
-        word = "" if self._narrow else "step "
-        set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
-        self.progress.set_progress(run.step / total if total else 0.0, run.precision)
-        seconds = None if run.is_paused else run.seconds_left()
+    def _show_left(self, run: LiveRun) -> None:
+        is_known = run.status == "running" and phase_fraction(run) is None and not run.is_paused
+        seconds = run.seconds_left() if is_known else None
         own = f"{duration(seconds)} left" if seconds is not None else ""
         if seconds is None or self._work_left is None:
             words, tip = own, ""
@@ -247,11 +235,21 @@ def _state(run: LiveRun, wishes: Wishes) -> str:
     return "pausing" if wishes.pause else run.status
 
 
-def _usual_title(runs: Sequence[LiveRun]) -> str:
-    first, *others = [run.label for run in runs]
-    if not others:
-        return first
-    return f"{first} against {', '.join(others[:-1])}{' and ' if others[1:] else ''}{others[-1]}"
+def title_of(labels: Sequence[str]) -> str:
+    """Return the title of sides: "FP32 and BF16 AMP", or their number if there are more: "8 precisions"."""
+    if len(labels) < 3:
+        return " and ".join(labels)
+    are_precisions = {precision.label for precision in Precision}.issuperset(labels)
+    return f"{len(labels)} {'precisions' if are_precisions else 'sides'}"
+
+
+def subject_of(run: LiveRun) -> str:
+    """Return what a run trains: "resnet50, batch 64, 1,000 steps"."""
+    if run.experiment is None:
+        return ""
+    steps = run.total_steps or run.experiment.steps
+    parts = (run.experiment.model, batch_words(run.experiment), f"{steps:,} steps" if steps else "")
+    return ", ".join(filter(None, parts))
 
 
 def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
@@ -261,6 +259,39 @@ def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
         if current is not None:
             return current
     return runs[-1] if runs else None
+
+
+class PlotsMenu(IconButton):
+    """A button with a menu for all plots: logarithmic axes, smoothing, and the whole run.
+
+    `log_chosen` carries whether axes are logarithmic. `whole_wanted` asks for the whole run.
+    """
+
+    log_chosen = Signal(bool)
+    whole_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("smooth", "Plots", "Change the axes and the smoothing of all plots")
+        menu = self.choices = QMenu(self)
+        self.log = menu.addAction("Logarithmic axes")
+        self.log.setCheckable(True)
+        self.log.toggled.connect(self.log_chosen)
+        smooth = menu.addMenu("Smoothing")
+        self._windows = QActionGroup(self)
+        for steps in WINDOWS:
+            action = smooth.addAction(f"{steps} steps" if steps else "None")
+            action.setCheckable(True)
+            action.setData(steps)
+            self._windows.addAction(action)
+        self._windows.triggered.connect(lambda action: smoothing().set_steps(action.data()))
+        menu.addAction("Show the whole run", self.whole_wanted.emit)
+        menu.aboutToShow.connect(self._check_smoothing)
+        self.setMenu(menu)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+
+    def _check_smoothing(self) -> None:
+        for action in self._windows.actions():
+            action.setChecked(action.data() == smoothing().steps)
 
 
 class LiveGauges(QWidget):

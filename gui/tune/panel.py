@@ -13,6 +13,7 @@ from engine.export.document import Document
 from engine.export.formats import TUNE
 from engine.export.kinds import tune
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
+from engine.words.names import dataset_words
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.session.studies import StudyView
 from gui.widgets import Button, ComboBox, EmptyState, Field, label
@@ -70,7 +71,8 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
     def note(self, view: StudyView[Tuning]) -> str:
         if view.is_live and not view.is_waiting:
             return view.study.doing or _PHASES[view.answer.phase]
-        return state_words(view, "finished" if view.is_complete else "unfinished", "")
+        experiment, how = view.answer.experiment, "finished" if view.is_complete else "unfinished"
+        return state_words(view, f"{experiment.model} on {dataset_words(experiment.dataset)}, {how}", "")
 
     def progress(self, view: StudyView[Tuning]) -> tuple[float, Precision | None]:
         return _fraction_done(view.answer), None

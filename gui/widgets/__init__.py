@@ -15,7 +15,6 @@ from gui.widgets.labels import (
 )
 from gui.widgets.markers import Marker, PrecisionChip, draw_marker, marker_pixmap, precision_pen
 from gui.widgets.messages import EmptyState
-from gui.widgets.stat_card import StatCard, StatRow
 
 __all__ = [
     "Button",
@@ -31,8 +30,6 @@ __all__ = [
     "Segmented",
     "Share",
     "ShareBar",
-    "StatCard",
-    "StatRow",
     "center",
     "divider",
     "draw_bar",

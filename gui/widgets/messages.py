@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QMessageBox, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 from gui.widgets.buttons import Button
@@ -137,24 +137,6 @@ class EmptyState(QWidget):
 
     def _fit(self) -> None:
         self._hint.setVisible(bool(self._hint.text()) and self.height() >= _LOW)
-
-
-class OfferedView(QStackedWidget):
-    """The base of views that show a button until they have contents. `wanted` asks to make the contents."""
-
-    wanted = Signal()
-
-    def __init__(
-        self, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
-    ) -> None:
-        super().__init__()
-        self.empty = EmptyState(question, hint, action, tooltip, is_solid=is_solid)
-        self.empty.pressed.connect(self.wanted)
-        self.addWidget(self.empty)
-
-    def show_page(self, *, is_known: bool) -> None:
-        """Show the contents if known, else the offer."""
-        self.setCurrentIndex(1 if is_known else 0)
 
 
 class Popover(Surface):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from engine.installation.description import Description
     from engine.installation.installed import Installation
+    from engine.installation.installer import Installs
     from gui.installation.page import SetupPage
     from gui.installation.progress import SetupChip
-    from gui.installation.setup import EngineSetup, InstallerBackend
+    from gui.installation.setup import EngineSetup
     from gui.installation.words import Purpose
     from gui.window.main_window import MainWindow
 
 _IN_PROGRESS = "PyTorch is being installed."
 _NOT_FINISHED = "The installation of PyTorch was interrupted."
-_KEPT = "The download so far is kept and used."
+_KEPT = "Complete packages are kept and used."
 _OFFERS = {State.ABSENT: "Install PyTorch", State.BROKEN: "Repair PyTorch"}
 _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs a repair"}
 
@@ -34,14 +35,14 @@ _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs
 class EngineController(QObject):
     """Checks whether PyTorch is installed, and shows the installation page instead of runs if it is not."""
 
-    def __init__(self, window: MainWindow, installer_backend: InstallerBackend | None = None) -> None:
+    def __init__(self, window: MainWindow, make_installer: Callable[[], Installs] | None = None) -> None:
         super().__init__(window)
         self._window, self._experiments, self._form = window, window.experiments, window.setup
         self._live, self._device, self._notice = window.live, window.top_bar.device, window.notice
         self._trains_next = False
         self._message: Message | None = None
         self._background = Background(self)
-        self._own_backend, self._machine = installer_backend, ""
+        self._make_installer, self._machine = make_installer, ""
         self._experiments.machine_changed.connect(self._on_machine_changed)
         self._experiments.engine_changed.connect(self._on_engine_changed)
         self._experiments.problem.connect(self._on_problem)
@@ -65,7 +66,7 @@ class EngineController(QObject):
         from gui.installation.setup import EngineSetup
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
-        installing = EngineSetup(self._backend(), self, lambda: self._experiments.reserve_machine(True))
+        installing = EngineSetup(self._installer(), self, lambda: self._experiments.reserve_machine(True))
         self._experiments.idle.connect(installing.begin_if_waiting)
         installing.found.connect(self._show_hardware)
         installing.began.connect(lambda _wanted: self._on_install_began())
@@ -74,10 +75,12 @@ class EngineController(QObject):
         installing.problem.connect(lambda _problem: self._on_install_ended(None))
         return installing
 
-    def _backend(self) -> InstallerBackend:
-        from gui.installation.setup import local_backend, remote_backend
+    def _installer(self) -> Callable[[], Installs]:
+        from gui.installation.setup import local_installer, remote_installer
 
-        return remote_backend(self._machine) if self._machine else self._own_backend or local_backend()
+        if self._machine:
+            return partial(remote_installer, self._machine)
+        return self._make_installer or local_installer
 
     def _on_machine_changed(self) -> None:
         """Switch to the PyTorch and the page of another machine. A current installation is stopped."""
@@ -178,7 +181,7 @@ class EngineController(QObject):
         show_engine_dialog(self._window, self.installing, self.engine, self.show_page)
 
     def stop(self) -> None:
-        """Stop the installation as the window closes. The download so far is kept."""
+        """Stop the installation as the window closes. Complete packages are kept."""
         self._background.stop()
         if "installing" in vars(self):
             self.installing.shut_down()

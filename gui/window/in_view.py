@@ -24,7 +24,7 @@ class RunsInView(QObject):
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
         self._followed.progressed.connect(self._refresh_demo)
-        self.timer, self.stop = self._followed.timer, self._followed.stop
+        self.timer, self.stop = self._followed.timer, self._followed.close
         self._live.why_not_profiled = self._experiments.why_not_profiled
         self._live.offers_after = table.retries_of
         self._live.stop_requested.connect(self._experiments.stop)

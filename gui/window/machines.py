@@ -10,8 +10,14 @@ from PySide6.QtWidgets import QMenu
 
 from engine.experiment.catalog import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.machines.catalogs import forget_catalog, forget_machine, kept_catalog, refuse_kept
-from engine.machines.machine import Machine, Machines
+from engine.machines.machine import (
+    Machine,
+    Machines,
+    forget_catalog,
+    forget_machine,
+    kept_catalog,
+    refuse_kept,
+)
 from engine.store.store import Store
 from engine.words.numbers import date_text
 from gui.session.background import Background

@@ -47,8 +47,8 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 if TYPE_CHECKING:
+    from engine.installation.installer import Installs
     from gui.demo.controller import DemoController
-    from gui.installation.setup import InstallerBackend
     from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
 
@@ -86,7 +86,7 @@ _LATER = (
 class MainWindow(QMainWindow):
     """The main window. It creates all pages and connects them to `experiments`.
 
-    `installer_backend` replaces the installer of PyTorch, for tests.
+    `make_installer` replaces the installer of PyTorch, for tests.
     """
 
     painted = Signal()  # once, after its first paint, when all pages are made
@@ -97,7 +97,7 @@ class MainWindow(QMainWindow):
         launcher: Launcher,
         settings: Settings | None = None,
         repaint_hz: int | None = None,
-        installer_backend: InstallerBackend | None = None,
+        make_installer: Callable[[], Installs] | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
@@ -110,7 +110,7 @@ class MainWindow(QMainWindow):
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
-        self.engine = EngineController(self, installer_backend)
+        self.engine = EngineController(self, make_installer)
         self.machines = MachinesController(self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
@@ -253,7 +253,7 @@ class MainWindow(QMainWindow):
             show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
 
         def show_about() -> None:
-            from gui.help.about import show_about
+            from gui.help.dialog import show_about
 
             show_about(self)
 

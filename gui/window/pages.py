@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
 
-from engine.compare.comparison import Comparison, SideReport
-from engine.compare.verdict import Piece, join_pieces
+from engine.compare.comparison import Comparison
+from engine.compare.ranking import headline, quiet_clauses
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
 from gui.answer.controller import StudyController
@@ -56,7 +57,7 @@ class OtherPages(QObject):
         self.sweep_panel = SweepPanel(pages)
         self.tune_panel = TunePanel(pages)
         body.add("show", self.demo_panel, None)
-        panels = {
+        panels: dict[str, QWidget] = {
             "limit": self.limit_panel,
             "numerics": self.numerics_panel,
             "profile": self.profile_panel,
@@ -228,20 +229,11 @@ def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime
     if not comparison.ranked or not runs:
         return None
     report = comparison.ranked[0]
-    lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
-    if report.verdict.kind == "ratio" and len(lines) > 1:
-        lines = ((*lines[0], Piece(",")), *lines[1:])
     ids = tuple(run.id for run in runs)
     alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)
-    return Answer(ids, lines, report.side, _quiet(report), _when(runs, now), alike)
-
-
-def _quiet(report: SideReport) -> tuple[str, ...]:
-    """Return the uncertainty, notes and doubts as clauses without brackets or periods."""
-    asides = [piece for line in report.verdict.lines for piece in line if piece.role == "aside"]
-    doubts = [doubt.sentence for doubt in report.unreported_doubts]
-    clauses = [join_pieces(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
-    return tuple(clause.removesuffix(".") for clause in dict.fromkeys(clauses) if clause)
+    doubts = (doubt.sentence.removesuffix(".") for doubt in report.unreported_doubts)
+    quiet = (*quiet_clauses(comparison, report), *doubts)
+    return Answer(ids, headline(report), report.side, quiet, _when(runs, now), alike)
 
 
 def _when(runs: Sequence[RunRecord], now: datetime) -> str:

@@ -15,13 +15,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import typer
-
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "resources" / "guide"
 sys.path.insert(0, str(ROOT))
 
-from engine.cli.app import _app  # noqa: E402
+from engine.cli.app import parser  # noqa: E402
 from engine.experiment.experiment import Experiment, all_settings, flattened  # noqa: E402
 from engine.experiment.setting import Group  # noqa: E402
 from engine.words.names import as_typed  # noqa: E402
@@ -113,7 +111,7 @@ def _about(setting: Any, default: str) -> str:
 
 
 def _commands() -> str:
-    program: Any = typer.main.get_command(_app())
+    program = parser()
     shared = {_row(option) for option in program.commands["run"].params if _is_shared(option)}
     experiment = [row for row in map(_row, program.commands["run"].params) if row in shared]
     parts = [_COMMANDS + _table(_OPTIONS, experiment)]

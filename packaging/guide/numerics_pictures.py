@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from drawing import EDGE, WIDTH, Drawing
 
-from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FP16, NumberFormat
+from engine.protocol.ranges import BF16, E4M3, E5M2, FP16, NumberFormat
 from resources.looks import LIGHT
 
 FULL, HALF, SHORT, UNSCALED = (LIGHT.look(name) for name in ("fp32", "fp16", "bf16", "fp16-unscaled"))

@@ -6,12 +6,9 @@ import gzip
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import typer
 
 from engine import __version__
-from engine.cli.app import _app
+from engine.cli.app import parser
 from recipe.icon import APP, icon_image, icon_svg
 from recipe.source import ROOT, epoch
 
@@ -57,8 +54,7 @@ _FILES = (
 
 def manual_page() -> str:
     """Return the manual page in man(7) format."""
-    # click is inside typer, whose parameters have no public type
-    program: Any = typer.main.get_command(_app())
+    program = parser()
     day = datetime.fromtimestamp(epoch(), UTC).date().isoformat()
     lines = [
         f'.TH AMMETER 1 "{day}" "Ammeter {__version__}" "User Commands"',

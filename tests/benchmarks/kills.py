@@ -5,7 +5,7 @@
 sweep: the program that trains a sweep, whose worker is a stand-in that trains nothing. Each combination must
 have its pilot and each repeat once, finished, and no turn that had ended may be repeated.
 setup: the program that installs PyTorch, with stand-in wheels of many files. After each kill PyTorch is
-absent or complete; once complete it stays so; the next attempt downloads only what is not on the disk.
+absent or complete; once complete it stays so; after a kill in the test step nothing is downloaded again.
 ranks: a rank, the worker or the program of a run on two ranks. The run ends with a message or as
 interrupted, its samples are kept up to the last moments, and no process is left.
 remote: the ssh client, its control connection, the session of sshd, the relay, the keeper, the worker, or
@@ -33,13 +33,10 @@ import psutil
 import pytest
 
 from engine.experiment.experiment import experiment_from
-from engine.experiment.paths import part_path
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.installation import installed
 from engine.installation.installed import (
     State,
-    downloads_folder,
     engine_here,
     installations_folder,
     missing_files_problem,
@@ -59,7 +56,7 @@ from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher, iterate
 from engine.worker.supervision import ProcessSession
 from tests.remote import RemoteMachine, eventually, remote_machine
-from tests.wheel_index import Fault, WheelIndex, stand_in_wheel
+from tests.wheel_index import WheelIndex, stand_in_wheel
 
 _MARK = "AMMETER_KILLED"
 _LINEAR = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
@@ -150,8 +147,8 @@ def install(folder: str, mirror: str) -> None:
 
 def kill_setups(kills: int, moments: random.Random) -> bool:
     """Install and kill; an installation that ends before its kill is followed by an update."""
-    wheels = ("torch-2.15.0-py3-none-any.whl", "torchvision-0.30.0-py3-none-any.whl")
     stages: Counter[str] = Counter()
+    stage = ""
     unsound = again = 0
     was_ready = False
 
@@ -165,11 +162,6 @@ def kill_setups(kills: int, moments: random.Random) -> bool:
         if process.returncode > 0:
             raise SystemExit(f"The installation failed: {errors}")
         return (printed.split() or ["starting"])[-1] if process.returncode else "at its end"
-
-    def on_disk(folder: Path) -> dict[str, int]:
-        paths = [downloads_folder(folder) / name for name in wheels]
-        parts = [(path.name, each) for path in paths for each in (path, part_path(path))]
-        return {name: each.stat().st_size for name, each in parts if each.exists()}
 
     def is_sound(folder: Path) -> bool:
         state = engine_here(folder).state
@@ -186,24 +178,21 @@ def kill_setups(kills: int, moments: random.Random) -> bool:
         stand_in_wheel(Path(scratch, "wheels"), "torch", "2.15.0", {"torch/__init__.py": "", **content})
         stand_in_wheel(Path(scratch, "wheels"), "torchvision", "0.30.0", requires=["torch"])
         with WheelIndex(Path(scratch, "wheels")) as index:
-            index.order(Fault(bytes_per_second=8e6))
             began = time.monotonic()
             attempt(Path(scratch, "first"), index, None)
             seconds = time.monotonic() - began
             while sum(count for stage, count in stages.items() if stage != "at its end") < kills:
-                before, index.requests = on_disk(folder), []
-                stages[attempt(folder, index, moments.uniform(0.0, seconds))] += 1
-                asked = {
-                    each.path.rpartition("/")[2]: each.first_byte or 0 for each in reversed(index.requests)
-                }
-                again += sum(asked[name] != size for name, size in before.items() if name in asked)
+                before, index.requests = stage, []
+                stage = attempt(folder, index, moments.uniform(0.0, seconds))
+                stages[stage] += 1
+                again += len(index.fetched()) if before == "trying" else 0
                 unsound += not is_sound(folder)
                 was_ready |= engine_here(folder).state is State.READY
             attempt(folder, index, None)
         was_ready = True
         is_whole = is_sound(folder) and len(list(installations_folder(folder).iterdir())) == 1
     print(", ".join(f"{stage} {count}" for stage, count in stages.most_common()))
-    print(f"neither complete nor absent {unsound}, files downloaded again {again}, at last {is_whole}")
+    print(f"neither complete nor absent {unsound}, packages downloaded again {again}, at last {is_whole}")
     return not unsound and not again and is_whole
 
 

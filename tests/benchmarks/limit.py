@@ -24,7 +24,7 @@ from engine.protocol.events import Failed
 from engine.protocol.jobs import Control
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried
 from engine.runner import Runner
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.runs.trial import try_batch
 from engine.worker.launcher import Launcher

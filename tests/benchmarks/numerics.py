@@ -23,7 +23,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured, Phase, PhaseName
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics import NonfiniteSearch
 from engine.training.numerics.parts import study_numerics
 
 

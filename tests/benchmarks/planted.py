@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import with_code
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics import NonfiniteSearch
 
 _HEAD = """
 import math

@@ -2,9 +2,9 @@
 
     uv run python tests/benchmarks/show.py [FRAMES] [--not-saved] [--show-me] [--seconds 300]
 
-A frame moves everything to the next sixtieth of a second and paints it, in a panel of 1920x1080 with two
-lanes of 500 blocks. `--show-me` presses Run demo with a new store, trains the two runs that the program picks
-for this machine, and plays the replay. It fails if that takes more than `--seconds`.
+A frame moves everything to the next sixtieth of a second and paints it, in a panel of 1920x1080. `--show-me`
+presses Run demo with a new store, trains the two runs that the program picks for this machine, and plays the
+replay. It fails if that takes more than `--seconds`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -39,15 +39,8 @@ from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
-_BLOCKS = 500
 _SPEEDS = {"fp32": 880.0, "fp16": 4_998.0}
 _STEPS = 500
-
-
-def long_race(made: Content) -> Race:
-    """Return the replay of the runs, in lanes of more blocks than the program would make."""
-    race = race_of(made.comparison, made.samples)
-    return replace(race, blocks=_BLOCKS, block_samples=max(race.samples // _BLOCKS, 1))
 
 
 def frame_ms(race: Race, frames: int, mode: str) -> list[float]:
@@ -139,7 +132,7 @@ def main() -> None:
             settings = {"steps": _STEPS, "batch_size": 64}
             ids = [add_run(store, {**settings, "precision": name}, speed) for name, speed in _SPEEDS.items()]
             made = content_of(store, ids)
-            race = long_race(made)
+            race = race_of(made.comparison, made.samples)
             frames = {mode: frame_ms(race, options.frames, mode) for mode in ("dark", "light")}
             print_spreads("a frame of the replay: ms", frames)
             if not options.not_saved:

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,9 @@ from engine.store.schema import VERSION
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.supervision import Limits
+from tests.records import ENVIRONMENT, record_of, samples_of, started_of
+
+__all__ = ["ENVIRONMENT", "samples_of", "started_of"]
 
 TINY: dict[str, Any] = {
     "model": "linear",
@@ -102,38 +104,6 @@ def _samples(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
     speeds = tuple(1_000.0 + 1 / step for step in steps)
     scales = tuple(65_536.0 for _ in steps)
     return samples_of(first, rows, **{"samples_per_second": speeds, "grad_scale": scales, **columns})
-
-
-def samples_of(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
-    """Samples of `rows` steps from `first` on, a hundredth of a second each."""
-    steps = tuple(range(first, first + rows))
-    usual = {
-        "seconds": tuple(0.01 * step for step in steps),
-        "loss": tuple(1.0 / step for step in steps),
-        "samples_per_second": tuple(1_000.0 for _ in steps),
-        "learning_rate": tuple(0.001 for _ in steps),
-    }
-    return Samples(step=steps, **{**usual, **columns})
-
-
-ENVIRONMENT = Environment(
-    device_name="a card", device_memory_mib=24_576, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
-)
-
-
-def started_of(
-    experiment: Experiment | None = None, total_steps: int = 100, steps_per_epoch: int = 50
-) -> Started:
-    """The event of a run that begins on `ENVIRONMENT`."""
-    return Started(
-        experiment=experiment or Experiment(),
-        environment=ENVIRONMENT,
-        total_steps=total_steps,
-        steps_per_epoch=steps_per_epoch,
-        parameters=11,
-        loss_name="cross-entropy",
-        loss_unit="nats",
-    )
 
 
 SCRIPTED = """
@@ -214,38 +184,7 @@ def batch() -> Callable[..., Samples]:
 @pytest.fixture
 def record() -> Callable[..., RunRecord]:
     """Makes a run that ended, without a store; keywords of the summary beside the others."""
-
-    def make(
-        number: int,
-        experiment: Experiment,
-        *,
-        label: str | None = None,
-        status: Status = Status.FINISHED,
-        environment: Environment | None = ENVIRONMENT,
-        comparison: str | None = None,
-        minutes: float = 0.0,
-        **figures: Any,
-    ) -> RunRecord:
-        moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
-        return RunRecord(
-            id=f"{number:012x}",
-            number=number,
-            name=f"Run {number}",
-            status=status,
-            created=moment,
-            started=moment,
-            ended=moment,
-            experiment=experiment,
-            environment=environment,
-            summary=Summary(**figures),
-            problem=None,
-            detail="",
-            comparison=comparison,
-            label=label,
-            total_steps=None,
-        )
-
-    return make
+    return record_of
 
 
 class Racers:

@@ -17,8 +17,7 @@ from engine.cli import main
 from engine.cli.session import Interrupt
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, Grid
+from engine.experiment.sweep import Axis, Grid, Plan
 from engine.machines.remote_site import launcher_on
 from engine.protocol.events import Event, Failed, Finished, Samples, Started
 from engine.runner import Runner

@@ -11,7 +11,7 @@ from engine.experiment.experiment import Precision, experiment_from
 from engine.protocol.events import Event, Finished, Samples, Started
 from engine.protocol.jobs import Control
 from engine.training.doctor import device_entries
-from engine.training.models.fp8 import row_scaling_refusal
+from engine.training.models.tensor_cores import row_scaling_refusal
 from engine.training.runs.loop import train
 
 pytestmark = [

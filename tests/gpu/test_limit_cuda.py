@@ -18,7 +18,7 @@ from engine.limit.result import TOLERATED_LEAK_MIB
 from engine.limit.search import Search
 from engine.protocol.jobs import Control
 from engine.protocol.trials import Limit, LimitSide, Tried
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.runs.trial import LEAST_STEPS, try_batch

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.presets import preset
-from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
+from engine.protocol.events import Environment, Epoch, Finished, Samples, Summary
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved import forecasts
@@ -28,12 +30,14 @@ from engine.worker.launcher import Launcher, Target
 from gui.charts.smoothing import smoothing
 from gui.window.main_window import FIRST_PRESET, MainWindow
 from gui.window.remembered import Key, Settings
+from tests.records import started_of
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # the offscreen platform says so whenever a window or a popup is shown
+    folder = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
 
 
@@ -123,15 +127,7 @@ def trained(saved: Store) -> Callable[..., RunRecord]:
         count, pace = len(losses), 64 / (speed or 100.0)
         run_id = saved.add(experiment, name=name, comparison=comparison).id
         saved.begin(run_id)
-        begin = Started(
-            experiment=experiment,
-            environment=machine,
-            total_steps=STEPS,
-            steps_per_epoch=100,
-            parameters=11,
-            loss_name="cross-entropy",
-            loss_unit="nats",
-        )
+        begin = started_of(experiment, STEPS, 100, machine)
         samples = Samples(
             step=tuple(range(1, count + 1)),
             seconds=tuple(step * pace for step in range(count)),
@@ -264,13 +260,13 @@ def usual_smoothing(qapp: QApplication) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_of_qt_left(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    begun: list[tuple[ReferenceType[QObject], str]] = []
+    begun: list[tuple[ReferenceType[QObject], traceback.StackSummary]] = []
     for kind in (QThread, QTimer):
         monkeypatch.setattr(kind, "start", _remembering(kind.start, begun))
     widgets_before = set(map(id, QApplication.topLevelWidgets()))
     yield
     qapp.sendPostedEvents(None, 52)  # QEvent.DeferredDelete
-    left = [where for reference, where in begun if _is_active(reference())]
+    left = ["".join(where.format()) for reference, where in begun if _is_active(reference())]
     assert not left, "left active, begun at:\n" + "\n".join(left)
     widgets = [
         widget
@@ -281,11 +277,13 @@ def nothing_of_qt_left(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def _remembering(
-    start: Callable[..., None], begun: list[tuple[ReferenceType[QObject], str]]
+    start: Callable[..., None], begun: list[tuple[ReferenceType[QObject], traceback.StackSummary]]
 ) -> Callable[..., None]:
     def remember(self: QObject, *arguments: object) -> None:
         if isinstance(self, QObject):
-            begun.append((ref(self), "".join(traceback.format_stack(limit=6)[:-1])))
+            # the lines are read where they are shown
+            frames = traceback.walk_stack(sys._getframe(1))
+            begun.append((ref(self), traceback.StackSummary.extract(frames, limit=5, lookup_lines=False)))
         start(self, *arguments)
 
     return remember

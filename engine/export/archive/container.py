@@ -18,16 +18,15 @@ from typing import IO, Annotated, Literal, NoReturn
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, request_error
-from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Message, Whole, shortened
+from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Bounded, Message, Whole, shortened
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES
-from engine.store.edits import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.store.record import Status
+from engine.store.runs import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.words.numbers import memory_text
 
 FORMAT = 2  # the only one that is read

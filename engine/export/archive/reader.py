@@ -38,8 +38,8 @@ from engine.protocol.events import (
     from_line,
 )
 from engine.protocol.pictures import ContactSheet
-from engine.store.edits import cleaned_tags
 from engine.store.record import ComparisonRecord, RunRecord
+from engine.store.runs import cleaned_tags
 from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
 

@@ -19,7 +19,7 @@ from engine.limit.result import (
     verification,
 )
 from engine.protocol.trials import Limit, LimitSide, Trial, times_the_batch
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.words.names import dataset_words
 from engine.words.numbers import NONE, decimals_for, memory_unit, share_text, times
 

@@ -7,52 +7,101 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from engine.compare.verdict import join_pieces
 from engine.drawing.chart_parts import LegendEntry
-from engine.drawing.curve_chart import Frame, draw_axes
-from engine.drawing.looks import SideLook, mark_fills, precision_look
-from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
+from engine.drawing.shapes import Drawing
 from engine.experiment.value import BYTES_PER_MIB
-from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
-from engine.numerics.range_histogram import Axis, histogram
-from engine.protocol.advice import Advices
-from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, NumberFormat, dtype_label, merge_exponents
-from engine.protocol.numerics.nonfinite import (
-    Direction,
-    NonfiniteSearch,
-    Operation,
-    PrecisionMap,
-    module_title,
+from engine.export.document import (
+    ADVICE_TAB,
+    Action,
+    Answer,
+    Cell,
+    CellText,
+    Document,
+    Picture,
+    Section,
+    advice_sections,
+    changes_words,
+    document_of,
+    names_words,
+    use_action,
 )
-from engine.protocol.numerics.numerics import (
+from engine.export.kinds.numerics_tables import lost_fractions, tables
+from engine.numerics.charts import divergence_chart, magnitude_line, range_charts, run_looks
+from engine.numerics.findings import findings
+from engine.numerics.map_rows import MapRow, own_rows
+from engine.protocol.advice import Advices
+from engine.protocol.numerics import (
     DivergenceTest,
+    FirstNonfinite,
     Fp32Modules,
-    Losses,
+    Fp32Trial,
+    NonfiniteSearch,
     Numerics,
     NumericsResults,
-    Part,
+    Operation,
+    PrecisionMap,
+    PrecisionRun,
 )
-from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
-from engine.store.saved.study import Study
+from engine.protocol.ranges import (
+    ELSEWHERE,
+    LOSS,
+    OPTIMIZER,
+    SMALL_FORMATS,
+    LayerCast,
+    ModuleRange,
+    Quantity,
+    Ranges,
+    dtype_label,
+    module_title,
+)
+from engine.store.saved.studies import Study
 from engine.words.names import listed
-from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_text
+from engine.words.numbers import (
+    NONE,
+    counted,
+    memory_text,
+    number,
+    power_of_two,
+    share_text,
+    times,
+)
+
+TITLES: Mapping[str, str] = {
+    "nan": "First NaN or Inf",
+    "map": "Precision map",
+    "range": "Ranges",
+    "scaling": "FP8 scaling",
+    "ladder": "Divergence",
+    "islands": "FP32 modules",
+    "advice": ADVICE_TAB,
+}
+"""The titles of the parts, which are also the tabs of the window, in their order."""
+SHOW_MODULE = "module"
+"""The name of the action that shows a module in the precision map."""
+_MOST_NOTES = 2
 
 
 def document(study: Study[Numerics]) -> Document:
+    """Return what is known of a numerics study: the most serious finding, then each known part."""
     answer, problem = study.answer, study.problem
     experiment, results = answer.experiment, answer.results
+    first, *others = tuple(findings(answer)) or ((),)
+    notes = tuple(join_pieces(pieces) for pieces in others[:_MOST_NOTES])
     return document_of(
         study,
         "numerics",
         f"Numerics of {experiment.model}, {experiment.precision.label}",
         [experiment],
-        sections(results),
+        sections(results, but=join_pieces(first)),
+        answers=(Answer(None, first, notes),) if first else (),
         warnings=() if problem is None else (f"{problem.message} {problem.remedy}",),
-        tables=dict(_tables(results)),
+        tables=dict(tables(results)),
         values=lambda: {
             "run": answer.run_id,
             "parts": list(answer.parts),
@@ -63,18 +112,12 @@ def document(study: Study[Numerics]) -> Document:
     )
 
 
-_TITLES: Mapping[Part, str] = {
-    "nan": "First NaN or Inf",
-    "map": "Precision map",
-    "range": "Ranges",
-    "ladder": "Divergence",
-    "islands": "FP32 modules",
-}
+def sections(results: NumericsResults, but: str = "") -> tuple[Section, ...]:
+    """Return the known parts as sections, with the most important table rows first.
 
-
-def sections(results: NumericsResults) -> tuple[Section, ...]:
-    """Return the known parts as sections, with the most important table rows first."""
-    makers: tuple[tuple[Any, Callable[[Any], Section]], ...] = (
+    Sentences that repeat the finding `but` are left out.
+    """
+    makers: tuple[tuple[Any, Callable[[Any], Iterable[Section]]], ...] = (
         (results.nan, _search),
         (results.map, _map),
         (results.range, _ranges),
@@ -83,54 +126,136 @@ def sections(results: NumericsResults) -> tuple[Section, ...]:
         (results.islands, _fp32_modules),
         (results.advice, partial(_advice, results=results)),
     )
-    return tuple(make(part) for part, make in makers if part is not None)
+    found = (section for make_of, make in makers if make_of is not None for section in make(make_of))
+    return tuple(_without(section, but) for section in found)
 
 
-def _search(search: NonfiniteSearch) -> Section:
-    first = search.first
-    found = () if first is None else (first.sentence, first.remedy)
-    return Section(_TITLES["nan"], (*found, search.sentence))
+def _without(section: Section, sentence: str) -> Section:
+    kept = [
+        tuple(text for text in texts if text and text.removesuffix(".") != sentence)
+        for texts in (section.sentences, section.notes)
+    ]
+    return replace(section, sentences=kept[0], notes=kept[1])
+
+
+_CLEAN = (
+    "Intermediate values may be infinite without harm, such as a masked score, or gradients that the loss "
+    "scaler skips. A rarer fault may need more steps. After a NaN in a run, use “Find it” there."
+)
+_NOT_AGAIN = (
+    "The NaN or Inf did not recur at the same operation, so the cause is not certain. Some kernels add in a "
+    "different order each time, so a value near the limit may overflow or not. Search again or longer."
+)
+
+
+def _search(search: NonfiniteSearch) -> Iterator[Section]:
+    title, first = TITLES["nan"], search.first
+    if first is None:
+        went_wrong = search.trouble_step is not None or search.reproduced
+        sentences = (search.sentence, _NOT_AGAIN if went_wrong else _CLEAN)
+        yield Section(title, sentences, pairs=_filled(_course(search)), tab=title)
+        return
+    if first.remedy:
+        changes = _filled([("Change", changes_words(first.changes))])
+        yield Section(
+            "What to do", (first.remedy,), pairs=changes, tab=title, actions=use_action(first.changes)
+        )
+    actions: tuple[Action, ...] = ()
+    if first.module not in (LOSS, OPTIMIZER, ELSEWHERE):
+        tip = f"Show {module_title(first.module)} in the precision map"
+        actions = (Action("Show in the precision map", tip, SHOW_MODULE, first.module),)
+    yield Section(
+        title,
+        (first.sentence, search.sentence),
+        pictures=_magnitude(first),
+        pairs=_filled((*_place_and_values(first), *_course(search))),
+        tab=title,
+        actions=actions,
+    )
+
+
+def _magnitude(first: FirstNonfinite) -> tuple[Picture, ...]:
+    def draw(width: float) -> Drawing:
+        return magnitude_line(first, width) or Drawing(width, 0, ())
+
+    return () if magnitude_line(first, 440.0) is None else (Picture("magnitude", draw),)
+
+
+_Facts = Iterable[tuple[str, str]]
+
+
+def _filled(facts: _Facts) -> tuple[tuple[str, str], ...]:
+    return tuple(fact for fact in facts if fact[1])
+
+
+def _place_and_values(first: FirstNonfinite) -> _Facts:
+    formats = ", ".join(
+        f"{' and '.join(dict.fromkeys(map(dtype_label, dtypes)))} {where}"
+        for dtypes, where in ((first.inputs, "in"), (first.outputs, "out"))
+        if dtypes
+    )
+    counts = ((first.nan, "NaN"), (first.infinite, "infinite"))
+    yield "Module", module_title(first.module) + (f" ({first.class_name})" if first.class_name else "")
+    yield "Operation", first.operation
+    yield "Pass", first.direction
+    yield "Step", f"{first.step:,}"
+    yield "Dtypes", formats
+    yield (
+        "Finite inputs",
+        "" if first.least is None else f"from {number(first.least)} to {number(first.most)}",
+    )
+    yield "Results", ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    yield "Loss scale", "" if first.grad_scale is None else f"{first.grad_scale:,g}"
+    yield "Batch", first.batch
+
+
+def _course(search: NonfiniteSearch) -> _Facts:
+    since = f", from the state after step {search.from_step:,}" if search.from_step else ""
+    again = {0: "", 1: "once", 2: "twice"}.get(search.reproduced, f"{search.reproduced} times")
+    yield "Searched", counted(search.steps, "step") + since
+    yield "The run went wrong", "" if search.trouble_step is None else f"in step {search.trouble_step:,}"
+    yield "Reproduced", again
+    yield "Steps skipped", f"{search.skipped:,}" if search.skipped else ""
+    if search.last_scale is not None and search.least_scale is not None:
+        scales = f"{search.least_scale:,g} at the lowest, {search.last_scale:,g} in the last step"
+        yield "Loss scale of the steps", scales
 
 
 _MAP = ("Module", "Class", "Forward", "Backward", "Casts", "Cast, MiB", "Moved, MiB", "Time, ms")
 
 
-def _map(whole: PrecisionMap) -> Section:
-    classes = {module.name: module.class_name for module in whole.modules}
-    by_module: dict[str, list[Operation]] = defaultdict(list)
-    for operation in whole.operations:
-        by_module[operation.module].append(operation)
-    rows = []
-    for name in sorted(by_module, key=lambda name: -sum(row.seconds for row in by_module[name])):
-        operations = by_module[name]
-        casts = [row for row in operations if row.by_autocast]
-        rows.append(
-            (
-                module_title(name),
-                classes.get(name, ""),
-                _formats(operations, "forward"),
-                _formats(operations, "backward"),
-                f"{sum(row.count for row in casts):,}",
-                number(_mib(casts)),
-                number(_mib(operations)),
-                number(1e3 * sum(row.seconds for row in operations)),
-            )
-        )
+def _map(whole: PrecisionMap) -> Iterator[Section]:
+    rows = sorted(own_rows(whole), key=lambda row: -row.seconds)
     casts = [row for row in whole.operations if row.by_autocast]
     sentence = (
         f"Operations: {sum(row.count for row in whole.operations):,}, of which "
         f"{100 * whole.attributed_fraction:.1f}% of the floating-point ones belong to a known module. "
         f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
     )
-    return Section(_TITLES["map"], (sentence,), _MAP, tuple(rows), _MAP[4:], whole.notes)
+    title = TITLES["map"]
+    yield Section(
+        title,
+        (sentence,),
+        _MAP,
+        tuple(map(_map_row, rows)),
+        _MAP[4:],
+        whole.notes,
+        tab=title,
+        widget="map",
+    )
 
 
-def _formats(operations: Iterable[Operation], direction: Direction) -> str:
-    spent: dict[str, float] = defaultdict(float)
-    for row in operations:
-        if row.direction == direction and (dtype := row.computed_in) is not None:
-            spent[dtype] += row.seconds
-    return ", ".join(dtype_label(dtype) for dtype in sorted(spent, key=lambda dtype: -spent[dtype])) or NONE
+def _map_row(row: MapRow) -> tuple[Cell, ...]:
+    dtypes = (", ".join(dtype_label(dtype) for dtype, _ in shares) or NONE for shares in row.shares.values())
+    return (
+        module_title(row.name),
+        row.class_name,
+        *dtypes,
+        f"{row.casts:,}",
+        number(row.cast_bytes / BYTES_PER_MIB),
+        number(row.moved_bytes / BYTES_PER_MIB),
+        number(1e3 * row.seconds),
+    )
 
 
 def _mib(operations: Iterable[Operation]) -> float:
@@ -140,7 +265,7 @@ def _mib(operations: Iterable[Operation]) -> float:
 _RANGE = ("Module", "Quantity", "Least", "Most", *(form.label for form in SMALL_FORMATS))
 
 
-def _ranges(ranges: Ranges) -> Section:
+def _ranges(ranges: Ranges) -> Iterator[Section]:
     def lost(row: ModuleRange) -> list[float]:
         return [-sum(lost_fractions(ranges, row, form)) for form in SMALL_FORMATS]
 
@@ -159,38 +284,52 @@ def _ranges(ranges: Ranges) -> Section:
         Picture(f"{quantity}s", partial(draw, quantity=quantity), f"{quantity.capitalize()}s")
         for quantity in range_charts(ranges, 440.0)
     )
-    return Section(_TITLES["range"], (sentence,), _RANGE, tuple(rows), _RANGE[2:], ranges.notes, pictures)
-
-
-_SCALING = ("Layer", "Numbers", "Format", "Scale", "→ 0", "Saturate")
-
-
-def _scaling(ranges: Ranges) -> Section:
-    rows = tuple(
-        (
-            module_title(cast.module),
-            cast.title,
-            cast.form.label,
-            cast.scale_text or NONE,
-            *(
-                percent(cast.share(count)) if cast.scales else NONE
-                for count in (cast.became_zero, cast.saturated)
-            ),
-        )
-        for cast in sorted(ranges.casts, key=lambda cast: -cast.share(cast.became_zero))
+    title = TITLES["range"]
+    yield Section(
+        title,
+        (sentence,),
+        _RANGE,
+        tuple(rows),
+        _RANGE[2:],
+        ranges.notes,
+        pictures,
+        tab=title,
+        widget="ranges",
     )
-    sentence = "Values that underflow or saturate in FP8 layers, with the scaling of that step."
-    return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
 
 
-def lost_fractions(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
-    """Return the fractions of a row that underflow and overflow in a format, gradients at the loss scale."""
-    shift = ranges.scale_exponent if row.quantity == "gradient" else 0
-    return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
+_SCALING = ("Layer", "Tensor", "Dtype", "Scales", "Scale", "→ 0", "Saturate")
+
+
+def _scaling(ranges: Ranges) -> Iterator[Section]:
+    title = TITLES["scaling"]
+    casts = sorted(ranges.casts, key=lambda cast: -cast.share(cast.became_zero))
+    yield Section(
+        title,
+        ("Values that underflow or saturate in FP8 layers, with the scaling of that step.",),
+        _SCALING,
+        tuple(map(_scaling_row, casts)),
+        _SCALING[3:],
+        ("Before the cast, a tensor is multiplied by one scale, or by one for each row or column.",),
+        tab=title,
+    )
+
+
+def _scaling_row(cast: LayerCast) -> tuple[Cell, ...]:
+    names = (module_title(cast.module), cast.title, cast.form.label)
+    if not cast.scales:
+        return (*names, *[CellText(NONE, None)] * 4)
+    shares = (cast.share(count) for count in (cast.became_zero, cast.saturated))
+    return (
+        *names,
+        CellText(f"{cast.scales:,}", cast.scales),
+        CellText(cast.scale_text, cast.most_scale),
+        *(CellText(percent(share), share) for share in shares),
+    )
 
 
 def _power(value: float | None) -> str:
-    return NONE if value is None else f"2^{math.frexp(value)[1] - 1}"
+    return NONE if value is None else power_of_two(math.frexp(value)[1] - 1)
 
 
 def _loss(shares: tuple[float, float]) -> str:
@@ -203,208 +342,133 @@ def percent(share: float) -> str:
     return "under 0.1%" if 0 < share < 5e-4 else f"{100 * share:.1f}%"
 
 
-_DIVERGENCE = ("Precision", "Diverges at step", "First module", "Skipped", "Last loss")
+_DIVERGENCE = ("Precision", "First module", "Diverges at step", "Skipped", "Last loss")
+_SAME = "Each run trains from the same weights on the same batches. Only the precision differs."
 
 
-def _divergence(divergence: DivergenceTest) -> Section:
-    rows = tuple(
-        (
-            run.label,
-            NONE if run.diverges_at is None else f"{run.diverges_at:,}",
-            NONE if run.first_module is None else module_title(run.first_module),
-            f"{run.skipped:,}",
-            number(run.losses[-1] if run.losses else None),
-        )
-        for run in divergence.runs
-    )
-    sentences = tuple(
-        text for text in (divergence.sentence, *(run.sentence for run in divergence.runs)) if text
-    )
-    right = ("Diverges at step", "Skipped", "Last loss")
-    return Section(
-        _TITLES["ladder"],
-        sentences,
+def _divergence(divergence: DivergenceTest) -> Iterator[Section]:
+    title = TITLES["ladder"]
+    yield Section(
+        title,
+        (divergence.sentence, f"{_SAME}{_shaded(divergence)}"),
         _DIVERGENCE,
-        rows,
-        right,
-        divergence.notes,
+        tuple(map(_run_row, divergence.runs)),
+        _DIVERGENCE[2:],
+        (*(run.sentence for run in divergence.runs), *divergence.notes),
         _divergence_pictures(divergence),
+        tab=title,
     )
+    if any(run.errors for run in divergence.runs):
+        yield _module_errors(divergence.runs)
+
+
+def _shaded(divergence: DivergenceTest) -> str:
+    return f" The band is the range of {len(divergence.repeats):,} FP32 runs." if divergence.band_low else ""
+
+
+def _run_row(run: PrecisionRun) -> tuple[Cell, ...]:
+    last = run.losses[-1] if run.losses else None
+    return (
+        CellText(run.label, mark=run.precision),
+        NONE if run.first_module is None else module_title(run.first_module),
+        CellText("never", None)
+        if run.diverges_at is None
+        else CellText(f"{run.diverges_at:,}", run.diverges_at, is_strong=True),
+        CellText(f"{run.skipped:,}", run.skipped),
+        CellText(number(last), last),
+    )
+
+
+def _module_errors(runs: Iterable[PrecisionRun]) -> Section:
+    known = [run for run in runs if run.errors]
+    errors = [{error.module: error for error in run.errors} for run in known]
+    rows = []
+    for name in dict.fromkeys(error.module for run in known for error in run.errors):
+        cells: list[Cell] = [module_title(name)]
+        for run, by_module in zip(known, errors, strict=True):
+            error = by_module.get(name)
+            if error is None:
+                cells.append(CellText(NONE, None))
+                continue
+            own = "" if error.explained_error is None else f" ({error_text(error.explained_error)})"
+            text = f"{error_text(error.relative_error)}{own}"
+            cells.append(CellText(text, error.relative_error, is_strong=name == run.first_module))
+        rows.append(tuple(cells))
+    labels = tuple(run.label for run in known)
+    explains = any(error.explained_error is not None for run in known for error in run.errors)
+    about = (
+        "Relative error of each module's output against FP32, in the first step with equal weights. "
+        "Modules are in the order of the forward pass.",
+        *(["The error expected from rounding is in brackets."] if explains else []),
+    )
+    return Section("Errors by module", about, ("Module", *labels), tuple(rows), labels, tab=TITLES["ladder"])
+
+
+def error_text(error: float) -> str:
+    """Format an error in percent: "0.04%", "12%". Very small ones are powers of ten."""
+    percents = 100 * error
+    if not math.isfinite(percents):
+        return "∞" if math.isinf(percents) else "NaN"
+    if percents and percents < 0.001:
+        return f"{percents:.0e}%".replace("e-0", "e-")
+    return f"{percents:.2g}%" if percents < 100 else f"{percents:,.0f}%"
 
 
 def _divergence_pictures(divergence: DivergenceTest) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
         return divergence_chart(divergence, width) or Drawing(width, 0, ())
 
-    looks = zip(_run_looks(divergence), divergence.runs, strict=True)
+    looks = zip(run_looks(divergence), divergence.runs, strict=True)
     legend = tuple(LegendEntry(look.sample, 24, run.label) for look, run in looks)
     return () if divergence_chart(divergence, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
-_FP32_MODULES = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
+_FP32_MODULES = ("Kept in FP32", "Result", "Last loss", "Skipped", "Seconds")
+_MOST_OF_TRIAL = 4
+_VERIFIED = "All of them are needed: for each, a trial without it was worse than FP32."
+_NOT_VERIFIED = "Fewer may be enough: not each of them was tested in lower precision."
+_CRITERION = "A trial passes if its loss stays finite and within the band of repeated FP32 runs"
 
 
-def _fp32_modules(modules: Fp32Modules) -> Section:
-    rows = tuple(
+def _fp32_modules(found: Fp32Modules) -> Iterator[Section]:
+    title, actions = TITLES["islands"], use_action(found.changes)
+    verified = "" if not found.modules else _VERIFIED if found.is_minimal else _NOT_VERIFIED
+    yield Section(title, (found.sentence, verified), pairs=_cost(found), tab=title, actions=actions)
+    skipped = found.most_skipped_fraction
+    share = f", and at most {share_text(skipped)} of its steps are skipped" if skipped else ""
+    rows = tuple(map(_trial_row, found.trials))
+    yield Section("Trials", (f"{_CRITERION}{share}.",), _FP32_MODULES, rows, _FP32_MODULES[2:], tab=title)
+
+
+def _cost(found: Fp32Modules) -> tuple[tuple[str, str], ...]:
+    memory, added = "", found.memory_added_mib
+    if added is not None:
+        memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"
+    speed = "" if found.speed_ratio is None else f"{times(found.speed_ratio)}× that without them"
+    trials = f"{counted(len(found.trials), 'run')} of {counted(found.steps, 'step')}"
+    return _filled(
         (
-            ", ".join(map(module_title, trial.modules)) or "none",
-            "yes" if trial.is_good else f"no: {trial.reason}",
-            number(trial.final_loss),
-            f"{trial.skipped:,}",
+            ("Change", changes_words(found.changes)),
+            ("Throughput", speed),
+            ("Memory", memory),
+            ("Verified by", trials if found.trials else ""),
         )
-        for trial in modules.trials
     )
-    costs = []
-    if modules.speed_ratio is not None:
-        costs.append(f"With them, a step is {pace_text(modules.speed_ratio)} as without.")
-    if modules.memory_added_mib is not None:
-        costs.append(f"They need {memory_text(modules.memory_added_mib)} more memory.")
-    sentences = tuple(text for text in (modules.sentence, *costs) if text)
-    return Section(_TITLES["islands"], sentences, _FP32_MODULES, rows, ("Loss", "Skipped"))
 
 
-def _advice(advices: Advices, results: NumericsResults) -> Section:
-    if not advices.items:
-        parts = [_TITLES[part] for part in results.findings()]
-        there = f"No advice beyond what was found. See {listed(parts)}."
-        return Section("Advice", (there if parts else "No result calls for a change.",))
-    return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))
-
-
-def _tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterator[Row]]]]:
-    """Yield the rows of each known part with the end of its file name."""
-    whole, ranges, divergence = results.map, results.range, results.ladder
-    modules, advices = results.islands, results.advice
-    if whole is not None:
-        yield "map", partial(_map_rows, whole)
-    if ranges is not None:
-        yield "range", partial(_range_rows, ranges)
-        if ranges.casts:
-            yield "scaling", partial(_scaling_rows, ranges)
-    if divergence is not None:
-        yield "ladder", partial(_divergence_rows, divergence)
-        yield (
-            "modules",
-            lambda: (
-                {"rung": run.label, "precision": run.precision.value, **error.model_dump()}
-                for run in divergence.runs
-                for error in run.errors
-            ),
-        )
-    if modules is not None:
-        yield "islands", lambda: (trial.model_dump() for trial in modules.trials)
-    if advices is not None:
-        yield (
-            "advice",
-            lambda: (
-                {**item.model_dump(mode="json"), "changes": dict(item.changes)} for item in advices.items
-            ),
-        )
-
-
-def _map_rows(whole: PrecisionMap) -> Iterator[Row]:
-    classes = {row.name: row.class_name for row in whole.modules}
-    for row in whole.operations:
-        yield {
-            "module": row.module,
-            "class": classes.get(row.module, ""),
-            "operation": row.name,
-            "computed_in": row.computed_in,
-            **row.model_dump(exclude={"module", "name"}),
-        }
-
-
-def _range_rows(ranges: Ranges) -> Iterator[Row]:
-    for row in ranges.rows:
-        names = ("total", "zeros", "infinite", "nan", "smallest", "largest")
-        lost: dict[str, float] = {}
-        for form in SMALL_FORMATS:
-            ends = (f"{form.name}_underflow", f"{form.name}_overflow")
-            lost |= zip(ends, lost_fractions(ranges, row, form), strict=True)
-        held = {name: getattr(row.exponents, name) for name in names}
-        yield {**row.model_dump(exclude={"exponents"}), **held, **lost}
-
-
-def _scaling_rows(ranges: Ranges) -> Iterator[Row]:
-    for cast in ranges.casts:
-        shares = (cast.share(count) for count in (cast.became_zero, cast.saturated))
-        yield {
-            **cast.model_dump(exclude={"exponents", "products"}),
-            "products": ", ".join(cast.products),
-            "total": cast.exponents.total,
-            **dict(zip(("zero_share", "saturated_share"), shares, strict=True)),
-        }
-
-
-def _divergence_rows(divergence: DivergenceTest) -> Iterator[Row]:
-    repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(divergence.repeats, 1)]
-    for label, losses in (*repeats, *((run.label, run.losses) for run in divergence.runs)):
-        for place, loss in enumerate(losses):
-            low, high = (
-                edge[place] if place < len(edge) else None
-                for edge in (divergence.band_low, divergence.band_high)
-            )
-            yield {"rung": label, "step": place + 1, "loss": loss, "band_low": low, "band_high": high}
-
-
-_SIDE, _BOTTOM, _HEIGHT = 8.0, 24.0, 190.0
-
-
-def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
-    """Return a histogram of exponents per quantity, over all modules, with gradients at the loss scale."""
-    charts = {}
-    for quantity in QUANTITIES:
-        whole = merge_exponents(tuple(row.exponents for row in ranges.of(quantity)))
-        if quantity == "gradient":
-            whole = whole.shifted(ranges.scale_exponent)
-        if whole.finite:
-            share = f"{100 * whole.underflow_fraction(FP16):.1f}%"
-            words = f"Exponents of all {quantity}s. {share} would underflow to zero in FP16."
-            charts[quantity] = histogram(whole, Axis.of((whole,)), FP16, (width, _HEIGHT), words)
-    return charts
-
-
-def divergence_chart(divergence: DivergenceTest, width: float) -> Drawing | None:
-    """Return the losses of each precision over the band of FP32, or None without a finite loss."""
-    lines = [run.losses for run in divergence.runs]
-    values = [loss for losses in (*lines, divergence.band_low, divergence.band_high) for loss in losses]
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite or divergence.steps < 2:
-        return None
-    frame = _loss_frame(divergence, finite, width)
-    shapes = draw_axes(frame, "step")
-    band = [*_points(divergence.band_high, frame), *reversed(_points(divergence.band_low, frame))]
-    if len(band) > 3:
-        shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
-    for run, look in zip(divergence.runs, _run_looks(divergence), strict=True):
-        points = _points(run.losses, frame)
-        if len(points) > 1:
-            shapes.append(Stroke(tuple(points), look.ink, 1.5, look.dash))
-        if points:
-            shapes += look.mark(*points[-1], 8)
-    description = (
-        f"Losses of {len(divergence.runs):,} precisions over {divergence.steps:,} steps, with FP32's band."
+def _trial_row(trial: Fp32Trial) -> tuple[Cell, ...]:
+    return (
+        CellText(names_words(trial.modules, _MOST_OF_TRIAL), len(trial.modules)),
+        "as good as FP32" if trial.is_good else trial.reason,
+        CellText(number(trial.final_loss), trial.final_loss),
+        CellText(f"{trial.skipped:,}", trial.skipped),
+        CellText(f"{trial.seconds:,.1f}", trial.seconds),
     )
-    return Drawing(width, _HEIGHT + _BOTTOM, tuple(shapes), description)
 
 
-def _run_looks(divergence: DivergenceTest) -> tuple[SideLook, ...]:
-    precisions = [run.precision for run in divergence.runs]
-    return tuple(map(precision_look, precisions, mark_fills(precisions)))
-
-
-def _loss_frame(divergence: DivergenceTest, finite: Sequence[float], width: float) -> Frame:
-    # the band and what is near it stays readable beside a loss that explodes
-    known = [
-        value for value in (*divergence.band_low, *divergence.band_high) if math.isfinite(value)
-    ] or finite
-    low, high = min(known), max(known)
-    room = 0.5 * (high - low) or 0.5 * abs(high) or 0.5
-    low, high = max(min(finite), low - room), min(max(finite), high + room)
-    high = high if high > low else low + 1
-    left = 12 + max(text_width(tick.text, 11) for tick in linear_ticks(low, high, 5))
-    return Frame(left, width - _SIDE, _SIDE, _HEIGHT, 0, divergence.steps, low, high)
-
-
-def _points(losses: Losses, frame: Frame) -> list[Point]:
-    return [(frame.x(step), frame.y(loss)) for step, loss in enumerate(losses, 1) if math.isfinite(loss)]
+def _advice(advices: Advices, results: NumericsResults) -> Iterable[Section]:
+    parts = [TITLES[part] for part in results.findings()]
+    there = f"No advice beyond what was found. See {listed(parts)}."
+    return advice_sections(
+        (("", item) for item in advices.items), there if parts else "No result calls for a change."
+    )

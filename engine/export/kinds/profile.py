@@ -12,31 +12,44 @@ from typing import Any
 
 from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
-from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
-from engine.profile.bar_chart import bars_drawing
-from engine.profile.columns import NOUNS, TABLES, Table, columns_of, side_rows
-from engine.profile.communication import (
+from engine.export.document import (
+    ADVICE,
+    Action,
+    Answer,
+    Cells,
+    CellText,
+    Document,
+    Picture,
+    Row,
+    Section,
+    advice_cells,
+    document_of,
+)
+from engine.profile.charts import bars_drawing, roofline_drawing
+from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
+from engine.profile.tables import (
     BY_DEVICE,
     BY_SIZE,
     DEVICE_HEADINGS,
     HOW_MEASURED,
+    NOUNS,
     SIZE_HEADINGS,
+    TABLES,
+    Table,
+    columns_of,
     communication_sentences,
     device_rows,
+    side_rows,
     size_rows,
 )
-from engine.profile.gain import gains, verdicts
-from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
-from engine.profile.roofline import roofline_drawing
-from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import Profiles
-from engine.store.saved.studies import traces_of
-from engine.store.saved.study import Study
-from engine.words.numbers import NONE, number, share_text, throughput_text
+from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, gains, headline, peak_sentence, verdicts
+from engine.protocol.profile import Bar, Profiles, StepPart, StepProfile
+from engine.protocol.ranges import module_title
+from engine.store.saved.studies import Study, traces_of
+from engine.words.numbers import NONE, counted, number, share_text, throughput_text
 
-BAR, LIMITS = "Where the time goes", "How close to the hardware limits"
+BAR, PARTS, LIMITS = "Where the time goes", "Parts of a step", "How close to the hardware limits"
+STEP, OPERATIONS, ROOFLINE, DEVICES = "Step", "Operations", "Roofline", "Devices"
 TRACE = ".json.gz"
 _LONGEST_NAME, _ROOFLINE_HEIGHT = 40, 420.0
 _SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
@@ -54,6 +67,7 @@ def document(study: Study[Profiles], *, brief: bool = False) -> Document:
         f"Where the time of {experiments[0].model} goes: {', '.join(side_names(profiles))}",
         experiments,
         sections(profiles, brief=brief),
+        answers=_answers(profiles),
         warnings=failures(profiles),
         tables={
             "parts": lambda: _part_rows(profiles),
@@ -110,10 +124,19 @@ def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
     measured = _measured(profiles)
     if not measured:
         return ()
-    parts = [_bar(profiles, measured), *_exchange(profiles), _limits(profiles, measured), _energy(measured)]
+    parts = [_bar(profiles), parts_table(profiles), *_bounds(profiles), _advice(profiles)]
+    parts += [*_exchange(profiles), _limits(profiles, measured, brief=brief), _energy(measured)]
     parts += [_rows(profiles, table, brief=brief) for table in TABLES]
-    parts.append(_advice(profiles))
     return tuple(part for part in parts if part is not None)
+
+
+def _answers(profiles: Profiles) -> tuple[Answer, ...]:
+    measured = profiles.measured()
+    if not measured:
+        return ()
+    pieces, notes = headline(profiles)
+    each = " of each" if len(measured) > 1 else ""
+    return (Answer(None, pieces, (*notes, f"{counted(measured[0].steps, 'step')} recorded{each}")),)
 
 
 def _measured(profiles: Profiles) -> _Named:
@@ -128,6 +151,20 @@ def _named(name: str, text: str, measured: _Named) -> str:
     return f"{name}: {text}" if len(measured) > 1 else text
 
 
+def _bar(profiles: Profiles) -> Section:
+    return Section(BAR, pictures=(bars_picture(profiles),), is_drawn=True, tab=STEP, widget="bars")
+
+
+def parts_table(profiles: Profiles) -> Section:
+    """Return the parts of each side's step, and of two sides their difference."""
+    measured = _measured(profiles)
+    has_difference = len(measured) == 2
+    headings = ("Part", *(f"{name}{unit}" for name, _ in measured for unit in (", ms", ", share")))
+    headings += ("Difference, ms",) if has_difference else ()
+    rows, notes = tuple(_parts(measured, has_difference=has_difference)), tuple(_notes(measured))
+    return Section(PARTS, (), headings, rows, headings[1:], notes, tab=STEP)
+
+
 def answers(profiles: Profiles) -> tuple[str, ...]:
     """Return sentences on each side's gain over the first, its bottleneck, and the next improvement."""
     measured = _measured(profiles)
@@ -139,11 +176,19 @@ def answers(profiles: Profiles) -> tuple[str, ...]:
     return *(gain.sentence for gain in gains(profiles) if gain is not None), *bounds
 
 
-def _bar(profiles: Profiles, measured: _Named) -> Section:
-    headings = ("Part", *(f"{name}{unit}" for name, _ in measured for unit in (", ms", ", share")))
-    rows, notes = tuple(_parts(measured)), tuple(_notes(measured))
-    pictures = (bars_picture(profiles),)
-    return Section(BAR, answers(profiles), headings, rows, headings[1:], notes, pictures, is_drawn=True)
+def _bounds(profiles: Profiles) -> Iterator[Section]:
+    """Yield what limits each side and what to try, with a button that puts it into the form."""
+    shown = {side.experiment.precision.value for side in profiles.sides}
+    for name, verdict, gain in zip(side_names(profiles), verdicts(profiles), gains(profiles), strict=True):
+        if verdict is None:
+            continue
+        is_known = all(key == "precision" and value in shown for key, value in verdict.changes)
+        helps = not verdict.changes or not is_known
+        told = "" if gain is None else gain.sentence
+        sentences = tuple(filter(None, (told, verdict.sentence, verdict.next_step if helps else "")))
+        use = Action(verdict.action, "Put this into the form", "use", verdict.changes)
+        actions = (use,) if helps and verdict.changes else ()
+        yield Section(f"What limits {name}", sentences, tab=STEP, actions=actions)
 
 
 def bars_picture(profiles: Profiles) -> Picture:
@@ -160,33 +205,58 @@ def _notes(measured: _Named) -> Iterator[str]:
         yield note if len(of) == len(measured) else f"{', '.join(of)}: {note}"
 
 
-def _parts(measured: _Named) -> Iterator[Cells]:
+def _parts(measured: _Named, *, has_difference: bool) -> Iterator[Cells]:
     bars = [profile.bar for _, profile in measured]
+    longest = max((abs(bars[-1].ms(part) - bars[0].ms(part)) for part in StepPart), default=0.0)
     for part in StepPart:
         if any(bar.ms(part) for bar in bars):
-            numbers = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
-            yield part_title(part, measured[0][1]), *(text for pair in numbers for text in pair)
-    yield "Whole step", *(text for bar in bars for text in (number(bar.total_ms), ""))
+            cells = [cell for bar in bars for cell in _part_cells(bar.ms(part), bar.fraction(part))]
+            cells += [_difference(bars[-1].ms(part) - bars[0].ms(part), longest)] if has_difference else []
+            yield part_title(part, measured[0][1]), *cells
+    whole = [cell for bar in bars for cell in _part_cells(bar.total_ms, None)]
+    whole += [_difference(bars[-1].total_ms - bars[0].total_ms, 0.0)] if has_difference else []
+    yield CellText("Whole step", is_strong=True), *whole
     if any(profile.validation is not None for _, profile in measured):
         batches = (profile.validation for _, profile in measured)
-        whole = (None if bar is None else bar.total_ms for bar in batches)
-        yield "Validation batch (separate)", *(text for ms in whole for text in (number(ms), ""))
+        times = (None if bar is None else bar.total_ms for bar in batches)
+        cells = [cell for ms in times for cell in _part_cells(ms, None)]
+        yield "Validation batch (separate)", *cells, *([""] if has_difference else [])
+
+
+def _part_cells(ms: float | None, fraction: float | None) -> tuple[CellText, CellText]:
+    share = "" if fraction is None else share_text(fraction)
+    return CellText(number(ms) if ms else NONE, ms), CellText(share if ms else "", fraction)
+
+
+def _difference(ms: float, longest: float) -> CellText:
+    text = f"+{number(ms)}" if ms > 0 else number(ms).replace("-", "−")
+    return CellText(text, ms, bar=ms / longest if longest else None)
 
 
 def _exchange(profiles: Profiles) -> Iterator[Section]:
     if rows := device_rows(profiles):
         sentences = communication_sentences(profiles)
-        yield Section(BY_DEVICE, sentences, DEVICE_HEADINGS, rows, DEVICE_HEADINGS[1:], (HOW_MEASURED,))
+        yield Section(
+            BY_DEVICE, sentences, DEVICE_HEADINGS, rows, DEVICE_HEADINGS[1:], (HOW_MEASURED,), tab=DEVICES
+        )
     if rows := size_rows(profiles):
-        yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS)
+        yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS, tab=DEVICES)
 
 
+_HOW_TO_READ = (
+    "Each point is a kernel, or an operation where kernels cannot be counted. Larger points take more of "
+    "the step. Points further right have a higher arithmetic intensity (FLOP/byte). Higher points compute "
+    "faster. The lines are measured limits: the sloped line is the memory roof, and the horizontal lines "
+    "are the compute ceilings of matmuls and convolutions. A point just below a line cannot get much "
+    "faster. A point far below all lines waits for something else, or is too small to fill the device."
+)
+_NO_LIMITS = "The limits of this device were not measured, so there is no roofline."
 _LIMITS = ("", "GFLOPs per step", "Reached", "Format", "Peak", PEAK_TITLE, "Bandwidth, GB/s")
 
 
-def _limits(profiles: Profiles, measured: _Named) -> Section | None:
+def _limits(profiles: Profiles, measured: _Named, *, brief: bool) -> Section:
     if all(profile.limits is None for _, profile in measured):
-        return None
+        return Section(LIMITS, (_NO_LIMITS,), tab=ROOFLINE)
     known = [(name, peak_sentence(profile)) for name, profile in measured]
     sentences = [_named(name, text, measured) for name, text in known if text is not None]
     rows = []
@@ -206,9 +276,10 @@ def _limits(profiles: Profiles, measured: _Named) -> Section | None:
             )
         )
     right = tuple(heading for heading in _LIMITS[1:] if heading != "Format")
-    notes = (PEAK_MEANING,) if sentences else ()
+    notes = (*(() if brief else (_HOW_TO_READ,)), *((PEAK_MEANING,) if sentences else ()))
     picture = Picture("limits", lambda width: roofline_drawing(profiles, width, _ROOFLINE_HEIGHT))
-    return Section(LIMITS, tuple(sentences), _LIMITS, tuple(rows), right, notes, pictures=(picture,))
+    shown = (LIMITS, tuple(sentences), _LIMITS, tuple(rows), right, notes, (picture,))
+    return Section(*shown, tab=ROOFLINE, widget="roofline")
 
 
 _ENERGY = ("", "J per step", "J per 1,000 samples", "Mean, W", "Idle, W", "J per step above idle")
@@ -231,7 +302,9 @@ def _energy(measured: _Named) -> Section | None:
             sources.append(ENERGY_COUNTERS[energy.source])
     if not rows:
         return None
-    return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY[1:])
+    about = Action("About energy", "Explain how energy is measured", "guide", "how-it-is-measured")
+    shown = ("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY[1:])
+    return Section(*shown, tab=ROOFLINE, actions=(about,))
 
 
 def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
@@ -262,15 +335,16 @@ def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
         f"{side if len(names) > 1 else ''}{column.heading}"
         for side, column in zip(sides, columns, strict=True)
     )
-    return Section(f"{NOUNS[table]}s", (), (name.heading, *beside, *numbers), tuple(cells), numbers)
+    headings, title = (name.heading, *beside, *numbers), f"{NOUNS[table]}s"
+    return Section(title, (), headings, tuple(cells), numbers, tab=OPERATIONS, widget="rows")
 
 
 def _advice(profiles: Profiles) -> Section | None:
     given = advice_by_side(profiles)
     rows = tuple((names, *advice_cells(item)) for names, item in given)
     if not any(names for names, _ in given):
-        return Section("Advice", (), ADVICE, tuple(row[1:] for row in rows)) if rows else None
-    return Section("Advice", (), ("For", *ADVICE), rows)
+        return Section("Advice", (), ADVICE, tuple(row[1:] for row in rows), tab=STEP) if rows else None
+    return Section("Advice", (), ("For", *ADVICE), rows, tab=STEP)
 
 
 def _part_rows(profiles: Profiles) -> Iterator[Row]:

@@ -25,8 +25,17 @@ from engine.sweep.chart import (
 )
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
-from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results, results_of
-from engine.sweep.scaling import DEVICES, EXCHANGE, STRONG, WEAK
+from engine.sweep.results import (
+    DEVICES,
+    EXCHANGE,
+    RATIO_FIGURE,
+    STRONG,
+    WEAK,
+    CellResult,
+    CellStatus,
+    Results,
+    results_of,
+)
 from engine.sweep.scatter import scatter, title_of
 from engine.sweep.words import not_reached, notes_of, pieces_of, sentences_of
 from engine.words.numbers import NONE, counted

@@ -24,7 +24,7 @@ from engine.export.document import (
 from engine.export.script.page import built_in_data, script_source
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.tune.halving import Ranked, ranking
 from engine.tune.result import (
     answers,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from engine.compare.metrics import PEAK_MEMORY, SPEED, MetricRow
+from engine.compare.metrics import PEAK_MEMORY, SPEED
+from engine.compare.ranking import MANY, RankedSide, ranking
 from engine.compare.sides import Side
 from engine.curves import Columns
 from engine.drawing.bar_chart import Bar, bar_chart
@@ -18,15 +19,18 @@ from engine.drawing.curve_chart import (
     Frame,
     Points,
     bounds,
+    bounds_of,
     curve_chart,
     label_room,
     last_x,
     smoothed,
 )
 from engine.drawing.looks import By, ChartName, SideLook, side_looks
+from engine.drawing.loss_charts import difference_to_baseline, time_to_loss
 from engine.drawing.shapes import Drawing
 from engine.export.content import Content
 from engine.export.document import Document, Picture, Section
+from engine.export.report.metrics import speed_note
 from engine.export.report.report import report_of
 from engine.export.writers.picture import metadata_of, sheet, write_drawing
 from engine.store.record import RunRecord
@@ -93,7 +97,7 @@ class Charts:
     """Creates the charts of a report. Reads the samples once, at construction."""
 
     def __init__(self, content: Content) -> None:
-        self.sides, self._reports = content.comparison.sides, content.comparison.reports
+        self.sides, self._comparison = content.comparison.sides, content.comparison
         self.looks: dict[str, SideLook] = side_looks(self.sides)
         self.loss: tuple[Curve, ...] = loss_curves(content)
         self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
@@ -112,6 +116,16 @@ class Charts:
         """Return the chart of that name, or None if the runs have nothing to draw in it."""
         if name in ("throughput", "memory"):
             return self._bars(name, SPEED.name if name == "throughput" else PEAK_MEMORY.name)
+        labeled = None
+        if name == "difference":
+            labeled = difference_to_baseline(self._comparison, self.loss, self.loss_unit)
+        elif name == "loss" and by == "seconds" and len(self.sides) >= MANY:
+            labeled = time_to_loss(self._comparison, self.loss, self.loss_unit)
+        if labeled is not None:
+            draw = labeled.draw
+            return Chart(name, labeled.title, labeled.note, lambda width: draw(width, _height(width)))
+        if name == "difference":
+            return None
         title, unit = "Validation accuracy", "%"
         if name == "loss":
             title, unit = "Training loss", ", ".join(filter(None, (self.loss_unit, "smoothed")))
@@ -132,13 +146,19 @@ class Charts:
         against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
         titles = ", ".join(side.title for side in self.sides)
         description = f"{quantity} against {against}: {titles}."
-        size = (width, min(_HEIGHT, 0.62 * width + 30))
-        room = max(label_room(self.loss), label_room(self.accuracy))
+        size = (width, _height(width))
+        room = max(label_room(*bounds_of(curves)) for curves in (self.loss, self.accuracy))
         x_end = last_x((*self.loss, *self.accuracy), by)
         return curve_chart(self._curves(name), self.looks, by, size, room, x_end, description)
 
     def _curves(self, name: ChartName) -> tuple[Curve, ...]:
         return self.loss if name == "loss" else self.accuracy
+
+    def _rows_of_bars(self) -> Sequence[RankedSide]:
+        rows = ranking(self._comparison)
+        if len(rows) >= MANY:
+            return rows
+        return [next(row for row in rows if row.side is side) for side in self.sides]
 
     def _bars(self, name: ChartName, metric_name: str) -> Chart | None:
         row = self._rows[metric_name]
@@ -146,24 +166,21 @@ class Charts:
             return None
         metric, bars = row.metric, []
         missing = "no throughput" if name == "throughput" else "not measured"
-        for report, cell in zip(self._reports, row.cells, strict=True):
-            side, is_disturbed = report.side, report.is_disturbed and metric.is_of_time
+        for ranked in self._rows_of_bars():
+            side, cell = ranked.side, ranked.cells[metric_name]
+            is_disturbed = ranked.is_disturbed and metric.is_of_time
             note = ", ".join(filter(None, (side.note, "unreliable" if is_disturbed else "")))
             text = missing if cell.value is None else metric.text(cell.value)
-            bars.append(Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval))
+            bar = Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval)
+            bars.append(replace(bar, is_disturbed=is_disturbed))
         values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
         description = f"{metric.title} in {metric.unit}: {values}."
-        unit = f"{metric.unit}{_certainty(row)}"
+        unit = ", ".join(filter(None, (metric.unit, speed_note(row))))
         return Chart(name, metric.title, unit, lambda width: bar_chart(tuple(bars), width, description))
 
 
-def _certainty(row: MetricRow) -> str:
-    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
-    if kinds == {"repeats"}:
-        return ", 95% interval over repeats"
-    if kinds == {"within run"}:
-        return ", whiskers: 95% interval within the run"
-    return ", whiskers: 95% interval over repeats or within a run" if kinds else ""
+def _height(width: float) -> float:
+    return min(_HEIGHT, 0.62 * width + 30)
 
 
 SHEET: tuple[ChartName, ...] = ("throughput", "loss")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from engine.compare.comparison import SideReport
+from engine.compare.ranking import RankedSide, ranking
 from engine.export.content import Content
 from engine.export.document import Row
 from engine.export.writers.data import cell, companion_path, json_column, json_value, write_rows, write_table
@@ -44,6 +45,7 @@ def write_json(content: Content, path: Path) -> None:
 def _head(content: Content) -> dict[str, Any]:
     comparison = content.comparison
     titles = [side.title for side in comparison.sides]
+    ranked = {row.side.id: row for row in ranking(comparison)}
     metrics = []
     for row in comparison.metrics:
         cells = zip(titles, row.cells, strict=True)
@@ -55,7 +57,7 @@ def _head(content: Content) -> dict[str, Any]:
         "created": content.created.isoformat(),
         "baseline": comparison.baseline.title,
         "clean": comparison.has_no_doubts,
-        "sides": [_side(report) for report in comparison.reports],
+        "sides": [_side(report, ranked[report.side.id]) for report in comparison.reports],
         "figures": metrics,
         "differing_settings": {
             row.key: dict(zip(titles, map(json_value, row.values), strict=True))
@@ -67,11 +69,13 @@ def _head(content: Content) -> dict[str, Any]:
 _VERDICT = ("sentence", "speedup", "speedup_ci", "memory_ratio", "energy_ratio", "accuracy", "reason")
 
 
-def _side(report: SideReport) -> dict[str, Any]:
+def _side(report: SideReport, ranked: RankedSide) -> dict[str, Any]:
     side, split = report.side, report.split
     return {
         "title": side.title,
         "is_baseline": report.is_baseline,
+        "rank": ranked.place,
+        "tags": list(ranked.tags),
         "precision": side.precision.value,
         "recipe": side.runs[0].experiment.step.recipe,
         "ids": [run.id for run in side.runs],

@@ -5,7 +5,6 @@ In the PDF only the images of the race are bitmaps.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -14,29 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fpdf import FPDF
 from markupsafe import Markup
 
-from engine.drawing.bitmap import Painter
-from engine.drawing.blocks import Blocks
+from engine.compare.ranking import MANY
 from engine.drawing.curve_chart import last_x
 from engine.drawing.looks import BYS, By, ChartName
 from engine.drawing.pdf import draw
 from engine.drawing.shapes import Drawing
+from engine.drawing.svg import svg
 from engine.export.content import Content
 from engine.export.document import Document, Section
-from engine.export.race import card_svg, race_source_if_any
+from engine.export.race import race_source_if_any
 from engine.export.report.charts import BARS, Charts
 from engine.export.report.report import report_of
 from engine.export.writers import page as web_page
 from engine.export.writers import pdf as pdf_pages
 from engine.export.writers.page import SIZES, css_color, decorative, picture
-from engine.race.card import Card, page_card
-from engine.race.parts import MEDIUM, NARROW, WIDE
+from engine.race.card import HEIGHT, WIDTH
 from resources.looks import LIGHT
 
-_RACE_SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
-_FINER, _QUALITY = 2.5, 85  # of the PDF's bitmaps: pixels per pixel of the drawing, and JPEG's quality
 _CURVES: tuple[tuple[tuple[ChartName, By], ...], ...] = (
     (("loss", "step"), ("loss", "seconds")),
     (("accuracy", "step"), ("accuracy", "seconds")),
@@ -51,14 +46,12 @@ def page(content: Content) -> str:
     charts, comparison = Charts(content), content.comparison
     curves = _curves(charts)
     interactive = [Section("", template="curves.html")] if curves else []
-    report = report_of(content, [*charts.sections(BARS), *interactive])
-    source, race = race_source_if_any(content, report), []
+    differences = charts.sections(*_differences(charts))
+    report = report_of(content, [*charts.sections(BARS), *interactive, *differences])
+    source = race_source_if_any(content)
+    race = "" if source is None else Markup(svg(source.drawing(on_page=True), css_color, keeps_widths=True))
     if source is not None:
-        scene = source.scene
-        for size, sizes in _RACE_SIZES.items():
-            race.append((size, Markup(card_svg(page_card(scene, sizes), css_color, f"race-{size}"))))
-        section = Section(scene.title, (scene.sentence,), template="race.html")
-        report = replace(report, sections=(section, *report.sections))
+        report = replace(report, sections=(Section("", template="race.html"), *report.sections))
     first = report.answers[0].side if len(comparison.sides) > 1 else None
     marks = {side.title: Drawing(12, 12, charts.looks[side.id].mark(6, 6, 9)) for side in comparison.sides}
     return web_page.page(
@@ -72,6 +65,10 @@ def page(content: Content) -> str:
         lead=None if first is None else first.id,
         marks={title: decorative(mark, "mark") + Markup(" ") for title, mark in marks.items()},
     )
+
+
+def _differences(charts: Charts) -> tuple[tuple[tuple[ChartName, By], ...], ...]:
+    return ((("difference", "step"),),) if len(charts.sides) >= MANY else ()
 
 
 def _curves(charts: Charts) -> list[dict[str, Any]]:
@@ -124,44 +121,18 @@ def _json(value: Mapping[str, Any]) -> Markup:
 
 def write_pdf(content: Content, path: Path) -> None:
     """Write the report as PDF, in the order of the web page."""
-    report = report_of(content, Charts(content).sections(BARS, *_CURVES))
+    charts = Charts(content)
+    report = report_of(content, charts.sections(BARS, *_CURVES, *_differences(charts)))
     pdf_pages.write_pdf(report, path, partial(_race, content, report))
 
 
 def _race(content: Content, report: Document, pages: pdf_pages.Pages) -> None:
-    source = race_source_if_any(content, report)
+    source = race_source_if_any(content)
     if source is None:
         return
-    scene = source.scene
-    card = page_card(scene, WIDE)
-    pages.room(80 + race_height(pages, card))
-    pages.heading(scene.title)
-    pages.paragraph(scene.sentence)
-    pages.gap(10)
-    draw_race(pages, card)
+    scale = pages.epw / WIDTH
+    pages.room(18 + HEIGHT * scale)
+    top = pages.get_y()
+    draw(pages, source.drawing(on_page=True), LIGHT, (pages.l_margin, top), scale)
+    pages.set_xy(pages.l_margin, top + HEIGHT * scale)
     pages.gap(18)
-
-
-def race_height(pdf: FPDF, card: Card) -> float:
-    """Return the height of the card at the full width of the page, in points."""
-    return float(card.height * pdf.epw / card.sizes.width)
-
-
-def draw_race(pdf: FPDF, card: Card) -> None:
-    """Draw the card at the end of the race, over the page's full width, at the current position."""
-    left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
-    draw(pdf, card.drawing(card.scene.end), LIGHT, (left, top), scale)
-    for blocks in card.blocks(card.scene.end):
-        grid = blocks.grid
-        corner = (left + blocks.x * scale, top + blocks.y * scale)
-        pdf.image(_bitmap(blocks, card.ground), *corner, grid.width * scale, grid.height * scale)
-    pdf.set_xy(left, top + race_height(pdf, card))
-
-
-def _bitmap(blocks: Blocks, ground: str) -> io.BytesIO:
-    painter = Painter.blank(Drawing(blocks.grid.width, blocks.grid.height, ()), ground, LIGHT, _FINER)
-    painter.paint_blocks(replace(blocks, x=0.0, y=0.0))
-    packed = io.BytesIO()
-    painter.image.save(packed, "JPEG", quality=_QUALITY, subsampling=0)
-    packed.seek(0)
-    return packed

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from engine.compare.comparison import Comparison, SettingRow, SideReport
 from engine.compare.devices import BY_DEVICE, HEADINGS, device_rows
 from engine.compare.evidence import Doubt
-from engine.compare.metrics import Cell, Metric, energy_of
+from engine.compare.metrics import energy_of
+from engine.compare.ranking import MANY, quiet_clauses
 from engine.compare.sides import Side, all_runs
-from engine.compare.verdict import is_inconclusive
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
-from engine.export.document import Answer, Document, MetricText, Section
-from engine.export.kinds.profile import BAR, bars_picture
+from engine.export.document import Answer, Document, Section
+from engine.export.kinds.profile import BAR, bars_picture, parts_table
 from engine.export.kinds.profile import answers as answers_of_profile
+from engine.export.report.metrics import metrics_sections
 from engine.store.record import RunRecord
 from engine.words.names import batch_words, dataset_words
-from engine.words.numbers import NONE, memory_text, times
-
-_MOST_SIDES = 6
+from engine.words.numbers import NONE, memory_text
 
 
 def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
@@ -33,9 +32,9 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     sides, baseline = comparison.sides, comparison.baseline
     reports = comparison.ranked or comparison.reports
     reports = tuple(sorted(reports, key=lambda report: not report.side.contains(content.leading)))
-    answers = [_answer(report) for report in reports]
-    leading, omitted = reports[0].side, len(answers[_MOST_SIDES:])
-    are = "configuration is" if omitted == 1 else "configurations are"
+    # the ranking tells of all other sides
+    answers = (answer_of(reports[0], comparison),)
+    leading = reports[0].side
     title = f"{leading.title} against {baseline.title}"
     if leading is baseline:
         title = f"{leading.runs[0].name}, {leading.title}"
@@ -51,7 +50,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
         f"What differs: {differ}" if differ else "",
         made,
     )
-    reported = {doubt.sentence for report in comparison.reports for doubt in report.verdict.reported_doubts}
+    reported = {doubt.sentence for doubt in reports[0].verdict.reported_doubts}
     doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
     return Document(
         title=content.title or title,
@@ -71,8 +70,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
             for line in environment
             if line.key in ("device_name", "torch")
         ),
-        answers=tuple(answers[:_MOST_SIDES]),
-        omitted=f"{omitted:,} more {are} in the tables." if omitted else "",
+        answers=answers,
         warnings=tuple(doubt for doubt in doubts if doubt not in reported),
         facts={
             line.key: line.values[0] if line.is_shared else list(line.values)
@@ -85,46 +83,10 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
 
 
 def _results(content: Content) -> Iterator[Section]:
-    comparison = content.comparison
-    titles = tuple(side.title for side in comparison.sides)
-    rows: tuple[tuple[str | MetricText, ...], ...] = tuple(
-        (
-            f"{row.metric.title}, {row.metric.unit}" if row.metric.unit else row.metric.title,
-            *(
-                metric_text(row.metric, cell, report)
-                for cell, report in zip(row.cells, comparison.reports, strict=True)
-            ),
-        )
-        for row in comparison.metrics
-        if any(cell.value is not None for cell in row.cells)
-    )
-    if rows:
-        title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
-        yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="metrics.html")
+    yield from metrics_sections(content.comparison)
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
-
-
-def metric_text(metric: Metric, cell: Cell, report: SideReport) -> MetricText:
-    """Return a metric as text, with its ratio or else its difference ("same" within the variation of runs).
-
-    The ratio is marked if it is not meaningful according to the side's `report`.
-    """
-    value = metric.text(cell.value)
-    if report.is_baseline or cell.value is None:
-        return MetricText(value)
-    if cell.ratio is not None:
-        if caution := report.caution(metric):
-            return MetricText(value, f"{times(cell.ratio)}×", caution, is_sound=False)
-        low, high = (times(edge) for edge in cell.ratio_interval or (cell.ratio, cell.ratio))
-        interval = "" if low == high else f"{low} to {high}"
-        return MetricText(value, f"{times(cell.ratio)}×", interval, is_inconclusive=is_inconclusive(cell))
-    if metric.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
-        return MetricText(value)
-    if cell.within_spread:
-        return MetricText(value, "same", "within variation")
-    difference = metric.difference_text(cell.value, cell.difference)
-    return MetricText(value, difference, "variation unknown" if cell.within_spread is None else "")
+        yield parts_table(content.profiles)
 
 
 @dataclass(frozen=True)
@@ -234,8 +196,13 @@ def _runs(sides: Sequence[Side]) -> Section:
     return Section("Runs", headings=headings, rows=rows, part="appendix")
 
 
-def _answer(report: SideReport) -> Answer:
-    notes, verdict, run = [*report.verdict.notes], report.verdict, report.side.runs[0]
+def answer_of(report: SideReport, comparison: Comparison) -> Answer:
+    """Return the conclusion about a side with its notes, in a ranking with those on the other sides."""
+    verdict, run = report.verdict, report.side.runs[0]
+    notes, pieces = [*verdict.notes], verdict.pieces
+    if len(comparison.sides) >= MANY:
+        notes = [f"{' · '.join(clauses)}."] if (clauses := quiet_clauses(comparison, report)) else []
+        pieces = tuple(piece for piece in pieces if piece.role != "aside")
     if report.split is not None:
         sentence = report.split.sentence[:1].upper() + report.split.sentence[1:]
         notes.append(sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.")
@@ -246,7 +213,7 @@ def _answer(report: SideReport) -> Answer:
         is_known = loss is not None and math.isfinite(loss)
         reached = f" to a mean loss of {loss:.3f} in the last epoch" if is_known else ""
         notes.append(f"{report.side.title} trained {summary.steps:,} steps{reached}.")
-    return Answer(report.side, verdict.pieces, tuple(notes))
+    return Answer(report.side, pieces, tuple(notes))
 
 
 def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
@@ -257,15 +224,22 @@ def subject_of(comparison: Comparison) -> str:
     """Return a one-line description of the training, as far as all sides share it."""
     runs = all_runs(comparison.sides)
     parts = [
-        _common([run.experiment.model for run in runs], "models"),
-        _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
-        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
+        *training_words(runs),
         _common([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})
     if repeats != [1]:
         parts.append(f"{' to '.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))} repeats")
     return " · ".join([*filter(None, parts), "warm-up excluded"])
+
+
+def training_words(runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Return model, dataset and batch of the runs in words, or how many of each."""
+    return (
+        _common([run.experiment.model for run in runs], "models"),
+        _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
+        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
+    )
 
 
 def _common(values: Sequence[str], noun: str) -> str:

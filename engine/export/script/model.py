@@ -22,7 +22,7 @@ from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
 
-# The sizes of engine.training.models.language, which imports torch: hidden, layers, heads, heads of keys and
+# The sizes of engine.training.models.build, which imports torch: hidden, layers, heads, heads of keys and
 # values, feed-forward, longest sequence.
 LANGUAGE_SIZES = {
     "causal-lm-tiny": (128, 4, 4, 2, 384, 8_192),

@@ -178,8 +178,8 @@ def _head(pages: Pages, document: Document) -> None:
             pages.gap(2)
             pages.paragraph(note, 9.5)
         pages.gap(6)
-    for text in filter(None, (document.omitted, document.nothing)):
-        pages.paragraph(text, 9.5)
+    if document.nothing:
+        pages.paragraph(document.nothing, 9.5)
     if document.warnings:
         pages.gap(8)
         pages.heading("Caution")

@@ -38,7 +38,7 @@ def _on_a_line(text: str) -> str:
 def _markdown(document: Document) -> Iterator[str]:
     yield f"## {escape_markdown(document.title)}\n"
     answers = (answer.text for answer in document.answers)
-    for text in (document.subject, *answers, document.omitted, document.nothing):
+    for text in (document.subject, *answers, document.nothing):
         if text:
             yield f"{escape_markdown(text)}\n"
     if document.warnings:
@@ -117,6 +117,8 @@ _LETTERS = {
     "∞": r"$\infty$",
     "·": r"\textperiodcentered{}",
     "\N{NO-BREAK SPACE}": "~",
+    "→": r"$\to$",
+    **{raised: f"$^{{{plain}}}$" for raised, plain in zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True)},
     "…": r"\dots{}",
     "“": "``",
     "”": "''",
@@ -130,8 +132,8 @@ def escape_latex(text: str) -> str:
     letters = (
         _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
     )
-    # two hyphens would become a dash
-    return "".join(letters).replace("--", "-{}-")
+    # two hyphens would become a dash, and digits of one exponent belong together
+    return "".join(letters).replace("--", "-{}-").replace("}$$^{", "")
 
 
 def _latex(document: Document) -> Iterator[str]:
@@ -139,8 +141,8 @@ def _latex(document: Document) -> Iterator[str]:
     for section in document.sections:
         if section.part == "setup":
             for name, *cells in (*section.rows, *section.pairs):
-                texts = ", ".join(map(_with_interval, cells))
-                yield f"% {_on_a_line(_with_interval(name))}: {_on_a_line(texts)}"
+                texts = ", ".join(map(cell_words, cells))
+                yield f"% {_on_a_line(cell_words(name))}: {_on_a_line(texts)}"
     for section in document.sections:
         if section.part == "answer" and section.rows:
             yield from _table(section, _caption(document, section))
@@ -156,7 +158,7 @@ def _caption(document: Document, section: Section) -> str:
 def _table(section: Section, caption: str) -> Iterator[str]:
     columns = "".join("r" if heading in section.right else "l" for heading in section.headings)
     headings, *rows = (
-        f"    {' & '.join(escape_latex(_with_interval(cell)) for cell in cells)} \\\\"
+        f"    {' & '.join(escape_latex(cell_words(cell)) for cell in cells)} \\\\"
         for cells in (section.headings, *section.rows)
     )
     yield from (r"\begin{table}", r"  \centering", f"  \\caption{{{escape_latex(caption)}}}")
@@ -164,7 +166,8 @@ def _table(section: Section, caption: str) -> Iterator[str]:
     yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
 
 
-def _with_interval(cell: Cell) -> str:
+def cell_words(cell: Cell) -> str:
+    """Return the text of a cell, a metric's with its relation: "1,600 (2.00×, 1.97 to 2.02)"."""
     if isinstance(cell, str) or not cell.relation:
         return str(cell)
     return f"{cell.value} ({', '.join(filter(None, (cell.relation, cell.interval)))})"

@@ -16,11 +16,10 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from engine import __version__
-from engine.experiment.bounded import Bounded
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import file_name_of, read_file, write_whole
-from engine.experiment.value import Message, Mib, Positive
+from engine.experiment.value import Bounded, Message, Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
 from engine.words.names import comparable_settings

@@ -13,17 +13,14 @@ from functools import lru_cache
 
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import Pilot, Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Pilot, Plan
 from engine.experiment.value import one_line
-from engine.store.checksums import SEALED, is_intact, seal
 from engine.store.connection import Connection
-from engine.store.edits import add_comparison, cleaned_name, drop_comparison
 from engine.store.queue import leave, owner_from, this_owner
 from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
-from engine.store.saved.studies import SavedTable, moment
-from engine.store.saved.study import new_id
-from engine.store.schema import insert
+from engine.store.runs import add_comparison, cleaned_name, drop_comparison
+from engine.store.saved.studies import SavedTable, moment, new_id
+from engine.store.schema import SEALED, insert, is_intact, seal
 
 DOES_NOT_FIT = "does not fit"
 """The end of the saved reason why a cell is excluded, if it needs more memory than there is."""
@@ -247,7 +244,7 @@ class Sweeps(SavedTable):
             ammeter=row["ammeter"],
             machine=one_line(row["machine"]),
             name=row["name"],
-            grid=_grid(row["grid"]),
+            grid=Grid.model_validate_json(row["grid"]),
             plan=Plan.model_validate_json(row["plan"]),
             device_name=row["device_name"],
             comparison=row["comparison"],

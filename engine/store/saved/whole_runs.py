@@ -15,12 +15,11 @@ from engine.experiment.problem import ProblemError
 from engine.protocol.events import Event, Failed, Finished, to_line
 from engine.protocol.pictures import ContactSheet
 from engine.store import checkpoints, journal, samples
-from engine.store.checksums import seal
-from engine.store.edits import is_deleted, undelete
+from engine.store.journal import summary_of
 from engine.store.queue import this_owner
 from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
-from engine.store.recording import summary_of
-from engine.store.schema import insert
+from engine.store.runs import is_deleted, undelete
+from engine.store.schema import insert, seal
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,14 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Finding, FindingKind, Severity
-from engine.training.checks.loops import last_name
 from engine.training.checks.places import CodePlace, calling_line, finding_at
-from engine.training.checks.static import parse_files
+from engine.training.checks.static import last_name, parse_files
 from engine.training.models.own import is_own_file, shown_file
-from engine.training.precision import autocast_dtype
+from engine.training.precision import autocast_dtype, dtype_name, leaf_tensors
 
 _MATRIX_WORK = frozenset(
     (
@@ -80,7 +78,7 @@ class AutocastWatch(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         # a backward pass has the formats of the forward pass
         if name in _MATRIX_WORK and torch._C._current_graph_task_id() == -1:
-            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            tensors = leaf_tensors((args, kwargs))
             self._note(name, tensors, result)
         return result
 
@@ -135,7 +133,7 @@ class AutocastWatch(TorchFunctionMode):
             share = work / max(1, self._total)
             if share < _TELLING:
                 continue
-            what = str(dtype).removeprefix("torch.")
+            what = dtype_name(dtype)
             how_much = f"all {_OF_WORK[3:]}" if share > _ALL else f"{100 * share:.0f}% {_OF_WORK}"
             begin = "Autocast is off here" if dtype is _FULL else "Autocast is entered here"
             remedy = "Remove it. Ammeter enters autocast itself if the precision uses it."
@@ -182,7 +180,8 @@ def _context(call: ast.Call, node: Any) -> _Context | None:
         return None
     if call.args:
         # the older torch.cuda.amp.autocast is given `enabled` first
-        given.setdefault("enabled" if _is_bool(call.args[0]) else "device_type", call.args[0])
+        is_bool = isinstance(_constant(call.args[0]), bool)
+        given.setdefault("enabled" if is_bool else "device_type", call.args[0])
     device = _constant(given.get("device_type"))
     if "device_type" not in given and (isinstance(call.func, ast.Name) or is_cast):
         device = "cuda"
@@ -204,10 +203,6 @@ def _context(call: ast.Call, node: Any) -> _Context | None:
         is_on=is_on if isinstance(is_on, bool) else None,
         dtype=dtype if isinstance(dtype, torch.dtype) else None,
     )
-
-
-def _is_bool(node: ast.expr) -> bool:
-    return isinstance(_constant(node), bool)
 
 
 def _constant(node: ast.expr | None) -> object:

@@ -29,12 +29,11 @@ from engine.training.checks.static import find_half_cast, find_syncs_in_text, st
 from engine.training.checks.watches import gradient_findings, name_first
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
-from engine.training.models.fp8 import layers_sentence, layers_table
-from engine.training.models.sizes import size_findings
+from engine.training.models.recompute import removed_at_end
+from engine.training.models.tensor_cores import layers_sentence, layers_table, size_findings
 from engine.training.precision import EMULATED_NOTE
 from engine.training.runs.prepare import UNCOMPILED_FP8, RunPlan
-from engine.training.steps.own import list_optimizers
-from engine.training.steps.rules import parameters_of
+from engine.training.steps.own import list_optimizers, parameters_of
 
 LIMIT_SECONDS = 60.0
 # A model that takes longer in FP32 goes only forward under autocast, and in BF16 in place of FP16: a CPU may
@@ -178,11 +177,8 @@ def _counted_parameters(work: _Work) -> Iterator[None]:
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         work.built_parameters += 0 if parameter is None else parameter.numel()
 
-    handle = register_module_parameter_registration_hook(count)
-    try:
+    with removed_at_end([register_module_parameter_registration_hook(count)]):
         yield
-    finally:
-        handle.remove()
 
 
 def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Finding]:

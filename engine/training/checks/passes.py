@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import OWN_DATA, Precision
 from engine.experiment.experiment import Experiment
@@ -25,15 +24,13 @@ from engine.training.checks.autocasts import AutocastWatch
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, move_batch
-from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.models.own import error_line, own_frames
+from engine.training.models.own import error_line, own_frames, run_backward, with_forward_line
 from engine.training.models.weightless import AsOnCuda
-from engine.training.precision import autocast
+from engine.training.precision import autocast, leaf_tensors
 from engine.training.runs.prepare import RunPlan, with_plain_step
 from engine.training.runs.workload import Workload
-from engine.training.steps.own import ADDED_UP, OwnStep
-from engine.training.steps.rules import BrokenRuleError
+from engine.training.steps.own import ADDED_UP, BrokenRuleError, OwnStep
 
 SAMPLES = 2  # in a batch: the fewest with which a batch norm can be trained
 CPU = torch.device("cpu")
@@ -318,7 +315,7 @@ _LONGEST = 500
 
 
 def _output_findings(outputs: Any, place: CodePlace | None) -> Iterator[Finding]:
-    tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
+    tensors = leaf_tensors(outputs)
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
     returned = places.describe_tensors(outputs)

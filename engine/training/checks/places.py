@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.advice import Finding, FindingKind, ModuleRow, Severity
 from engine.training.models.own import is_own_file, own_details, own_frames, shown_file
-from engine.training.models.recompute import original_class
+from engine.training.models.recompute import original_class, removed_at_end
+from engine.training.precision import dtype_name, leaf_tensors
 
 _TORCH = Path(torch.__file__).parent.as_posix()
 _LIBRARIES = tuple(
@@ -141,7 +141,7 @@ def shape_text(tensor: torch.Tensor) -> str:
 
 def dtype_text(tensor: torch.Tensor) -> str:
     """Return the tensor's dtype, such as "float32"."""
-    return str(tensor.dtype).removeprefix("torch.")
+    return dtype_name(tensor.dtype)
 
 
 class ModuleTree:
@@ -175,11 +175,8 @@ class ModuleTree:
         for name, module in self._model.named_modules():
             handles.append(module.register_forward_pre_hook(self._enter))
             handles.append(module.register_forward_hook(self._noting(name), always_call=True))
-        try:
+        with removed_at_end(handles):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         if self._is_given_up:
@@ -215,4 +212,4 @@ class ModuleTree:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)][:_MOST_PARTS]
+    return leaf_tensors(value)[:_MOST_PARTS]

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
@@ -25,11 +25,10 @@ from engine.training.checks.places import (
     finding_at,
     forward_place,
 )
-from engine.training.floats import are_finite
-from engine.training.models.backward import is_repeated
-from engine.training.models.cuda_autocast import IN_FLOAT32, PRODUCTS, is_transform, refusal
-from engine.training.precision import masks_with
-from engine.training.ranks.sharing import unused_problem
+from engine.training.models.own import is_repeated
+from engine.training.models.weightless import IN_FLOAT32, PRODUCTS, is_transform, refusal
+from engine.training.precision import are_finite, leaf_tensors, masks_with
+from engine.training.ranks import unused_problem
 
 _HALF = (torch.float16, torch.bfloat16)
 _READS = {
@@ -219,7 +218,7 @@ class RefusalWatch(_Watch):
         return bool(self._noted)
 
     def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
-        tensors = [leaf for leaf in tree_leaves((args, settings)) if isinstance(leaf, torch.Tensor)]
+        tensors = leaf_tensors((args, settings))
         if any(tensor.dtype in _HALF for tensor in tensors):
             why = refusal(name, self._half, args, settings)
             if why is not None:
@@ -273,12 +272,9 @@ class NonfiniteWatch(TorchFunctionMode):
         result = function(*args, **settings)
         if is_first and not are_finite(result):
             self._name, self.place = getattr(function, "__name__", "").strip("_"), calling_line()
-            given = [leaf for leaf in tree_leaves((args, settings)) if isinstance(leaf, torch.Tensor)]
-            held = tree_leaves(result)
+            given = leaf_tensors((args, settings))
             self._is_mask = masks_with(tensor for tensor in given if tensor.is_floating_point()) and not any(
-                bool((leaf.isnan() | (leaf == torch.inf)).any())
-                for leaf in held
-                if isinstance(leaf, torch.Tensor)
+                bool((leaf.isnan() | (leaf == torch.inf)).any()) for leaf in leaf_tensors(result)
             )
             if isinstance(result, torch.Tensor) and result.dtype in _HALF:
                 wide, wide_settings = tree_map_only(torch.Tensor, _widened, (args, settings))

@@ -19,7 +19,8 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_count
-from engine.training.ranks.rank import current_rank, rank_indices
+from engine.training.precision import leaf_tensors
+from engine.training.ranks import current_rank, rank_indices
 
 
 def derive_seed(*place: int) -> int:
@@ -88,8 +89,7 @@ def batch_samples(batch: Batch) -> int:
     targets = batch[1]
     if isinstance(targets, Tensor) and targets.dim():
         return len(targets)
-    tensors = (part for side in (targets, batch[0]) for part in tree_leaves(side))
-    return next((len(part) for part in tensors if isinstance(part, Tensor) and part.dim()), 1)
+    return next((len(part) for part in leaf_tensors((targets, batch[0])) if part.dim()), 1)
 
 
 def requested_samples(batch: Batch) -> int:
@@ -114,7 +114,7 @@ def tensors_in(value: Any) -> list[Tensor]:
         vars(part) if hasattr(part, "__dict__") and not isinstance(part, Tensor) else part
         for part in tree_leaves(value)
     ]
-    return [part for part in tree_leaves(parts) if isinstance(part, Tensor)]
+    return leaf_tensors(parts)
 
 
 def move_batch(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:

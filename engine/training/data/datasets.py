@@ -20,9 +20,7 @@ from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.folders import no_text_problem, text_files
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.data import image_folder
-from engine.training.data import images as fakedata
-from engine.training.data import images as fashion
+from engine.training.data import image_folder, images
 from engine.training.data.arrays import array_facts
 from engine.training.data.batches import (
     Batch,
@@ -40,9 +38,8 @@ from engine.training.data.image_folder import check_image_folder, read_image_fol
 from engine.training.data.image_sets import set_entries
 from engine.training.data.image_sources import check_device_memory, is_kept_on_device, load_images
 from engine.training.data.images import FAKEDATA, FASHION
-from engine.training.models.build import REGRESSION_FEATURES, input_channels
-from engine.training.models.language import USUAL_VOCABULARY
-from engine.training.ranks.rank import rank_indices
+from engine.training.models.build import REGRESSION_FEATURES, USUAL_VOCABULARY, input_channels
+from engine.training.ranks import rank_indices
 from engine.words.numbers import memory_text
 
 BYTES = 256
@@ -236,11 +233,11 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             name=FASHION,
             title="Fashion-MNIST, the built-in 7,000 images",
             task="classification",
-            image_size=fashion.FASHION_IMAGE_SIZE,
+            image_size=images.FASHION_IMAGE_SIZE,
             channels=1,
-            num_classes=fashion.FASHION_CLASSES,
-            train_samples=fashion.FASHION_TRAIN_SAMPLES,
-            validation_samples=fashion.FASHION_VALIDATION_SAMPLES,
+            num_classes=images.FASHION_CLASSES,
+            train_samples=images.FASHION_TRAIN_SAMPLES,
+            validation_samples=images.FASHION_VALIDATION_SAMPLES,
             **loaded,
         ),
         *set_entries(),
@@ -255,11 +252,11 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
         DatasetEntry(
             name=FAKEDATA,
             title="Fake images, generated one by one, as real ones are loaded",
-            image_size=fakedata.FAKE_IMAGE_SIZE,
-            num_classes=fakedata.FAKE_CLASSES,
+            image_size=images.FAKE_IMAGE_SIZE,
+            num_classes=images.FAKE_CLASSES,
             any_classes=True,
-            train_samples=fakedata.FAKE_TRAIN_SAMPLES,
-            validation_samples=fakedata.FAKE_VALIDATION_SAMPLES,
+            train_samples=images.FAKE_TRAIN_SAMPLES,
+            validation_samples=images.FAKE_VALIDATION_SAMPLES,
             **pictures,
             **loaded,
         ),

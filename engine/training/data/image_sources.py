@@ -36,7 +36,6 @@ from engine.training.data.images import (
     FAKEDATA,
     FASHION,
     FakeImages,
-    Normalization,
     PrepareImages,
     ShiftAndFlip,
 )
@@ -95,23 +94,20 @@ def _prepare(
 ) -> Prepare:
     if experiment.dataset == ARRAYS and not has_images(experiment):
         return lambda inputs: inputs
-    normalization, own_size = _look(experiment)
+    is_arrays = experiment.dataset == ARRAYS
+    look = arrays.image_preprocessing(experiment) if is_arrays else _LOOKS[experiment.dataset]
+    normalization, own_size = look
     size = experiment.image_size or own_size
     return PrepareImages(normalization, size, channels, device, memory_format)
 
 
-def _look(experiment: Experiment) -> tuple[Normalization | None, int]:
-    match experiment.dataset:
-        case catalog.ARRAYS:
-            return arrays.image_preprocessing(experiment)
-        case images.FAKEDATA:
-            return images.FAKE_NORMALIZATION, images.FAKE_IMAGE_SIZE
-        case catalog.IMAGE_FOLDER:
-            return image_folder.NORMALIZATION, image_folder.IMAGE_SIZE
-        case images.FASHION:
-            return images.FASHION_NORMALIZATION, images.FASHION_IMAGE_SIZE
-    picture_set = SETS[experiment.dataset]
-    return picture_set.normalization, picture_set.image_size
+# by dataset, how its images are normalized, and their pixels per side
+_LOOKS = {
+    FAKEDATA: (images.FAKE_NORMALIZATION, images.FAKE_IMAGE_SIZE),
+    IMAGE_FOLDER: (image_folder.NORMALIZATION, image_folder.IMAGE_SIZE),
+    FASHION: (images.FASHION_NORMALIZATION, images.FASHION_IMAGE_SIZE),
+    **{name: (known.normalization, known.image_size) for name, known in SETS.items()},
+}
 
 
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
@@ -134,9 +130,8 @@ def _pictures(experiment: Experiment) -> LoaderDataset:
                 skip_broken=experiment.data.skip_broken,
             )
     sizes = (images.FASHION_TRAIN_SAMPLES, images.FASHION_VALIDATION_SAMPLES)
-    if experiment.dataset != FASHION:
-        picture_set = SETS[experiment.dataset]
-        sizes = (picture_set.train_samples, picture_set.validation_samples)
+    if (known := SETS.get(experiment.dataset)) is not None:
+        sizes = (known.train_samples, known.validation_samples)
     return InMemoryDataset(functools.partial(_read_splits, experiment.dataset), *sizes)
 
 

@@ -20,7 +20,7 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.measuring.telemetry import Rows
 from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, count_correct
 from engine.training.precision import autocast
-from engine.training.ranks.sharing import sum_over_ranks
+from engine.training.ranks import sum_over_ranks
 
 MOST_BLOCKS = 2**18  # with more, two neighbours become one of twice the steps: no median needs as many
 

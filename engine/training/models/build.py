@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import re
 from collections.abc import Sequence
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -13,11 +18,224 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
-from engine.experiment.own.library_models import ModelRef
-from engine.training.models.language import SHAPES, build_language_model, language_model_entries
+from engine.experiment.experiment import setting_problem
+from engine.experiment.own.library_models import (
+    TIMM,
+    TRANSFORMERS,
+    ModelRef,
+    is_plain,
+    may_set,
+    override_of,
+    override_value,
+)
+from engine.experiment.problem import Problem, ProblemError, alternatives
+from engine.training.models import libraries
+from engine.training.models.libraries import check_host_memory, import_library, quiet, refusal
 from engine.training.models.outputs import LossFunction
-from engine.training.models.timm import build_timm_model, is_timm_model
 from engine.training.models.transformers import build_transformers_model
+from engine.training.models.weightless import Weightless
+
+_UNKNOWN = re.compile(r"unexpected keyword argument(?:\(s\))?:? \[?'(\w+)'")
+_SET_HERE = ("num_classes", "in_chans", "img_size")
+_NOT_ITS_OWN = frozenset({*_SET_HERE, "features_only", "out_indices", "pretrained_strict", "self"})
+
+
+def is_timm_model(name: str) -> bool:
+    return name.startswith(f"{TIMM.prefix}:")
+
+
+def build_timm_model(
+    name: str, *, image_size: int, channels: int, num_classes: int, overrides: Sequence[str], seed: int
+) -> nn.Module:
+    """Return a classifier with random weights, on the CPU, tried on two images. Raises ProblemError."""
+    timm = libraries.import_library(TIMM.package)
+    settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, name, overrides)}
+
+    def construct() -> nn.Module:
+        with quiet():
+            try:
+                return _created(timm, name, {**settings, "img_size": image_size})
+            except TypeError as error:
+                if "img_size" not in str(error):
+                    raise
+            # an architecture whose weights do not depend on the size
+            torch.manual_seed(seed)
+            return _created(timm, name, settings)
+
+    problem: Problem | None = None
+    try:
+        model = libraries.build_with_weights(name, construct, seed)
+        logits = libraries.probe_outputs(model, torch.zeros(2, channels, image_size, image_size))
+        if logits is not None and getattr(logits, "shape", None) != (2, num_classes):
+            problem = _refused(timm, name, image_size, overrides, "it returns something other than logits")
+    except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
+        unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+        if unknown is not None:
+            problem = _not_taken(timm, name, unknown[1], overrides)
+        else:
+            problem = _refused(timm, name, image_size, overrides, libraries.library_reason(error))
+    if problem is not None:
+        raise ProblemError(problem)
+    return model
+
+
+def _created(timm: Any, name: str, settings: dict[str, Any]) -> nn.Module:
+    model: nn.Module = timm.create_model(name.partition(":")[2], pretrained=False, **settings)
+    return model
+
+
+def _arguments(timm: Any, name: str, overrides: Sequence[str]) -> dict[str, Any]:
+    arguments = {}
+    for override in overrides:
+        key, text = override_of(override)
+        value = override_value(text)
+        if key in _NOT_ITS_OWN:
+            message = f"but {key} is set by the dataset or by Ammeter."
+            raise ProblemError(libraries.override_problem(override, message, f"Remove {key}."))
+        if not may_set(key) or "." in key:
+            raise ProblemError(_not_taken(timm, name, key, overrides))
+        if not is_plain(value):
+            raise ProblemError(libraries.unsafe_value_problem(override))
+        arguments[key] = value
+    return arguments
+
+
+def _not_taken(timm: Any, name: str, key: str, overrides: Sequence[str]) -> Problem:
+    names: list[str] = []
+    with suppress(Exception), Weightless(), quiet():
+        model = _created(timm, name, {})
+        names = sorted(filter(may_set, set(inspect.signature(type(model)).parameters) - _NOT_ITS_OWN))
+    near = difflib.get_close_matches(key, names, n=3, cutoff=0.6)
+    override = next((text for text in overrides if override_of(text)[0] == key), key)
+    remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove {key}."
+    if names and not near:
+        remedy += f" It takes {', '.join(names)}."
+    return libraries.override_problem(
+        override, f"but {name} has no setting of that name that can be set here.", remedy
+    )
+
+
+def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], reason: str) -> Problem:
+    published = timm.get_pretrained_cfg(name.partition(":")[2])
+    size = None if published is None else published.input_size[-1]
+    if size not in (None, image_size):
+        also = ", or change the model settings" if overrides else ""
+        message = f"is {image_size}, but {name} cannot take it: {reason}."
+        remedy = f"Set it to {size}, for which {name} was made{also}. Images are then resized."
+        return setting_problem("image_size", message, remedy, value=image_size)
+    return refusal(name, overrides, reason, "Choose another model.")
+
+
+USUAL_VOCABULARY = 32_000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a Llama model. Queries have `heads` attention heads, keys and values `key_value_heads`."""
+
+    hidden: int
+    layers: int
+    heads: int
+    key_value_heads: int
+    feed_forward: int
+    max_sequence_length: int = 8_192
+
+    def parameters(self, vocabulary: int) -> int:
+        """Return the number of trainable parameters. Embedding and output projection are not tied."""
+        key_value = self.hidden // self.heads * self.key_value_heads
+        attention = 2 * self.hidden * self.hidden + 2 * self.hidden * key_value
+        norms = 2 * self.hidden
+        layer = attention + 3 * self.hidden * self.feed_forward + norms
+        return self.layers * layer + self.hidden + 2 * vocabulary * self.hidden
+
+
+# The last two are the shapes of Llama 3.2 1B and Llama 3.1 8B.
+SHAPES = {
+    "causal-lm-tiny": Shape(128, 4, 4, 2, 384),
+    "causal-lm-small": Shape(768, 12, 12, 4, 2_048),
+    "causal-lm-medium": Shape(1_024, 24, 16, 4, 2_816),
+    "causal-lm-1b": Shape(2_048, 16, 32, 8, 8_192, 131_072),
+    "causal-lm-8b": Shape(4_096, 32, 32, 8, 14_336, 131_072),
+}
+
+
+class Decoder(nn.Module):
+    """The embedding and layers of a Llama model, from int64 tokens to (batch, sequence, hidden)."""
+
+    def __init__(self, llama: Any) -> None:
+        super().__init__()
+        self.embed_tokens, self.layers = llama.embed_tokens, llama.layers
+        self.norm, self.rotary_emb = llama.norm, llama.rotary_emb
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        # LlamaModel's own forward looks for packed sequences, which makes the host wait in every step.
+        # Without a mask each layer attends causally with the fastest kernel.
+        hidden: torch.Tensor = self.embed_tokens(tokens)
+        positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
+        rotation = self.rotary_emb(hidden, position_ids=positions)
+        for layer in self.layers:
+            hidden = layer(hidden, attention_mask=None, position_embeddings=rotation)
+        normalised: torch.Tensor = self.norm(hidden)
+        return normalised
+
+
+class CausalLanguageModel(nn.Module):
+    """A Llama model with random weights, from tokens to logits (batch, sequence, vocabulary).
+
+    Its submodules have the names of `LlamaForCausalLM`.
+    """
+
+    def __init__(self, llama: Any) -> None:
+        super().__init__()
+        self.model = Decoder(llama.model)
+        self.lm_head = llama.lm_head
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.lm_head(self.model(tokens))
+        return logits
+
+
+def language_model_entries() -> tuple[ModelEntry, ...]:
+    """Return all sizes. Parameters are computed by formula for a vocabulary of 32,000."""
+    missing = TRANSFORMERS.missing if find_spec(TRANSFORMERS.package) is None else None
+    return tuple(
+        ModelEntry(
+            name=name,
+            task="language",
+            parameters=shape.parameters(USUAL_VOCABULARY),
+            family="Language models",
+            max_sequence_length=shape.max_sequence_length,
+            reason=missing,
+        )
+        for name, shape in SHAPES.items()
+    )
+
+
+def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
+    """Return a model with random float32 weights, on the CPU. Reseeds torch. Raises ProblemError."""
+    check_host_memory(name, SHAPES[name].parameters(vocabulary))
+    with quiet():
+        return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))
+
+
+def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
+    library = import_library(TRANSFORMERS.package)
+    torch.manual_seed(seed)
+    config = library.LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_value_heads,
+        max_position_embeddings=shape.max_sequence_length,
+        use_cache=False,
+        tie_word_embeddings=False,
+        # tokens are mere numbers here: none begins or ends a text
+        **dict.fromkeys(("bos_token_id", "eos_token_id")),
+        attn_implementation="sdpa",
+    )
+    return library.LlamaForCausalLM(config)
 
 
 def build_loss(task: Task, label_smoothing: float = 0.0) -> LossFunction:
@@ -165,6 +383,7 @@ def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
     return {}
 
 
+@cache
 def _torchvision_entry(name: str) -> ModelEntry:
     # some also have weights for larger pictures, with more parameters for positions
     every = [weights.meta for weights in torchvision.models.get_model_weights(name)]

@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -153,21 +154,30 @@ HEADS: Mapping[str, Task] = {CAUSAL: "language", IMAGE: "classification", SEQUEN
 
 def library_entries() -> tuple[ModelEntry, ...]:
     """Return all models of the installed libraries, without parameter counts."""
-    folder = _folder("timm")
-    paths = [] if folder is None else (folder / "models").rglob("*.py")
+    return _entries(_folder("timm"), _folder("transformers"))
+
+
+# read once: every run looks for its model here
+@cache
+def _entries(timm: Path | None, transformers: Path | None) -> tuple[ModelEntry, ...]:
+    paths = [] if timm is None else (timm / "models").rglob("*.py")
     names = {name for path in paths for name in _REGISTERED.findall(path.read_text(encoding="utf-8"))}
     return (
         *(ModelEntry(name=f"timm:{name}", task="classification", family="timm") for name in sorted(names)),
         *(
             ModelEntry(name=f"hf:{name}", task=HEADS[head], family="transformers")
-            for name, head in sorted(heads_by_type().items())
+            for name, head in sorted(_heads(transformers).items())
         ),
     )
 
 
 def heads_by_type() -> Mapping[str, str]:
     """Return the head of each of transformers' types that can be trained here. Empty without the library."""
-    folder = _folder("transformers")
+    return _heads(_folder("transformers"))
+
+
+@cache
+def _heads(folder: Path | None) -> Mapping[str, str]:
     if folder is None:
         return {}
     # the first names in these ordered dictionaries

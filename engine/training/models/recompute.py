@@ -18,9 +18,20 @@ from torch._subclasses import FakeTensor
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
+from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import setting_problem
 from engine.experiment.problem import ProblemError
+
+
+@contextmanager
+def removed_at_end(hooks: Sequence[RemovableHandle]) -> Iterator[None]:
+    """Remove the hooks at the end of this context."""
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class ForwardMixin(nn.Module):

@@ -7,21 +7,19 @@ from collections.abc import Callable, Generator, Iterator
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import named
-from engine.protocol.advice import Advice, AdviceKind, Advices, Changes
+from engine.protocol.advice import Advice, AdviceKind, Advices, Changes, fast_recipe, larger_batch
 from engine.protocol.events import Event
-from engine.protocol.numerics.formats import FP16, dtype_label
-from engine.protocol.numerics.nonfinite import (
+from engine.protocol.numerics import Cause, NumericsResults, Operation, Part, most_skips
+from engine.protocol.ranges import (
     ELSEWHERE,
+    FP16,
     LOSS,
     OPTIMIZER,
-    Cause,
-    Operation,
+    best_scale_exponent,
+    dtype_label,
+    lost_fraction,
     module_title,
-    most_skips,
 )
-from engine.protocol.numerics.numerics import NumericsResults, Part
-from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
-from engine.protocol.profiles import fast_recipe, larger_batch
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Evidence, gather_evidence
 from engine.words.names import listed
@@ -377,8 +375,7 @@ def _advise_on_little_work(evidence: Evidence) -> Iterator[Advice]:
         "precision cannot speed them up.",
         evidence=f"The CPU takes {_ms(cost.issue_seconds)} to launch a forward and backward pass, and the "
         f"pass takes {_ms(cost.pass_seconds)}.",
-        changes=remedy.changes,
-        action=remedy.action,
+        **remedy._asdict(),
     )
 
 

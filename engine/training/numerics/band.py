@@ -15,19 +15,19 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Phase
 from engine.training.data.batches import Batch
-from engine.training.floats import floating
-from engine.training.numerics.bench import Bench, Trainee, numerics_phase, with_precision
+from engine.training.models.recompute import removed_at_end
+from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
+from engine.training.precision import floating, leaf_tensors
 
 REPEATS = 4
 """The number of repeats for each size of rounding error, in addition to the run itself."""
@@ -46,18 +46,9 @@ LEAST_STEPS, MOST_STEPS = 10, 60
 _MOST_REPETITIONS = 64
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """One step of a short run: its loss, how often the loss scaler skipped it, and the last loss scale."""
-
-    loss: float
-    skipped: int = 0
-    grad_scale: float | None = None
-
-
 def run_first_steps(
     bench: Bench, experiment: Experiment, steps: int, *, rounding: float = 0.0, repeat: int = 0
-) -> Generator[StepResult, None, None]:
+) -> Generator[StepMetrics, None, None]:
     """Yield the first steps from the bench's weights, or fewer if it is stopped.
 
     With `rounding`, the weights are moved by up to that relative amount. Each `repeat` moves them differently
@@ -77,7 +68,7 @@ def run_first_steps(
             yield made
 
 
-def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> StepResult:
+def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> StepMetrics:
     skipped, step = 0, trainee.train(group)
     while step.skipped:
         skipped += 1
@@ -86,7 +77,7 @@ def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> StepResult:
             break
         trainee.steps -= 1
         step = trainee.train(group)
-    return StepResult(step.loss, skipped, step.grad_scale)
+    return replace(step, skipped=skipped)
 
 
 @contextmanager
@@ -131,10 +122,10 @@ class Trials:
         *,
         rounding: float = 0.0,
         repeat: int = 0,
-        is_over: Callable[[Sequence[StepResult]], bool] = lambda made: False,
-    ) -> Generator[Event, None, list[StepResult]]:
+        is_over: Callable[[Sequence[StepMetrics]], bool] = lambda made: False,
+    ) -> Generator[Event, None, list[StepMetrics]]:
         """Return the steps of a short run, up to the first at which `is_over`. Raise StoppedError."""
-        made: list[StepResult] = []
+        made: list[StepMetrics] = []
         steps = run_first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
         with closing(steps):
             yield self._phase(title, 0)
@@ -246,19 +237,14 @@ def output_errors(outputs: Outputs, reference: Outputs) -> dict[str, float]:
 def _watched(model: nn.Module, found: dict[str, Output]) -> Iterator[None]:
     def hook_of(name: str) -> Any:
         def keep(module: nn.Module, inputs: Any, result: Any) -> None:
-            tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-            floats = list(floating(tensors))
+            floats = list(floating(leaf_tensors(result)))
             if floats and name not in found:
                 found[name] = _kept(floats)
 
         return keep
 
-    handles = [module.register_forward_hook(hook_of(name)) for name, module in model.named_modules()]
-    try:
+    with removed_at_end([it.register_forward_hook(hook_of(name)) for name, it in model.named_modules()]):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _kept(tensors: Sequence[Tensor]) -> Output:

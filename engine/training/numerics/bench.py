@@ -23,11 +23,14 @@ from engine.training.steps.plain import learning_rate_at
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """The loss, loss scale and gradient norm of a step. Without a loss scaler, `grad_scale` is None."""
+    """The loss, loss scale and gradient norm of a step, and how often the loss scaler has skipped it.
+
+    Without a loss scaler, `grad_scale` is None.
+    """
 
     loss: float
     grad_scale: float | None = None
-    skipped: bool = False
+    skipped: int = 0
     grad_norm: float | None = None
 
 
@@ -88,7 +91,7 @@ class Trainee:
         return StepMetrics(
             loss=values["loss"],
             grad_scale=values.get("grad_scale"),
-            skipped=bool(values.get("found_inf", 0.0)),
+            skipped=int(values.get("found_inf", 0.0)),
             grad_norm=values.get("grad_norm"),
         )
 

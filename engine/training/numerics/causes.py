@@ -15,19 +15,10 @@ from torch.utils._pytree import tree_map
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Changes
-from engine.protocol.numerics.formats import FORMATS, dtype_label
-from engine.protocol.numerics.nonfinite import (
-    ELSEWHERE,
-    LOSS,
-    OPTIMIZER,
-    Cause,
-    Direction,
-    FirstNonfinite,
-    module_title,
-)
-from engine.training.floats import are_finite, floating, legible
+from engine.protocol.numerics import Cause, Direction, FirstNonfinite
+from engine.protocol.ranges import ELSEWHERE, FORMATS, LOSS, OPTIMIZER, dtype_label, module_title
 from engine.training.numerics.watch import Call
-from engine.training.precision import masks_with
+from engine.training.precision import are_finite, floating, legible, masks_with
 from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})

@@ -10,22 +10,21 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
+from engine.protocol.numerics import DivergenceTest, ModuleError, PrecisionRun
+from engine.protocol.ranges import module_title
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import (
     MOST_STEPS,
     REPEATS,
     ROUNDING,
     Outputs,
-    StepResult,
     Trials,
     affordable_steps,
     first_step_outputs,
     in_precision,
     output_errors,
 )
-from engine.training.numerics.bench import Bench, numerics_phase
+from engine.training.numerics.bench import Bench, StepMetrics, numerics_phase
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 
@@ -131,7 +130,7 @@ def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str
 
 
 def _run_of(
-    precision: Precision, label: str, made: Sequence[StepResult], band: Band, look: _Look
+    precision: Precision, label: str, made: Sequence[StepMetrics], band: Band, look: _Look
 ) -> PrecisionRun:
     losses = tuple(step.loss for step in made)
     skipped = sum(step.skipped for step in made)
@@ -185,7 +184,7 @@ def _distinct_texts(*values: float) -> list[str]:
     return texts
 
 
-def _skipping(made: Sequence[StepResult], skipped: int) -> str:
+def _skipping(made: Sequence[StepMetrics], skipped: int) -> str:
     if not skipped:
         return ""
     attempts = "1 attempt" if skipped == 1 else f"{skipped} attempts"

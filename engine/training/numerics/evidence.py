@@ -13,11 +13,11 @@ import torch
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics import NumericsResults
 from engine.training.data.batches import Batch
-from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
+from engine.training.measuring.memory import Breakdown, activations_of, breakdown_of
 from engine.training.models.libraries import is_out_of_memory
-from engine.training.models.sizes import OddSize, odd_sizes
+from engine.training.models.tensor_cores import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.ranges import fp32_experiment
 

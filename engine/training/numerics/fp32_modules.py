@@ -16,17 +16,16 @@ from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
+from engine.protocol.numerics import Fp32Modules, Fp32Trial
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import (
     REPEATS,
-    StepResult,
     Trials,
     affordable_steps,
     first_step_outputs,
     in_precision,
 )
-from engine.training.numerics.bench import Bench, numerics_phase, with_precision
+from engine.training.numerics.bench import Bench, StepMetrics, numerics_phase, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
@@ -160,7 +159,7 @@ class _Search:
             )
         return self.tried[kept]
 
-    def _fault(self, made: Sequence[StepResult]) -> str:
+    def _fault(self, made: Sequence[StepMetrics]) -> str:
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -172,7 +171,7 @@ class _Search:
             return f"the loss scaler skips {skipped} of the first {step} steps"
         return ""
 
-    def _divergence(self, made: Sequence[StepResult]) -> str:
+    def _divergence(self, made: Sequence[StepMetrics]) -> str:
         diverges_at = self.band.first_step_outside([step.loss for step in made])
         return "" if diverges_at is None else f"the loss leaves FP32's band at step {diverges_at}"
 

@@ -10,28 +10,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
-from engine.protocol.numerics.nonfinite import (
-    ELSEWHERE,
-    LOSS,
-    OPTIMIZER,
-    SKIPS_IN_A_ROW,
-    FirstNonfinite,
-    NonfiniteSearch,
-    most_skips,
-)
+from engine.protocol.numerics import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch, most_skips
+from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.floats import are_finite, floating
 from engine.training.models.recompute import original_class
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explain_origin
 from engine.training.numerics.trail import NonfiniteTracer, finite_range
+from engine.training.precision import are_finite, floating, leaf_tensors
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
 
 _KEPT_STEPS = 4
@@ -255,7 +247,7 @@ class _Search:
     def _overflows(self, group: list[Batch], scale: float) -> bool:
         state, steps = self._keep().state, self._trainee.steps
         _set_scale(self._trainee, scale)
-        is_skipped = self._trainee.train(group).skipped
+        is_skipped = self._trainee.train(group).skipped > 0
         _restore(self._trainee, state, steps)
         return is_skipped
 
@@ -298,7 +290,7 @@ def _greatest(module: nn.Module) -> float:
 
 
 def _batch_words(group: Sequence[Batch]) -> str:
-    leaves = [leaf for batch in group for leaf in tree_leaves(batch[0]) if isinstance(leaf, Tensor)]
+    leaves = leaf_tensors([batch[0] for batch in group])
     samples = sum(map(batch_samples, group))
     text = f"{samples:,} sample{'' if samples == 1 else 's'}"
     shapes = dict.fromkeys("×".join(map(str, leaf.shape[1:])) for leaf in leaves if leaf.dim() > 1)

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, PartMeasured, Summary
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.numerics import NumericsResults, Part, PartResult
+from engine.protocol.numerics import NumericsResults, Part, PartResult
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.numerics.advice import advise_on_numerics

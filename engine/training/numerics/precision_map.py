@@ -13,11 +13,13 @@ from torch import Tensor
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.nonfinite import ELSEWHERE, Direction, MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics import Direction, MappedModule, Operation, PrecisionMap
+from engine.protocol.ranges import ELSEWHERE
 from engine.training.measuring.telemetry import HostClock, Mark, clock_for
 from engine.training.models.recompute import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
+from engine.training.precision import dtype_name
 
 
 def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap]:
@@ -131,8 +133,8 @@ class _Recorder(OperationWatch):  # type: ignore[no-untyped-call]
                 module=key.module,
                 name=key.name,
                 direction=key.direction,
-                inputs=tuple(map(_name, key.inputs)),
-                outputs=tuple(map(_name, key.outputs)),
+                inputs=tuple(map(dtype_name, key.inputs)),
+                outputs=tuple(map(dtype_name, key.outputs)),
                 count=row.count,
                 seconds=row.seconds(self._clock),
                 moved_bytes=row.moved_bytes,
@@ -147,10 +149,6 @@ _FREE = frozenset(("aten._unsafe_view", "aten.empty", "aten.empty_like", "aten.n
 
 def _dtypes(tensors: list[Tensor]) -> tuple[torch.dtype, ...]:
     return tuple(dict.fromkeys(tensor.dtype for tensor in tensors))
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _bytes(tensors: list[Tensor]) -> int:

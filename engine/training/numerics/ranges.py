@@ -27,9 +27,11 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
-from engine.protocol.numerics.ranges import (
+from engine.protocol.ranges import (
+    LEAST_EXPONENT,
+    MOST_EXPONENT,
     MOST_MODULES,
+    Exponents,
     LayerCast,
     LayerMatmul,
     ModuleRange,
@@ -39,8 +41,10 @@ from engine.protocol.numerics.ranges import (
     range_notes,
 )
 from engine.training.data.batches import Batch
-from engine.training.models.fp8 import InFP8
+from engine.training.models.recompute import removed_at_end
+from engine.training.models.tensor_cores import InFP8
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
+from engine.training.precision import dtype_name
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
@@ -189,7 +193,7 @@ def record_pass(model: nn.Module, forward_backward: Callable[[], Tensor]) -> Ran
         for name, weight in model.named_parameters():
             if weight.is_floating_point():
                 seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
-                seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
+                seen.weight_dtypes.setdefault(_module_of(name), dtype_name(weight.dtype))
         loss = forward_backward()
     seen.is_loss_finite = bool(loss.isfinite())
     return seen
@@ -211,11 +215,8 @@ def record_tensors(model: nn.Module) -> Iterator[RangeRecorder]:
         for name, weight in model.named_parameters()
         if weight.requires_grad and weight.is_floating_point()
     ]
-    try:
+    with removed_at_end(handles):
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class _Watch:
@@ -234,7 +235,7 @@ class _Watch:
                 # what a container only passes on is its child's
                 if is_leaf or not self._is_known(tensor):
                     self._seen.activations.setdefault(name, ExponentCount()).add(tensor)
-                self._seen.dtypes.setdefault(name, _dtype_name(tensor))
+                self._seen.dtypes.setdefault(name, dtype_name(tensor.dtype))
                 self._returned[id(tensor)] = weakref.ref(tensor), tensor._version
 
     def _is_known(self, tensor: Tensor) -> bool:
@@ -321,10 +322,6 @@ def _losses(
 
 def _module_of(parameter: str) -> str:
     return parameter.rpartition(".")[0]
-
-
-def _dtype_name(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _dense(tensor: Tensor) -> Tensor:
@@ -453,7 +450,7 @@ def _layer_cast(cast: _Cast, exponents: Exponents) -> LayerCast:
         module=cast.module,
         operand=cast.operand,
         products=tuple(cast.products),
-        dtype=str(cast.dtype).removeprefix("torch."),
+        dtype=dtype_name(cast.dtype),
         exponents=exponents,
         **known,
     )

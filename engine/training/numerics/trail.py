@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
+from engine.protocol.numerics import Cause, Direction
+from engine.protocol.ranges import OPTIMIZER
 from engine.training.data.batches import Batch
-from engine.training.floats import floating, legible
 from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, FoundCause, Origin, find_cause
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
+from engine.training.precision import dtype_name, floating, leaf_tensors, legible
 
 _UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
 """Their results are memory as it happened to be."""
@@ -58,8 +59,7 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
     def begin(self, step: int, group: Iterable[Batch]) -> None:
         """Start a step with its batches."""
         self.step, self.overflow = step, None
-        leaves = [leaf for leaf in tree_leaves(list(group)) if isinstance(leaf, Tensor)]
-        self._batch = set(map(_key, floating(leaves)))
+        self._batch = set(map(_key, floating(leaf_tensors(list(group)))))
 
     def find_origin(self, tensors: Iterable[Tensor]) -> Origin | None:
         """Return the first origin of the tensors that are not finite. None if all are finite."""
@@ -247,4 +247,4 @@ def _given(call: Call) -> frozenset[str]:
 
 
 def _dtypes(tensors: Iterable[Tensor]) -> tuple[str, ...]:
-    return tuple(str(tensor.dtype).removeprefix("torch.") for tensor in tensors)
+    return tuple(dtype_name(tensor.dtype) for tensor in tensors)

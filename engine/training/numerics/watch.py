@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Direction
+from engine.protocol.numerics import Direction
+from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.models.recompute import is_recomputed
 
 

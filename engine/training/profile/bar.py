@@ -114,11 +114,11 @@ def _scales_to_fp8(work: DeviceWork) -> bool:
 
 def is_in_fp8(trace: Trace) -> bool:
     """Return True if a device's recorded work has matmuls in FP8."""
-    return any(classify_kernel(work.name).format == "fp8" or _is_product_in_fp8(work) for work in trace.work)
-
-
-def _is_product_in_fp8(work: DeviceWork) -> bool:
-    return work.operation is not None and work.operation.name == "aten::_scaled_mm"
+    return any(
+        classify_kernel(work.name).format == "fp8"
+        or (work.operation is not None and work.operation.name == "aten::_scaled_mm")
+        for work in trace.work
+    )
 
 
 def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[str]) -> StepBar:

@@ -18,7 +18,7 @@ from sys import intern
 from typing import Any, Literal, NamedTuple
 
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.protocol.numerics.nonfinite import Direction
+from engine.protocol.numerics import Direction
 from engine.training.profile import recording
 from engine.training.profile.trace import (
     Collective,
@@ -154,7 +154,10 @@ def _trace(events: _Events) -> Trace:
         for call in calls
         if call.kind == "runtime" and _WAIT.match(call.name)
     )
-    sent = [(raw, each.place.step) for raw, each in zip(events.work, work, strict=True) if _is_nccl(raw)]
+    pairs = zip(events.work, work, strict=True)
+    sent = [
+        (raw, each.place.step) for raw, each in pairs if raw.kind == "kernel" and raw.name.startswith("nccl")
+    ]
     sent += [(raw, _number(places.steps, raw.begin)) for raw in events.sent]
     collectives = (_collective(raw, step) for raw, step in sent if step is not None)
     backward = dict.fromkeys(call.thread for call in calls if call.node is not None)
@@ -290,10 +293,6 @@ def _device_work(found: Sequence[_RawWork], calls: Sequence[_Call], places: _Pla
         )
 
     return [work(raw) for raw in found]
-
-
-def _is_nccl(raw: _RawWork) -> bool:
-    return raw.kind == "kernel" and raw.name.startswith("nccl")
 
 
 _SIZES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "long": 8, "long int": 8, "int": 4}

@@ -1,4 +1,4 @@
-"""The communication between the devices of a step, its time, and advice on it."""
+"""The communication between the devices of a step, its time and bandwidth, and advice on it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,64 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 import torch
+from torch import distributed
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.profile import Bar, Communication, RankProfile, StepPart, StepProfile
-from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, shorter_gradients
+from engine.protocol.advice import (
+    Advice,
+    AdviceKind,
+    Remedy,
+    larger_buckets,
+    sent_less_often,
+    shorter_gradients,
+)
+from engine.protocol.profile import Bar, BusRate, Communication, RankProfile, StepPart, StepProfile
+from engine.training.measuring.telemetry import clock_for
 from engine.training.profile.bar import StepBar
 from engine.training.profile.trace import Collective, Trace, merged_spans
-from engine.training.ranks.bandwidth import measure_bus_bandwidth
-from engine.training.ranks.rank import current_rank
-from engine.training.ranks.sharing import gather_from_ranks
+from engine.training.ranks import current_rank, gather_from_ranks
 from engine.words.numbers import memory_text, number, share_text
+
+_SIZES = tuple(4**power * 2**14 for power in range(8))  # from 16 KiB to 256 MiB
+_LARGEST_ON_CPU = 64 * 2**20
+_REPEATS = 5
+_IN_A_ROW = 10  # on a card, which works through them while the host launches: its delay counts once
+_MOST_SECONDS = 0.3  # a message that takes longer is the last: larger ones are no faster by then
+
+
+def measure_bus_bandwidth(device: torch.device) -> tuple[BusRate, ...]:
+    """Return the bus bandwidth by message size, measured by all processes together.
+
+    Each is the fastest of some calls in FP32, on the slowest process.
+    """
+    rates = []
+    count = current_rank().count
+    for size in _SIZES:
+        if device.type == "cpu" and size > _LARGEST_ON_CPU:
+            break
+        message = torch.zeros(size // 4, device=device)
+        own = [_seconds(message) for _ in range(1 + _REPEATS)][1:]
+        # all know the times of all, and so end with the same message
+        seconds = min(max(times) for times in zip(*gather_from_ranks(own, device), strict=True))
+        rates.append(BusRate(size=size, gb_per_second=2 * (count - 1) / count * size / seconds / 1e9))
+        if seconds > _MOST_SECONDS:
+            break
+    return tuple(rates)
+
+
+def _seconds(message: torch.Tensor) -> float:
+    is_on_cpu, clock = message.device.type == "cpu", clock_for(message.device)
+    calls = 1 if is_on_cpu else _IN_A_ROW
+    distributed.barrier()
+    begun = clock.mark()
+    for _ in range(calls):
+        distributed.all_reduce(message)
+    ended = clock.mark()
+    if not is_on_cpu:
+        torch.accelerator.synchronize(message.device)
+    return clock.seconds_between(begun, ended) / calls
+
 
 _MOST_MESSAGES = 2_000
 
@@ -139,8 +185,7 @@ def _larger_buckets(exchange: Communication, exposed_ms: float, experiment: Expe
             evidence=f"A step sends {len(sizes):,} messages of {memory_text(mean / BYTES_PER_MIB)} on "
             f"average, at {number(exchange.rate(mean))} GB/s. With {memory_text(best.size / BYTES_PER_MIB)} "
             f"the devices reach {number(best.gb_per_second)} GB/s.",
-            changes=remedy.changes,
-            action=remedy.action,
+            **remedy._asdict(),
         ),
     )
 
@@ -166,5 +211,4 @@ def _of_transfer(
         f"For {number(exposed_ms)} ms of a {number(step_ms)} ms step ({share_text(exposed_ms / step_ms)}), "
         "rank 0 only sends, without waiting for others."
     )
-    offer = {"changes": remedy.changes, "action": remedy.action}
-    return exposed_ms * _HALVED, Advice(kind=kind, message=message, evidence=evidence, **offer)
+    return exposed_ms * _HALVED, Advice(kind=kind, message=message, evidence=evidence, **remedy._asdict())

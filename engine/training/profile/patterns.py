@@ -11,18 +11,18 @@ from itertools import pairwise
 from typing import Any
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.profile import StepPart, StepProfile
-from engine.protocol.profiles import (
+from engine.protocol.advice import (
+    Advice,
+    AdviceKind,
     Remedy,
     channels_last,
     fast_recipe,
     fused_optimizer,
     kept_on_device,
     larger_batch,
-    more_workers,
     pinned_memory,
 )
+from engine.protocol.profile import StepPart, StepProfile, more_workers
 from engine.training.profile.bar import classify_work
 from engine.training.profile.communication import advise_on_communication
 from engine.training.profile.kernels import KernelClass, classify_kernel
@@ -94,7 +94,7 @@ def _advice(
     modules: tuple[str, ...] = (),
     remedy: Remedy | None = None,
 ) -> tuple[float, Advice]:
-    offer = {} if remedy is None else {"changes": remedy.changes, "action": remedy.action}
+    offer = {} if remedy is None else remedy._asdict()
     return saved_ms, Advice(kind=kind, message=message, evidence=evidence, modules=modules, **offer)
 
 

@@ -53,8 +53,7 @@ from engine.training.profile.recording import (
     warm_up,
 )
 from engine.training.profile.rows import build_tables
-from engine.training.ranks.rank import current_rank
-from engine.training.ranks.sharing import broadcast_from_rank0
+from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.prepare import (
     RunPlan,
     prepare_unsaved,

@@ -22,8 +22,8 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
-from engine.training.ranks.rank import current_rank
-from engine.training.ranks.sharing import broadcast_from_rank0
+from engine.training.models.recompute import removed_at_end
+from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
@@ -146,11 +146,8 @@ def _module_marks(model: nn.Module) -> Iterator[None]:
             # also after a failed forward: recomputing activations ends with an exception
             module.register_forward_hook(end, always_call=True),
         ]
-    try:
+    with removed_at_end(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _watchable(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:

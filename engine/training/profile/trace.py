@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
-from engine.protocol.numerics.nonfinite import Direction
+from engine.protocol.numerics import Direction
+from engine.training.precision import leaf_tensors
 from engine.training.profile.formulas import flops_of, has_flops
 
 WorkKind = Literal["kernel", "copy", "set"]
@@ -271,7 +271,7 @@ def _counted(operator: Any, signature: Signature) -> Counts:
     with warnings.catch_warnings(action="ignore"), torch.no_grad():
         result = operator(*args, **kwargs)
     flops = flops_of(operator, tuple(args), kwargs, result)
-    outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+    outputs = leaf_tensors(result)
     name = operator._schema.name
     read = inputs[1:] if name in _ONLY_WRITING | _GATHERING else inputs
     if name in _GATHERING:

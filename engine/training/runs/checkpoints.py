@@ -19,16 +19,20 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
 
-from engine.experiment.bounded import Bounded
 from engine.experiment.paths import checkpoint_path, part_path, plain_file
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Scaler
-from engine.experiment.value import Positive, Seconds, StepNumber, Whole
-from engine.protocol.numerics.nonfinite import most_skips
-from engine.training.floats import are_finite
+from engine.experiment.value import Bounded, Positive, Seconds, StepNumber, Whole
+from engine.protocol.numerics import most_skips
 from engine.training.measuring.telemetry import Rows
-from engine.training.ranks.sharded import gather_state, shard_tensor, shard_tensors
-from engine.training.ranks.sharing import broadcast_buffers, sum_over_ranks
+from engine.training.precision import are_finite
+from engine.training.ranks import (
+    broadcast_buffers,
+    gather_state,
+    shard_tensor,
+    shard_tensors,
+    sum_over_ranks,
+)
 
 CheckpointKind = Literal["best", "last", "rewind"]
 

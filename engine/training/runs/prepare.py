@@ -28,18 +28,17 @@ from engine.training.data.image_sets import download
 from engine.training.data.image_sources import is_kept_on_device
 from engine.training.data.own import own_footprint
 from engine.training.doctor import environment_of
-from engine.training.measuring.breakdown import Instruments
-from engine.training.measuring.energy import EnergyMeter, energy_meter
+from engine.training.measuring.instruments import EnergyMeter, Instruments, energy_meter
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.measuring.sensors import SensorGauge, sensor_gauge
 from engine.training.models.build import count_parameters
-from engine.training.models.fp8 import check_recipe, convert, layers_sentence, linear_layers
 from engine.training.models.own import seed_everything
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.tensor_cores import check_recipe, convert, layers_sentence, linear_layers
 from engine.training.models.weightless import Weightless, fill_with_fakes
 from engine.training.precision import float32_mode
-from engine.training.ranks.rank import current_rank
+from engine.training.ranks import current_rank
 from engine.training.runs.checkpoints import Checkpoints, load_checked
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload

@@ -23,8 +23,7 @@ from engine.training.data.batches import (
     rank_seed,
 )
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.own import facts_of_own_data, load_own_data, own_batch
-from engine.training.data.own_sizes import FEW, MORE
+from engine.training.data.own import FEW, MORE, facts_of_own_data, load_own_data, own_batch
 from engine.training.models.build import build_loss, build_model, input_channels, loss_name, loss_unit
 from engine.training.models.outputs import (
     Forward,

@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_map_only
 
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.ranks.sharing import DistributedModel
+from engine.training.precision import leaf_tensors
+from engine.training.ranks import DistributedModel
 from engine.training.steps.plain import PlainStep, error_reason
 
 
@@ -108,7 +109,7 @@ class Capture:
 
     def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
         self._batches: list[Batch] = tree_map_only(Tensor, Tensor.clone, list(batches))
-        self._tensors = _tensors(self._batches)
+        self._tensors = leaf_tensors(self._batches)
         self._graph = torch.cuda.CUDAGraph()
         # The graph takes memory of its own, so the last step's gradients are freed first.
         step.optimizer.zero_grad(set_to_none=True)
@@ -117,7 +118,7 @@ class Capture:
 
     def replay(self, batches: Sequence[Batch]) -> Tensor:
         """Train on the batches. Return the values, which the next replay overwrites."""
-        for own, new in zip(self._tensors, _tensors(batches), strict=True):
+        for own, new in zip(self._tensors, leaf_tensors(list(batches)), strict=True):
             own.copy_(new, non_blocking=True)
         self._graph.replay()
         return self._row
@@ -151,10 +152,6 @@ class Capture:
             _forget(step.optimizer, step.scaler)
             _take_last_errors(stream.device)
             raise
-
-
-def _tensors(batches: Sequence[Batch]) -> list[Tensor]:
-    return [part for part in tree_leaves(list(batches)) if isinstance(part, Tensor)]
 
 
 # Up to torch 2.11 an allocator that was not told of a capture's end keeps asking its graph.
@@ -294,9 +291,9 @@ class CompiledStep(PlainStep):
 
 
 def _shape(inputs: Any) -> Shape:
-    if isinstance(inputs, Tensor):
+    if isinstance(inputs, Tensor):  # the usual case first
         return (inputs.shape,)
-    return tuple(part.shape for part in tree_leaves(inputs) if isinstance(part, Tensor))
+    return tuple(part.shape for part in leaf_tensors(inputs))
 
 
 @contextmanager

@@ -17,11 +17,16 @@ from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
-from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.outputs import Forward, LossFunction, call_model
+from engine.training.models.own import run_backward, with_forward_line
 from engine.training.precision import autocast
-from engine.training.ranks.sharded import full_tensor, is_sharded
-from engine.training.ranks.sharing import DistributedModel, set_gradient_sync, wrap_model
+from engine.training.ranks import (
+    DistributedModel,
+    full_tensor,
+    is_sharded,
+    set_gradient_sync,
+    wrap_model,
+)
 from engine.training.steps.low_bit_optimizers import torchao_optimizer, uses_torchao
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, Precision, named
 from engine.experiment.settings import FAST, RecipePart
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
-from engine.training.ranks.sharded import shard_model, uses_fsdp
+from engine.training.ranks import shard_model, uses_fsdp
 from engine.training.steps.captured import CapturedStep, CompiledStep
 from engine.training.steps.low_bit_optimizers import uses_torchao
 from engine.training.steps.own import Body, OwnStep, combine_optimizers

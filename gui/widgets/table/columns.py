@@ -58,8 +58,8 @@ class Column(Generic[Row]):
     `paint` draws a cell instead of its text, and `paint_heading` the heading. `short` returns a shorter text
     for a narrow cell, and `about` the tooltip.
 
-    The column is `width` pixels wide, or as wide as its texts up to `widest`. If it `is_dispensable`, it is
-    hidden when there is no room for all columns.
+    The column is `width` pixels wide, or as wide as its texts up to `widest`. While there is no room for
+    all columns, those that are `is_dispensable` are hidden, the widest first.
     """
 
     title: str
@@ -161,8 +161,10 @@ def fitted_widths(
     `wanted` has the text widths of columns that fit their texts, `own` the widths chosen by the user.
     """
     widths = {place: own.get(column.key, column.width) for place, column in enumerate(columns)}
-    if sum(widths.values()) > room:
-        widths = {place: width for place, width in widths.items() if not columns[place].is_dispensable}
+    dispensable = [place for place, column in enumerate(columns) if column.is_dispensable]
+    for place in sorted(dispensable, key=widths.__getitem__, reverse=True):
+        if sum(widths.values()) > room:
+            del widths[place]
     spare = room - sum(widths.values())
     free = [place for place in widths if columns[place].key not in own]
     for place in free:

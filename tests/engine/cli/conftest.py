@@ -14,7 +14,7 @@ from engine.experiment.problem import Problem
 from engine.experiment.value import Message
 from engine.protocol.advice import Checked, Finding, ModuleRow
 from engine.protocol.events import Finished, Summary
-from engine.protocol.numerics.numerics import NumericsResults, PartMeasured
+from engine.protocol.numerics import NumericsResults, PartMeasured
 from engine.protocol.profile import Profiled, StepProfile
 from engine.store.store import Store
 from engine.training.doctor import read_catalog

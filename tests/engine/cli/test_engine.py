@@ -10,8 +10,7 @@ import pytest
 
 from engine.cli import engine as verbs
 from engine.cli import main
-from engine.installation.control import mark_in_use
-from engine.installation.installed import installation_folder
+from engine.installation.installed import installation_folder, mark_in_use
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.installations import no_engine
 from tests.wheel_index import Fault, OfficialIndexes

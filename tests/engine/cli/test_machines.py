@@ -13,8 +13,7 @@ from engine.experiment.catalog import Catalog, DatasetEntry, DeviceEntry, ModelE
 from engine.experiment.checks import most_devices, problems, resolve
 from engine.experiment.experiment import experiment_from
 from engine.experiment.paths import machines_path
-from engine.machines.catalogs import keep_catalog, kept_catalog
-from engine.machines.machine import Machines
+from engine.machines.machine import Machines, keep_catalog, kept_catalog
 from engine.store.saved.forecasts import Forecasts
 
 FP32 = (PrecisionEntry(precision="fp32", available=True),)

@@ -17,10 +17,9 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import own_presets_folder
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import axes_of, grid_of
+from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.protocol.tune import Tuning, TuningPlan
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 
 Capture = pytest.CaptureFixture[str]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +14,8 @@ from engine.cli import main
 from engine.experiment.problem import ProblemError
 from engine.installation.request import InstallEvent, InstallRequest, Source, Stage, StageBegan
 from engine.machines import program
-from engine.machines.bundle import program_id
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import RemoteInstaller
+from engine.machines.program import RemoteInstaller, program_id
 from tests.engine.machines.index import write_index
 from tests.remote import RemoteMachine
 from tests.wheel_index import WheelIndex, stand_in_wheel
@@ -35,6 +36,13 @@ def answer(capsys: pytest.CaptureFixture[str], *verb: str) -> tuple[int, dict[st
 def installed(machine: Machine, wanted: InstallRequest) -> list[Stage]:
     events: list[InstallEvent] = list(RemoteInstaller(machine).install(wanted))
     return [event.stage for event in events if isinstance(event, StageBegan)]
+
+
+def send(place: Path, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts the program there a second time, as one of another version; to install it again takes long."""
+    programs = place / "program"
+    shutil.copytree((programs / "current").resolve(), programs / new, symlinks=True, copy_function=os.link)
+    monkeypatch.setattr(program, "program_id", lambda: new)
 
 
 @pytest.mark.slow
@@ -61,15 +69,15 @@ def test_an_empty_home_gets_program_and_engine_and_loses_them_again(
     status, told = answer(capsys, "doctor")
     assert status in (0, 1), told
 
-    # another program is tried with the engine there
+    # another program, which an earlier attempt has sent, is tried with the engine there
     mirror = Source(mirror=index.simple)
-    monkeypatch.setattr(program, "program_id", lambda: "0" * 12)
+    send(place, "0" * 12, monkeypatch)
     assert installed(machine, InstallRequest(source=mirror)) == [Stage.SENDING, Stage.TRYING]
     assert {each.name for each in (place / "program").iterdir()} == {"current", "0" * 12}
 
     # one that does not train a step is not put to use
     stand_in_wheel(index.folder, "torch", "2.100.0", {"torch/__init__.py": "raise ImportError('no libcuda')"})
-    monkeypatch.setattr(program, "program_id", lambda: "1" * 12)
+    send(place, "1" * 12, monkeypatch)
     with pytest.raises(ProblemError, match="does not train here: no libcuda"):
         installed(machine, InstallRequest("cpu", mirror))
     assert (place / "program" / "current").readlink() == Path("0" * 12)

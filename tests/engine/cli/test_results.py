@@ -12,17 +12,14 @@ import pytest
 from engine.cli import main
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import store_path
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import axes_of, grid_of
+from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.protocol.answer import Answer
 from engine.protocol.events import Finished, Summary
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import profiles_of
+from engine.protocol.numerics import NonfiniteSearch, Numerics, NumericsResults
+from engine.protocol.profile import Bar, StepPart, StepProfile, profiles_of
 from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Proof, Tuning, TuningTrial
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 
 Capture = pytest.CaptureFixture[str]

@@ -14,8 +14,7 @@ from engine.cli.options import parse
 from engine.cli.sweep import Request, grid_from, is_sweep, parse_plan
 from engine.cli.sweep_output import SweepProgress
 from engine.experiment.problem import ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import Grid, Plan
 from engine.store.store import Store
 from engine.sweep.order import SweepEvent, TurnEnded
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.doctor import backend_in, desktop_checks, engine_checks
-from engine.doctor.surroundings import (
+from engine.doctor.doctor import (
+    backend_in,
     compiler_check,
+    desktop_checks,
     disk_check,
+    engine_checks,
     libc_check,
     package_here,
     shared_memory_check,

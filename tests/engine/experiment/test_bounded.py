@@ -11,12 +11,11 @@ import pytest
 from pydantic import ValidationError
 
 import engine
-from engine.experiment.bounded import MOST_VALUES, Bounded, check_size
 from engine.experiment.catalog import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.presets import broken_presets, parse_toml
 from engine.experiment.problem import ProblemError
-from engine.experiment.value import Message
+from engine.experiment.value import MOST_VALUES, Bounded, Message, check_size
 from engine.export.archive.container import Manifest, RecordPart
 from engine.machines.machine import Machines
 from engine.machines.remote_worker import RelayHeader
@@ -106,4 +105,4 @@ def test_settings_of_a_file_are_bounded_too(home: Path) -> None:
 
 def test_every_value_that_the_engine_reads_is_bounded() -> None:
     files = Path(engine.__file__).parent.rglob("*.py")
-    assert [file.name for file in files if "(BaseModel" in file.read_text()] == ["bounded.py"]
+    assert [file.name for file in files if "(BaseModel" in file.read_text()] == ["value.py"]

@@ -18,8 +18,7 @@ from engine.experiment.paths import machines_path, plain_file, read_file, trust_
 from engine.experiment.presets import broken_presets, own_presets_folder, read_toml
 from engine.experiment.problem import ProblemError
 from engine.export.archive.reader import read_archive
-from engine.installation.control import is_in_use, sole
-from engine.installation.installed import current_name
+from engine.installation.installed import current_name, is_in_use, sole
 from engine.machines.machine import Machines
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store

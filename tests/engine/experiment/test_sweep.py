@@ -10,11 +10,11 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import parse_toml, preset, save_own
 from engine.experiment.problem import ProblemError
-from engine.experiment.repeats import alternating_turns
 from engine.experiment.sweep import (
     VARIANT,
     Axis,
     Grid,
+    alternating_turns,
     axes_of,
     grid_of,
     values_of_table,

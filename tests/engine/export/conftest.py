@@ -11,10 +11,10 @@ import pytest
 
 from engine.experiment.experiment import experiment_from
 from engine.export.content import Content, content_of
-from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
+from engine.protocol.events import Environment, Epoch, Finished, Samples, Summary
 from engine.protocol.summary import RankMetrics
 from engine.store.store import Store
-from tests.engine.conftest import ENVIRONMENT
+from tests.records import ENVIRONMENT, started_of
 
 HOSTILE_NAMES = (
     '=cmd|"/C calc"!A0',
@@ -82,15 +82,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
             seconds=float(seconds[-1]),
             ranks=ranks,
         )
-        started = Started(
-            experiment=experiment,
-            environment=environment,
-            total_steps=steps,
-            steps_per_epoch=steps,
-            parameters=11,
-            loss_name="cross-entropy",
-            loss_unit="nats",
-        )
+        started = started_of(experiment, steps, steps, environment)
         exports_store.record(run.id, [started, samples, epoch])
         if ends:
             exports_store.record(run.id, [Finished(summary=summary)])

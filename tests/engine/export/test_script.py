@@ -31,8 +31,8 @@ from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.training.data.datasets import dataset_entries
-from engine.training.data.image_sources import _look
-from engine.training.models.language import SHAPES
+from engine.training.data.image_sources import _LOOKS
+from engine.training.models.build import SHAPES
 from tests.engine.conftest import ENVIRONMENT
 
 HOSTILE = (
@@ -270,7 +270,7 @@ def test_datasets_and_language_models_are_known_as_the_engine_has_them() -> None
         assert known.train_samples == (entry.train_samples or 0)
         assert known.validation_samples == (entry.validation_samples or 0)
         if known.colors is not None:
-            colours, _ = _look(Experiment(dataset=name))
+            colours, _ = _LOOKS[name]
             assert (known.colors.mean, known.colors.deviation) == (colours.mean, colours.deviation)
     names = ("hidden", "layers", "heads", "key_value_heads", "feed_forward", "max_sequence_length")
     sizes = {name: tuple(getattr(shape, part) for part in names) for name, shape in SHAPES.items()}

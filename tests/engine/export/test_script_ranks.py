@@ -46,29 +46,29 @@ NUMBERS: dict[str, Any] = {
     "epochs": 2,
 }
 CASES: dict[str, dict[str, Any]] = {
-    "FP16 with a scaler that skips, in half buckets, clipped": {
+    "a static graph, FP16 with a scaler that skips, in half buckets, recomputed": {
         **FASHION,
         "image_size": 8,
         "precision": "fp16",
         "steps": 4,
         "scaler": {"init_scale": 2.0**30, "backoff_factor": 0.25},
-        "ranks": {"reduction": "fp16", "bucket_mib": 0.1},
-        "step": {"clip_norm": 0.5},
+        "ranks": {"reduction": "fp16", "bucket_mib": 0.1, "static_graph": True},
+        "step": {"clip_norm": 0.5, "activation_checkpointing": True},
     },
-    "a static graph, augmented and recomputed": {
-        **FASHION,
+    "loaded and augmented": {
+        **FAKE,
+        "batch_size": 450,
+        "epochs": 1,
         "data": {"augment": True},
+        "schedule": {"name": "cosine"},
+    },
+    "a static graph, dropout": {
+        **TURNS,
+        "model": "mobilenet_v3_small",
+        "image_size": 32,
+        "steps": 2,
         "ranks": {"static_graph": True},
-        "step": {"activation_checkpointing": True},
     },
-    "accumulated, decaying by epochs": {
-        **NUMBERS,
-        "epochs": 4,
-        "schedule": {"name": "step", "decay_epochs": 1, "decay_factor": 0.5},
-        "step": {"gradient_accumulation": 2},
-    },
-    "loaded": {**FAKE, "batch_size": 450, "epochs": 1, "schedule": {"name": "cosine"}},
-    "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
     "text": {
         **TOKENS,
         "dataset": "python-source",
@@ -148,7 +148,9 @@ def by_itself(start_script: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_started_by_torchrun_its_losses_are_the_runs_to_the_last_bit(tmp_path: Path) -> None:
-    course, found = course_of(NUMBERS, tmp_path, by_torchrun)
+    decays = {"epochs": 4, "schedule": {"name": "step", "decay_epochs": 1, "decay_factor": 0.5}}
+    accumulated = {"step": {"gradient_accumulation": 2}}
+    course, found = course_of({**NUMBERS, **decays, **accumulated}, tmp_path, by_torchrun)
     assert found == course
 
 

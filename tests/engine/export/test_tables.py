@@ -77,7 +77,7 @@ def test_markdown_has_tables_of_even_rows_and_no_markup_of_names(hostile: Conten
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines()]
     tables = [set(rows) for is_table, rows in groupby(bars, key=bool) if is_table]
     sides = {len(hostile.comparison.sides) + 2}
-    assert tables == [sides, sides, {3}, {3}]
+    assert tables[2:] == [sides, {3}, {3}] and all(len(columns) == 1 for columns in tables)
     assert re.search(r"(?<!\\)<", text) is None
     assert "a card" in text and "| Batch size | 64 |" in text
 

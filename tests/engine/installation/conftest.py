@@ -20,9 +20,9 @@ def wheels(tmp_path: Path) -> Path:
     return folder
 
 
-def write_wheels(folder: Path, version: str = "2.15.0", files: int = 60) -> None:
+def write_wheels(folder: Path, version: str = "2.15.0", files: int = 60, first: int = 0) -> None:
     """A torch of 3 MB that stands in for the real one, and the torchvision that goes with it."""
-    content = {f"torch/lib/part{number}.bin": bytes([number]) * 50_000 for number in range(files)}
+    content = {f"torch/lib/part{number}.bin": bytes([first + number]) * 50_000 for number in range(files)}
     content["torch/__init__.py"] = f"__version__ = {version!r}\n".encode()
     stand_in_wheel(folder, "torch", version, content)
     stand_in_wheel(folder, "torchvision", "0.30.0", requires=["torch"])

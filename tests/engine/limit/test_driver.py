@@ -22,7 +22,7 @@ from engine.limit.driver import LimitDriver, TrialRunner, trial_limits
 from engine.protocol.events import Event, Failed, Log, PhaseName
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried
 from engine.runner import Runner
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.supervision import Limits

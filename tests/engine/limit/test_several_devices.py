@@ -18,10 +18,10 @@ from engine.limit.search import Search
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Finished, Phase, PhaseName
 from engine.protocol.trials import Limit, LimitSide, Trial, Tried
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.training.ranks.rank import Rank
+from engine.training.ranks import Rank
 from engine.training.runs import prepare
 from engine.training.runs.prepare import RunPlan
 from engine.worker.launcher import Launcher, Target, iterate

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.machines.bundle import program_id
-from engine.machines.line import Line
 from engine.machines.machine import Machine
+from engine.machines.program import program_id
+from engine.machines.ssh import Line
 
 
 class NearLine(Line):

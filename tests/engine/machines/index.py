@@ -8,7 +8,7 @@ from importlib.metadata import Distribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from engine.machines.bundle import REQUIREMENTS
+from engine.machines.program import REQUIREMENTS
 from tests.wheel_index import stand_in_wheel
 
 _LEADS_TO_THE_REAL_ONE = """

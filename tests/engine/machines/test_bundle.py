@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.machines.bundle import PYTHONS, REQUIREMENTS, program_archive
+from engine.machines.program import PYTHONS, REQUIREMENTS, program_archive
 
 ROOT = Path(__file__).parents[3]
 OF_THE_WINDOW_AND_THE_ENGINE = {"torch", "torchvision", "PySide6-Essentials", "pyqtgraph"}

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.machines.bundle import program_id
 from engine.machines.check import check_machine
-from engine.machines.line import Line
 from engine.machines.machine import Machine
-from engine.machines.script import inspect_machine, run_script
+from engine.machines.program import program_id
+from engine.machines.ssh import Line, inspect_machine, run_script
 from engine.protocol.events import Check
 
 FAR = Machine(name="Far", host="far.example")

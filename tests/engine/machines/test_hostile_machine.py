@@ -13,9 +13,9 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.machines import remote_worker
-from engine.machines.line import Channel, Line
 from engine.machines.machine import Machine
 from engine.machines.remote_site import RemoteSite
+from engine.machines.ssh import Channel, Line
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log
 from engine.protocol.jobs import RemotePlace

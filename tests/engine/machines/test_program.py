@@ -8,9 +8,8 @@ import pytest
 
 from engine.experiment.problem import ProblemError
 from engine.installation.request import InstallRequest, Source, Stage, StageBegan
-from engine.machines.bundle import program_id
 from engine.machines.machine import Machine
-from engine.machines.program import RemoteInstaller, remove_all
+from engine.machines.program import RemoteInstaller, program_id, remove_all
 from tests.engine.machines.conftest import put_python
 from tests.wheel_index import WheelIndex
 
@@ -74,7 +73,7 @@ def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
     put_python(home, '{"stage": "fetching"}')
     with pytest.raises(ProblemError, match="stopped before it was finished") as failed:
         list(RemoteInstaller(FAR, near_line()).install(InstallRequest()))
-    assert "continues with the files already downloaded" in failed.value.problem.remedy
+    assert "continues with the complete packages" in failed.value.problem.remedy
 
 
 def test_stop_ends_it_without_an_installation(home, near_line):
@@ -89,7 +88,7 @@ def test_stop_ends_it_without_an_installation(home, near_line):
 
 
 def test_a_plan_is_made_there(home, near_line):
-    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
-    plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
+    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "packages": [], "folder": "/e"}
+    plan |= {"download_bytes": 3, "is_exact": True, "unpacked_bytes": 9, "kept_bytes": 4, "free_bytes": 9}
     put_python(home, json.dumps({"plan": plan}))
     assert RemoteInstaller(FAR, near_line()).plan(InstallRequest()).needed_bytes == 5

@@ -11,9 +11,9 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.machines import remote_worker
-from engine.machines.line import Line
 from engine.machines.machine import Machine
 from engine.machines.remote_site import RemoteSite, launcher_on
+from engine.machines.ssh import Line
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Samples, Started
 from engine.worker.launcher import iterate

@@ -19,7 +19,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
-from engine.worker.process import parse_line
+from engine.worker.site import parse_line
 from engine.worker.supervision import ProcessSession
 from tests.remote import RemoteMachine, events_of, eventually
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from engine.experiment.problem import Kind, ProblemError
-from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.machines.slurm import JobState, Slurm, ending, waiting_words
+from engine.machines.ssh import Line
 from engine.worker.slurm import Allocation, JobWatch
 
 NAME, WORKER = "a" * 32, "1" * 32

@@ -12,8 +12,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.numerics.driver import NumericsDriver, trouble_step
 from engine.protocol.events import Failed, Finished, Log, Phase, Skipped, Summary
-from engine.protocol.numerics.numerics import Numerics
-from engine.store.saved.study import Study
+from engine.protocol.numerics import Numerics
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher

@@ -6,7 +6,7 @@ import pytest
 
 from engine.drawing.shapes import Box
 from engine.numerics.range_histogram import Axis, bars, histogram, histogram_area
-from engine.protocol.numerics.formats import FP16, Exponents
+from engine.protocol.ranges import FP16, Exponents
 from tests.drawings import assert_legible
 
 SIZE = (420.0, 190.0)

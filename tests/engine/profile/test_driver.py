@@ -13,9 +13,8 @@ from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.profile.driver import ProfileDriver
 from engine.protocol.events import Event, Failed, Finished, Phase
-from engine.protocol.profiles import MOST_SIDES, Profiles, profiles_of
-from engine.store.saved.studies import traces_of
-from engine.store.saved.study import Study
+from engine.protocol.profile import MOST_SIDES, Profiles, profiles_of
+from engine.store.saved.studies import Study, traces_of
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher

@@ -14,13 +14,10 @@ from engine.drawing.shapes import Drawing, Words
 from engine.experiment.experiment import Precision, experiment_from
 from engine.export.kinds.profile import sections
 from engine.export.kinds.profile import values as as_json
-from engine.profile.bar_chart import bars_drawing
-from engine.profile.gain import gains, verdicts
+from engine.profile.charts import bars_drawing, roofline_drawing
 from engine.profile.names import advice_by_side
-from engine.profile.roofline import roofline_drawing
-from engine.profile.verdict import Verdict, peak_sentence
-from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.profile.verdict import Verdict, gains, peak_sentence, verdicts
+from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}
 MS = st.floats(0.01, 1e4)

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.profile.gain import gains, verdicts
-from engine.profile.verdict import Bound, peak_sentence, verdict_of
+from engine.profile.verdict import gains, peak_sentence, verdict_of, verdicts
 from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
 GPU_PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 690.0}
 CPU_PEAKS = {"fp32": 0.12, "fp16": 0.01, "bf16": 0.03}
@@ -70,79 +68,72 @@ PINNED, IN_FP16, IN_FP32 = ("data.pin_memory", "true"), ("precision", "fp16"), (
 BALANCED = profile(matrix_units=3.5, memory=3.0, optimizer=3.5)
 
 
-def case(
-    found: StepProfile, bound: Bound, change: tuple[str, str] | None, *words: str, **settings: Any
-) -> Any:
-    return pytest.param(found, experiment(**settings), bound, () if change is None else (change,), words)
+def case(found: StepProfile, change: tuple[str, str] | None, *words: str, **settings: Any) -> Any:
+    return pytest.param(found, experiment(**settings), () if change is None else (change,), words)
 
 
 @pytest.mark.parametrize(
-    ("found", "settings", "bound", "changes", "words"),
+    ("found", "settings", "changes", "words"),
     [
-        case(rest(data=6.0), Bound.DATA, FOUR, "of the step (6.00 of "),
-        case(rest("cpu", data=6.0), Bound.DATA, FOUR),
-        case(rest(optimizer=6.0), Bound.OPTIMIZER, FUSED, "of the step (6.00 of "),
-        case(rest("cpu", optimizer=6.0), Bound.OPTIMIZER, FUSED),
-        case(rest(memory=6.0), Bound.MEMORY, RECIPE, "of the step (6.00 of "),
-        case(rest("cpu", memory=6.0), Bound.MEMORY, RECIPE),
+        case(rest(data=6.0), FOUR, "of the step (6.00 of "),
+        case(rest("cpu", data=6.0), FOUR),
+        case(rest(optimizer=6.0), FUSED, "of the step (6.00 of "),
+        case(rest("cpu", optimizer=6.0), FUSED),
+        case(rest(memory=6.0), RECIPE, "of the step (6.00 of "),
+        case(rest("cpu", memory=6.0), RECIPE),
         case(
             rest(fp8_scaling=6.0),
-            Bound.SCALING,
             RECIPE,
             "Bound by FP8 scaling",
             precision="fp8",
         ),
-        case(rest("cpu", memory=6.0), Bound.UNKNOWN, None, "FP8 is emulated", "on a GPU", precision="fp8"),
-        case(rest(memory=8.0, kernels=(ADD,)), Bound.MEMORY, RECIPE, "at 90% of the measured bandwidth"),
-        case(ON_CPU_CONVOLUTIONS, Bound.MEMORY, None, "the longest part, memory-bound work."),
-        case(rest(copies=6.0), Bound.COPIES, PINNED, "takes 6.00 ms at best, 1.50 times", data=PAGEABLE),
-        case(rest(copies=6.0), Bound.COPIES, ON_DEVICE),
+        case(rest("cpu", memory=6.0), None, "FP8 is emulated", "on a GPU", precision="fp8"),
+        case(rest(memory=8.0, kernels=(ADD,)), RECIPE, "at 90% of the measured bandwidth"),
+        case(ON_CPU_CONVOLUTIONS, None, "the longest part, memory-bound work."),
+        case(rest(copies=6.0), PINNED, "takes 6.00 ms at best, 1.50 times", data=PAGEABLE),
+        case(rest(copies=6.0), ON_DEVICE),
         case(
             rest(host=7.5),
-            Bound.HOST,
             RECIPE,
             "CPU-bound: the GPU waits for the next kernel launch for 75% of the step (7.50 of ",
             "Without it, a step would take 2.50 ms, 4.00 times as fast",
         ),
-        case(rest(host=7.5), Bound.HOST, LARGER, step=FAST),
-        case(rest("cpu", host=7.5), Bound.HOST, LARGER, "Overhead-bound"),
+        case(rest(host=7.5), LARGER, step=FAST),
+        case(rest("cpu", host=7.5), LARGER, "Overhead-bound"),
         case(
             rest(matrix=8.0),
-            Bound.MATRIX,
             IN_FP16,
             "Compute-bound without Tensor Cores",
             "14.00 times that of",
         ),
-        case(rest("cpu", matrix=20.0), Bound.MATRIX, None, "Compute-bound: matmuls", "No setting"),
-        case(SLOW_BF16, Bound.MATRIX, IN_FP32, "4.00 times that of BF16", precision="bf16"),
-        case(of_units(0.8), Bound.MATRIX_UNITS, None, "at 80% of their measured peak", precision="fp16"),
-        case(of_units(0.1), Bound.MATRIX_UNITS, RECIPE, precision="fp16"),
-        case(of_units(0.1), Bound.MATRIX_UNITS, LARGER, precision="fp16", step=FAST),
+        case(rest("cpu", matrix=20.0), None, "Compute-bound: matmuls", "No setting"),
+        case(SLOW_BF16, IN_FP32, "4.00 times that of BF16", precision="bf16"),
+        case(of_units(0.8), None, "at 80% of their measured peak", precision="fp16"),
+        case(of_units(0.1), RECIPE, precision="fp16"),
+        case(of_units(0.1), LARGER, precision="fp16", step=FAST),
         case(
             BALANCED,
-            Bound.BALANCED,
             FUSED,
             "No single bottleneck: matrix work on Tensor Cores takes 35%, the optimizer takes "
             "35% of the 10.0 ms step.",
             "The optimizer takes 35% of the step (3.50 of 10.0 ms). Use a fused optimizer, which",
         ),
-        case(profile(other=6.0, memory=4.0), Bound.BALANCED, RECIPE, "Unclassified work takes 60"),
-        case(profile(), Bound.UNKNOWN, None, "Profile the experiment again."),
+        case(profile(other=6.0, memory=4.0), RECIPE, "Unclassified work takes 60"),
+        case(profile(), None, "Profile the experiment again."),
         case(
             STARVED,
-            Bound.DATA,
             FOUR,
             "Load with 4 workers: a step takes 16.0 ms at best, 4.12 times as fast.",
         ),
-        case(OF_TWO, Bound.DATA, TWO, "Load with 2 workers: a step takes 32.0 ms at best"),
-        case(OF_TWO, Bound.DATA, ON_DEVICE, data={"workers": 2}),
-        case(TRAINING, Bound.DATA, TWO, "takes 62.0 ms at best, 1.52 times as fast"),
+        case(OF_TWO, TWO, "Load with 2 workers: a step takes 32.0 ms at best"),
+        case(OF_TWO, ON_DEVICE, data={"workers": 2}),
+        case(TRAINING, TWO, "takes 62.0 ms at best, 1.52 times as fast"),
     ],
 )
-def test_a_verdict_names_what_bounds_a_step_and_what_would_help(found, settings, bound, changes, words):
+def test_a_verdict_names_what_bounds_a_step_and_what_would_help(found, settings, changes, words):
     verdict = verdict_of(found, settings)
     told = f"{verdict.sentence} {verdict.next_step}"
-    assert (verdict.bound, verdict.changes, bool(verdict.action)) == (bound, changes, bool(changes))
+    assert (verdict.changes, bool(verdict.action)) == (changes, bool(changes))
     assert all(expected in told for expected in words)
     assert found.device_type == "cuda" or "Tensor Cores" not in told
 
@@ -262,7 +253,7 @@ def test_sides_of_which_one_was_disturbed_are_not_compared():
     assert made is not None and made.ratio is None
     assert made.sentence == "FP16 AMP is not compared with FP32: the profile of FP16 AMP is unreliable."
     verdict = verdicts(profiles(profile(matrix=10.0), disturbed))[1]
-    assert verdict is not None and (verdict.bound, verdict.changes) == (Bound.UNKNOWN, ())
+    assert verdict is not None and verdict.changes == ()
     assert verdict.sentence == "The profile is unreliable: others took 40% of the CPU."
     assert verdict.next_step == "Profile again when nothing else runs."
 

@@ -35,8 +35,20 @@ from engine.protocol.events import (
     is_last,
     to_line,
 )
-from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FORMATS, FP16, FP32, Exponents, NumberFormat
-from engine.protocol.numerics.ranges import ModuleRange, Ranges, best_scale_exponent, lost_fraction
+from engine.protocol.ranges import (
+    BF16,
+    E4M3,
+    E5M2,
+    FORMATS,
+    FP16,
+    FP32,
+    Exponents,
+    ModuleRange,
+    NumberFormat,
+    Ranges,
+    best_scale_exponent,
+    lost_fraction,
+)
 from engine.protocol.trials import MemoryLine, largest_batch, line_near, needed_mib, upper_hull
 from tests.engine.conftest import started_of
 

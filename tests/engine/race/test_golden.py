@@ -7,13 +7,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from engine.drawing.blocks import Blocks, Tiles
+from engine.drawing.shapes import Dot, Fill, Shape, Stroke, Words
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.race import headline, words
+from engine.protocol.pictures import patterns
+from engine.race import words
+from engine.race.card import BLOCKS
 from engine.race.race import Race
 from engine.store.record import Status
 from tests.golden import Golden
 
+TILES = Tiles(patterns(BLOCKS))
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 FAST = {"step": {"recipe": "fast"}}
 RATE = {"optimizer": {"learning_rate": 0.5}}
@@ -133,14 +138,14 @@ REFUSALS: dict[str, Ask] = {
 
 
 def told(race: Race) -> str:
-    moments = [race.at(0.0), race.at(race.seconds / 2), race.at(race.seconds)]
-    lines = [headline.title(race), headline.sentence(race), words.playback_rate_words(race)]
-    for lane in ("full", "mixed"):
-        name = f"{headline.lane_name(race, lane)} ({', '.join(headline.short_name(race, lane))})"
-        counters = [words.counter_words(race, lane, moment) for moment in moments]
-        lines.append(" | ".join((name, words.lane_detail(race, lane), *counters)))
-    lines += [f"{words.counted_text(race, at)}: {' / '.join(words.caption(race, at))}" for at in moments]
-    lines += [" ".join(words.memory_words(race)), words.sure_words(race), *words.doubt_words(race)]
+    frames = [words.frame_of(race, race.seconds * part) for part in (0.0, 0.5, 1.0)]
+    card = words.card_of(race, TILES)
+    lines = [card.title, card.sentence, words.playback_words(race)]
+    for which, head in enumerate(card.heads):
+        counters = [f"{frame.samples[which]} {frame.words[which]}" for frame in frames]
+        lines.append(" | ".join((f"{head.name} ({', '.join(head.short)})", head.detail, *counters)))
+    lines += [f"{frame.number}: {' / '.join(frame.caption)}" for frame in frames]
+    lines += [frames[-1].sure, " ".join(card.memory).strip(), *card.doubts]
     return "\n".join(line for line in lines if line)
 
 
@@ -157,3 +162,31 @@ def test_the_words_of_a_race(record: Any, racers: Any, golden: Golden) -> None:
     golden("\n\n".join(parts), "words")
     parts = [f"## {name}\n{refusal(type(racers)(record), ask)}" for name, ask in REFUSALS.items()]
     golden("\n\n".join(parts), "refusals")
+
+
+def drawn(shape: Shape) -> str:
+    """One shape as a line: text with its place, anything else as its bounding box."""
+    if isinstance(shape, Words):
+        how = f"{shape.size:g}/{shape.weight} {shape.ink} {shape.anchor}"
+        return f"({shape.x:.0f}, {shape.y:.0f}) {how}: {shape.text}"
+    if isinstance(shape, Blocks):
+        return f"({shape.x:.0f}, {shape.y:.0f}) {shape.lit:.0f} of {shape.count} blocks {shape.ink}"
+    if isinstance(shape, Stroke | Fill):
+        across, down = zip(*shape.points, strict=True)
+        box = min(across), min(down), max(across) - min(across), max(down) - min(down)
+    elif isinstance(shape, Dot):
+        box = shape.x, shape.y, shape.radius, shape.radius
+    else:
+        box = shape.x, shape.y, shape.width, shape.height
+    return f"{type(shape).__name__} {shape.ink} ({', '.join(f'{length:.0f}' for length in box)})"
+
+
+def test_the_picture_of_a_race(racers: Any, golden: Golden) -> None:
+    """At its start, a quarter, half, as the first one ends, and at its end."""
+    race = racers.of_two(880, 5_016, **peak(10_445.0), mine=peak(3_277.0))
+    card = words.card_of(race, TILES)
+    moments = ["## still\n" + "\n".join(drawn(shape) for shape in card.still.shapes)]
+    for part in (0.0, 0.25, 0.5, 0.999, 1.0):
+        frame = words.frame_of(race, race.seconds * part)
+        moments.append(f"## {part:.1%}\n" + "\n".join(drawn(shape) for shape in card.moving(frame).shapes))
+    golden("\n\n".join(moments), "picture")

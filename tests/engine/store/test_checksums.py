@@ -12,12 +12,11 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, Grid
+from engine.experiment.sweep import Axis, Grid, Plan
 from engine.protocol.events import Finished, Log, Summary
 from engine.protocol.tune import Tuning
 from engine.store import samples
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
 

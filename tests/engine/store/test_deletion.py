@@ -14,14 +14,14 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Finished, Samples, Summary
-from engine.store.edits import (
+from engine.store.record import RunRecord
+from engine.store.runs import (
     KEPT_SECONDS,
     LONGEST_NOTE,
     LONGEST_TAG,
     MOST_TAGS,
     cleaned_note,
 )
-from engine.store.record import RunRecord
 from engine.store.store import Store
 
 

@@ -15,7 +15,7 @@ from engine.curves import MOST_ROWS as MOST_CURVE_ROWS
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Finished, Samples, Summary
-from engine.store import recording, samples
+from engine.store import journal, samples
 from engine.store.recorder import Recorder
 from engine.store.samples import MOST_ROWS
 from engine.store.store import Store
@@ -152,7 +152,7 @@ def test_the_copy_of_a_run_goes_with_its_outlines(tmp_path: Path, store: Store, 
 
 
 def test_a_run_is_recorded_though_there_is_no_room_for_its_copy(path, started, batch, monkeypatch):
-    opened = recording.open_temporary
+    opened = journal.open_temporary
 
     def full() -> sqlite3.Connection:
         connection = opened()
@@ -160,7 +160,7 @@ def test_a_run_is_recorded_though_there_is_no_room_for_its_copy(path, started, b
         connection.execute(f"PRAGMA max_page_count = {pages + 4}")
         return connection
 
-    monkeypatch.setattr(recording, "open_temporary", full)
+    monkeypatch.setattr(journal, "open_temporary", full)
     with Store(path) as store:
         run_id = store.add(Experiment()).id
         store.begin(run_id)

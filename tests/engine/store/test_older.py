@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.doctor.surroundings import store_check
+from engine.doctor.doctor import store_check
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.store import database

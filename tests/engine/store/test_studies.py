@@ -16,14 +16,17 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.answer import Answer
-from engine.protocol.numerics.nonfinite import NonfiniteSearch, Operation, PrecisionMap
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profile import Bar, StepPart, StepProfile
-from engine.protocol.profiles import profiles_of
+from engine.protocol.numerics import (
+    NonfiniteSearch,
+    Numerics,
+    NumericsResults,
+    Operation,
+    PrecisionMap,
+)
+from engine.protocol.profile import Bar, StepPart, StepProfile, profiles_of
 from engine.protocol.trials import Limit, LimitSide, MemoryLine, Trial
 from engine.protocol.tune import Tuning, TuningTrial
-from engine.store.saved.studies import traces_of
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study, traces_of
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.sweep import Pilot, Plan
 from engine.protocol.events import Finished, Summary
 from engine.store.queue import Owner, this_process
 from engine.store.record import RunRecord, Status

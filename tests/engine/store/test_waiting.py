@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
-from engine.protocol.numerics.numerics import Numerics
+from engine.experiment.sweep import Axis, Plan, grid_of
+from engine.protocol.numerics import Numerics
 from engine.protocol.tune import Tuning
 from engine.store.queue import RUN, WaitingItem
 from engine.store.record import Status
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -126,9 +125,9 @@ from pathlib import Path
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import profiles_of
 from engine.store.queue import RUN
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 
 problem = Problem(kind=Kind.INTERNAL, message="Done.", remedy="None.")

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import Pilot, Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Pilot, Plan, grid_of
 from engine.protocol.events import Failed, Finished, Started, Summary
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store

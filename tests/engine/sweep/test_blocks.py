@@ -11,8 +11,7 @@ import pytest
 from engine.compare.evidence import evidence_of
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Plan, grid_of
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Started, Summary
 from engine.protocol.jobs import RemotePlace
@@ -22,8 +21,7 @@ from engine.sweep.order import TurnEnded
 from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
-from engine.worker.process import Item, WorkerLost
-from engine.worker.site import ThisMachine
+from engine.worker.site import Item, ThisMachine, WorkerLost
 from engine.worker.supervision import Limits, ProcessSession
 from tests.gui.machines import CATALOG
 

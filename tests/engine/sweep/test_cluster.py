@@ -6,8 +6,7 @@ import pytest
 
 from engine.compare.sides import node_of
 from engine.experiment.problem import Kind
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.machines.remote_site import launcher_on
 from engine.protocol.events import Samples
 from engine.store.record import Status

@@ -10,9 +10,8 @@ import pytest
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.settings import Validation
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Pilot, Plan, grid_of
 from engine.store.record import RunRecord
 from engine.store.saved.forecasts import FILE_NAME, Forecasts
 from engine.store.saved.sweeps import SweepRecord

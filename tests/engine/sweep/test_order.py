@@ -10,8 +10,7 @@ from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_of
 from engine.compare.metrics import SPEED
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
-from engine.experiment.sweep import Grid
+from engine.experiment.sweep import MOST_EXTRA_REPEATS, Grid, Plan
 from engine.sweep.order import groups_of, turns
 from tests.engine.sweep.conftest import Sweeping
 

@@ -12,8 +12,7 @@ from engine.compare.evidence import Evidence, evidence_from
 from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED
 from engine.compare.verdict import join_pieces
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import Pilot, Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Pilot, Plan, grid_of
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import RATIO_FIGURE, best_of, default_places

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Precision
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Plan, grid_of
 from engine.export.kinds.sweep import document
 from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.lines import lines
-from engine.sweep.results import CellResult, Results, results_of
-from engine.sweep.scaling import EXCHANGE, STRONG, WEAK
+from engine.sweep.results import EXCHANGE, STRONG, WEAK, CellResult, Results, results_of
 from engine.sweep.words import sentences_of
 from tests.drawings import texts_of
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.problem import Kind, ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Plan, grid_of
 from engine.protocol.events import Failed, Finished, Phase
 from engine.store.record import Status
 from engine.store.saved.sweeps import SweepRecord

@@ -9,8 +9,7 @@ import pytest
 
 from engine.compare.metrics import LOSS, SPEED
 from engine.compare.verdict import join_pieces
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.sweep.results import CellResult, Results
 from engine.sweep.words import best_ratio, not_reached, notes_of, pieces_of
 from tests.sweeps import small_results

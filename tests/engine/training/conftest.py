@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from textwrap import dedent
@@ -86,6 +89,25 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with torch._inductor.config.patch({**settings, "aot_inductor.debug_compile": True}):
         yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """torch.compile traces forward and backward as it always does, and then compiles no C++ of them."""
+    import torch
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def forked_loaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loader processes are forked where the system can, in place of started, to import torch anew."""
+    if hasattr(os, "fork"):
+        contexts = vars(multiprocessing.context)["_concrete_contexts"]
+        monkeypatch.setitem(contexts, "spawn", contexts["fork"])
 
 
 @dataclass(frozen=True)

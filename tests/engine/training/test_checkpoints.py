@@ -19,7 +19,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import PartMeasured
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics import NonfiniteSearch
 from engine.training.numerics.parts import study_numerics
 from engine.training.runs.checkpoints import Checkpoints, capture_state, restore_state
 from tests.benchmarks.planted import PLANTED

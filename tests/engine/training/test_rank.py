@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.training.ranks import rank as module
-from engine.training.ranks.rank import Rank, rank_indices
+from engine.training import ranks as module
+from engine.training.ranks import Rank, rank_indices
 from engine.training.runs.checkpoints import Checkpoints
 
 

@@ -11,7 +11,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Failed, Finished, Log
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.record import Status
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.tune.candidates import baseline_of, space_of

@@ -25,7 +25,7 @@ print(json.dumps([os.getpid(), child.pid]), flush=True)
 """
 PROGRAM = """
 import sys, time
-from engine.worker.process import WorkerProcess
+from engine.worker.site import WorkerProcess
 worker = WorkerProcess((sys.executable, "-c", sys.argv[1]))
 print(worker.next_item(60).shown, flush=True)
 time.sleep(600)

@@ -18,8 +18,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Failed, to_line
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.worker.process import Item, WorkerExited, parse_line
-from engine.worker.site import HERE
+from engine.worker.site import HERE, Item, WorkerExited, parse_line
 from engine.worker.supervision import Limits, ProcessSession
 from tests.engine.conftest import started_of
 

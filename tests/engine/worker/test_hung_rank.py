@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.worker.ranks import hung_rank
+from engine.worker.perform import hung_rank
 
 PYTHON = "/usr/lib/python3.12"
 TORCH, ENGINE = "/v/lib/python3.12/site-packages/torch", "/opt/ammeter/engine/training"

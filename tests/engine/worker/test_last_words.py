@@ -24,9 +24,8 @@ from engine.protocol.events import (
     Started,
 )
 from engine.protocol.jobs import Train
-from engine.worker.endings import last_words
 from engine.worker.launcher import Launcher, Session
-from engine.worker.supervision import Limits, Progress
+from engine.worker.supervision import Limits, Progress, last_words
 from tests.engine.conftest import samples_of, started_of
 from tests.remote import events_of, eventually, has_ended
 

@@ -25,7 +25,7 @@ from engine.protocol.events import Failed, Finished
 from engine.protocol.trials import Limit, LimitSide
 from engine.runner import Runner
 from engine.store.record import Status
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target, kept_awake, try_out
 from tests.installations import put_installation

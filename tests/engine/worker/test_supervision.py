@@ -18,7 +18,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
-from engine.worker.process import WorkerExited, WorkerProcess
+from engine.worker.site import WorkerExited, WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession, Watchdog
 from tests.remote import events_of, eventually, has_ended
 
@@ -208,7 +208,7 @@ def test_a_process_that_left_the_tree_does_not_hold_up_the_end(launch):
 @pytest.fixture
 def patient(monkeypatch):
     """The end of stdout waits for that of stderr, however late the system runs the thread that reads it."""
-    monkeypatch.setattr("engine.worker.process._LAST_WORDS_SECONDS", 60.0)
+    monkeypatch.setattr("engine.worker.site._LAST_WORDS_SECONDS", 60.0)
 
 
 @pytest.mark.usefixtures("patient")

@@ -32,7 +32,7 @@ from engine.protocol.events import (
 )
 from engine.worker.__main__ import EventWriter, _RequestReader
 from engine.worker.launcher import Launcher, iterate
-from engine.worker.process import COMMAND, WorkerProcess
+from engine.worker.site import COMMAND, WorkerProcess
 from tests.engine.conftest import TINY as SETTINGS
 from tests.remote import events_of
 
@@ -88,30 +88,6 @@ def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own(jobs_of_all_ki
     ]
     # the shared worker says that it is ready once, for both of its jobs
     assert len(pids) == 2 and pids[0] != pids[1]
-
-
-def test_the_same_engine_runs_in_a_thread_of_this_process():
-    code = textwrap.dedent(
-        """
-        import sys
-        from engine.protocol import jobs
-        from engine.protocol.events import Finished, Started
-        from engine.experiment.experiment import Experiment
-        from engine.worker.launcher import Launcher, Target, iterate
-        assert "torch" not in sys.modules
-        experiment = Experiment.from_json(sys.argv[1])
-        with Launcher(Target.THREAD) as launcher:
-            events = [event for event in iterate(launcher.start(jobs.Train(experiment=experiment))) if event]
-        assert isinstance(events[-1], Finished), events[-1]
-        assert any(isinstance(event, Started) for event in events)
-        print(events[-1].summary.steps)
-        """
-    )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, TINY.to_json()], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "30"
 
 
 def test_a_worker_whose_stdin_closes_ends_itself_in_mid_run():

@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,7 +23,6 @@ from day.steps import STEPS
 from day.work import ROOT
 from engine.installation.hardware import hardware_here
 
-REHEARSAL_LANES = 2
 _MARGIN_SECONDS, _LEAST_SECONDS, _GRACE_SECONDS = 15.0, 30.0, 5.0
 _ABOUT = """\
 Measure what only a machine with a GPU can show: step after step, each in a process of its own, and a table of
@@ -126,17 +124,14 @@ class Day:
         return is_well
 
     def rehearse(self, names: Sequence[str]) -> bool:
-        """Run small versions in two parallel processes; return whether all succeeded and reported."""
-        left = self._ends - time.monotonic()
-        lanes = [list(names[lane::REHEARSAL_LANES]) for lane in range(REHEARSAL_LANES)]
-        with ThreadPoolExecutor(REHEARSAL_LANES) as pool:
-            done = list(pool.map(lambda lane: self._process(lane, left, shows=False), filter(None, lanes)))
+        """Run small versions in one process; return whether all succeeded and reported."""
+        is_well = self._process(names, self._ends - time.monotonic(), shows=False)
         missing = self._results.unreported()
         if missing:
             print(f"No step reported {', '.join(missing)}.")
-        return all(done) and not missing
+        return is_well and not missing
 
-    def _process(self, names: list[str], seconds: float, *, shows: bool) -> bool:
+    def _process(self, names: Sequence[str], seconds: float, *, shows: bool) -> bool:
         """Run the steps in one process, ended after `seconds`; return whether they succeeded."""
         home = Path(tempfile.mkdtemp(dir=self._scratch))
         told = home / "told.jsonl"
@@ -180,7 +175,7 @@ class Day:
                 if shows:
                     print(line, end="", flush=True)
 
-    def _take(self, told: Path, names: list[str], status: int | None, seconds: float) -> dict[str, Ended]:
+    def _take(self, told: Path, names: Sequence[str], status: int | None, seconds: float) -> dict[str, Ended]:
         """Collect the reported results, and add how a step ended that could not report it."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         later = Results(is_rehearsal=self._results.is_rehearsal)

@@ -50,7 +50,7 @@ class Workspace:
         return self.panel.headline.text().replace("\N{NO-BREAK SPACE}", " ")
 
     def row(self, title: str) -> list[str]:
-        return next(row[1:] for row in self.panel.table.texts() if row[0] == title)
+        return next(row[1:] for row in self.panel.table.texts() if row[0].partition(",")[0] == title)
 
     def sides(self) -> list[QAction]:
         """What the menu of the sides offers."""

@@ -72,13 +72,18 @@ class TestChoices:
         base = trained("fp32", 880.0)
         workspace.show(base, trained("fp16", 1_663.0, settings={"batch_size": 128}))
         settings = workspace.panel.settings
-        assert settings.texts() == [
-            *(["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"], ["Model", "small-cnn"]),
-            *(["Dataset", "fashion"], ["Steps", "200"], ["Optimizations", "plain"], ["Optimizer", "adamw"]),
+        same = [["Model", "small-cnn"], ["Dataset", "fashion"], ["Steps", "200"], ["Optimizations", "plain"]]
+        assert settings.table.lines() == [
+            *(
+                ["Setting", "FP32, batch 64", "FP16 AMP, batch 128"],
+                ["Precision", "FP32", "FP16 AMP"],
+                ["Batch size", "64", "128"],
+            ),
+            *([name, value, value] for name, value in (*same, ["Optimizer", "adamw"])),
         ]
-        told = [one.text() for one in settings.findChildren(QLabel) if "the same in both" in one.text()]
+        told = settings.show_all.text()
         settings.show_all.click()
-        names = [row[0] for row in settings.texts()]
+        names = [row[0] for row in settings.table.lines()[1:]]
         assert {setting_title(key) for key in (*applying_settings(base.experiment), "device_name")} <= set(
             names
         )
@@ -86,11 +91,11 @@ class TestChoices:
         assert {"Loss scaler", "Steps", "Initial loss scale"} < set(names)
         assert not {"Epochs", "Samples per epoch", "Sequence length", "Momentum"} & set(names)
         assert len(set(names)) == len(names)
-        more = len([name for name in names if name not in FACTS.values()]) - 7
-        assert told == [f"{more} more, the same in both"]
+        count = len([name for name in names if name not in FACTS.values()])
+        assert told == f"Show all {count}"
         comparison = workspace.panel.comparison
         lines = setting_lines(setting_rows(comparison.sides))
-        assert more + 5 == sum(line.is_shared for line in lines)
+        assert count - 2 == sum(line.is_shared for line in lines)
 
 
 class TestFewRuns:

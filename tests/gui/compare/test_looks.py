@@ -70,7 +70,7 @@ class TestLooks:
         qtbot.waitUntil(lambda: (window.width(), window.height()) == size)
         # laying text out anew may take another turn of the event loop
         qtbot.waitUntil(lambda: not cut_off(window), timeout=2_000)
-        grid = four.panel.table.grid
+        grid = four.panel.ranking
         last = grid.visualRect(grid.model().index(len(grid.rows()) - 1, 0))
         bottom = grid.viewport().mapTo(four.panel.metrics_page.widget(), last.bottomLeft())
         four.panel.metrics_page.ensureVisible(0, bottom.y())
@@ -88,10 +88,10 @@ def test_the_last_line_of_the_table_is_seen_whole_also_if_it_was_made_out_of_sig
     pages.show()
     workspace.show(*(trained(precision, 1_000.0) for precision in ("fp32", "bf16", "tf32", "fp16")))
     pages.setCurrentWidget(panel)
-    grid = panel.table.grid
+    grid = panel.ranking
 
     def is_whole() -> bool:
         last = grid.visualRect(grid.model().index(len(grid.rows()) - 1, 0))
-        return 200 < last.bottom() < grid.viewport().height() <= panel.table.height()
+        return 100 < last.bottom() < grid.viewport().height() <= grid.parentWidget().height()
 
     qtbot.waitUntil(is_whole)

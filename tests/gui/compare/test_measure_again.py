@@ -25,8 +25,8 @@ from gui.runs.table.line import Baselines, RunRow
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
 from gui.session.saved_runs import SavedRuns
-from gui.train.cards import LiveCards
-from gui.widgets.stat_card import VerdictLabel
+from gui.train.figures import memory_note, speed_note
+from gui.widgets.verdict_label import VerdictLabel
 from gui.window.main_window import MainWindow
 
 BUSY = "other programs used 69% of the CPU"
@@ -89,19 +89,16 @@ def test_an_open_interval_leads_with_no_difference_and_its_ratio_is_pale(qtbot: 
     assert ratio_look(table) == ("text2", None)
 
 
-def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
-    cards = LiveCards()
-    qtbot.addWidget(cards)
+def test_the_live_page_gives_no_ratio_of_a_disturbed_pair() -> None:
     runs = []
     for experiment, note in ((FP32, None), (BF16, BUSY)):
         run = LiveRun.queued(experiment.precision.value, experiment)
         figures = Summary(samples_per_second=43.84, step_ms=10.0, speed_note=note, peak_resident_mib=2_048.0)
         run.set_status("finished", figures)
         runs.append(run)
-    cards.show_runs(runs)
-    assert cards.throughput.texts() == ("FP32 43.8", "BF16 AMP 43.8")
-    assert (cards.throughput.ratio(), cards.step_time.ratio()) == ("unreliable", "unreliable")
-    assert cards.memory.ratio() == "1.00×"
+    words, tip, is_sound = speed_note(runs)
+    assert (words, is_sound) == ("unreliable", False) and BUSY in tip
+    assert memory_note(runs)[0] == "1.00×"
 
 
 def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: Ran) -> None:

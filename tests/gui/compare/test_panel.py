@@ -63,9 +63,11 @@ class TestBars:
     ) -> None:
         recipes = ("plain", "fast", "channels_last")
         workspace.show(*(trained("fp16", 100.0, settings={"step": {"recipe": one}}) for one in recipes))
-        assert [bar.look.fill for bar in workspace.panel.bars.chart.bars] == list(MARK_FILLS)
+        assert [row.fill for row in workspace.panel.ranking.rows()] == list(MARK_FILLS)
         assert [entry.fill for entry in workspace.panel.curves.legend.entries] == list(MARK_FILLS)
-        assert [bar.is_fast for bar in workspace.panel.bars.chart.bars] == [False, True, False]
+        workspace.show(*(trained("fp16", 100.0, settings={"step": {"recipe": one}}) for one in recipes[:2]))
+        bars = workspace.panel.bars.chart.bars
+        assert [(bar.look.fill, bar.is_fast) for bar in bars] == [("full", False), ("hollow", True)]
 
 
 @pytest.mark.parametrize("width", [560, 780, 1_400])

@@ -102,7 +102,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     assert again.page == "show"
     until_raced(qtbot, again)
     race = again.others.demo_panel.race.race
-    assert race is not None and race.mixed.run.id == other.id
+    assert race is not None and race.lanes[1].run.id == other.id
     again.show_page("compare")
     qtbot.waitUntil(lambda: again.body.sizes()[0] == side)
 
@@ -121,7 +121,7 @@ def test_compare_hands_its_pair_to_show_and_takes_it_back(
     assert window.page == "show"
     until_raced(qtbot, window)
     race = window.others.demo_panel.race.race
-    assert race is not None and (race.full.run.id, race.mixed.run.id) == (pair[1].id, pair[0].id)
+    assert race is not None and (race.lanes[0].run.id, race.lanes[1].run.id) == (pair[1].id, pair[0].id)
     window.runs.set_checked([])
     window.others.demo_panel.compare_wanted.emit()
     assert window.page == "results" and set(window.runs.checked()) == {run.id for run in pair}
@@ -141,13 +141,13 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
     entry(pair[1]).trigger()
     until_raced(qtbot, window)
     race = window.others.demo_panel.race.race
-    assert race is not None and race.full.run.id == pair[0].id
+    assert race is not None and race.lanes[0].run.id == pair[0].id
     window.runs.set_checked([alone.id, pair[1].id])
     entry(alone).trigger()
-    qtbot.waitUntil(lambda: window.others.demo_panel.race.race.full.run.id == alone.id)
+    qtbot.waitUntil(lambda: window.others.demo_panel.race.race.lanes[0].run.id == alone.id)
     # one that is not ticked is meant by itself
     entry(pair[0]).trigger()
-    qtbot.waitUntil(lambda: window.others.demo_panel.race.race.full.run.id == pair[0].id)
+    qtbot.waitUntil(lambda: window.others.demo_panel.race.race.lanes[0].run.id == pair[0].id)
 
 
 @pytest.mark.slow
@@ -229,11 +229,11 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     window.others.demo.show_runs([run.id for run in disturbed])
     until_raced(qtbot, window)
     race = window.others.demo_panel.race
-    qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(race.transport.again, Qt.MouseButton.LeftButton)
     assert window.page == "results" and not window.others.demo.measurement.is_at_work
     assert "2 runs queued" in window.notice.text()
     window.show_page("show")
-    qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(race.transport.again, Qt.MouseButton.LeftButton)
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Demo", tuple((run.name, run.experiment) for run in disturbed), "")
@@ -241,7 +241,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     window.show_page("show")
     begun: list[str] = []
     monkeypatch.setattr(window.others.demo.measurement, "start", lambda: begun.append("begun"))
-    qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(race.transport.again, Qt.MouseButton.LeftButton)
     assert begun == ["begun"]
 
 

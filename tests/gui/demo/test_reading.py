@@ -53,7 +53,7 @@ class Workspace:
     def ids(self) -> tuple[str, str]:
         race = self.panel.race.race
         assert race is not None
-        return race.full.run.id, race.mixed.run.id
+        return race.lanes[0].run.id, race.lanes[1].run.id
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_runs_of_other_machines_and_lengths_race_all_the_same_and_it_is_said(
     workspace.look()
     workspace.show(full, mixed)
     race = workspace.panel.race.race
-    assert race is not None and race.doubts and race.samples <= 90 * 64
+    assert race is not None and race.report.doubts and race.at(race.seconds).samples[1] <= 90 * 64
     theme().toggle()
     assert workspace.panel.page == "race"
     theme().toggle()

@@ -89,7 +89,7 @@ class TestTransport:
 
     def test_a_race_in_slow_motion_has_seconds_that_move(self, room: Any) -> None:
         transport = room.race.transport
-        transport.show_race("small-cnn", 0.0342)
+        transport.show_race(0.0342, is_disturbed=False)
         transport.set_seconds(0.012)
         assert texts(room)[:2] == ["0.012", "of 0.034 s"]
 

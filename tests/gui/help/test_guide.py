@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
+from engine.protocol.ranges import SMALL_FORMATS, NumberFormat
 from engine.words.names import GLOSSARY
 from gui.help.browser import (
     COLUMN_WIDTH,

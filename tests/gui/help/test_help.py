@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import __version__
 from engine.installation.installed import torch_version
-from gui.help.about import AboutDialog
-from gui.help.dialog import GuideDialog, make_help
+from gui.help.dialog import AboutDialog, GuideDialog, make_help
 from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
@@ -15,8 +16,8 @@ from engine.installation.builds import Build
 from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Installation, State
-from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Plan, Wheel
-from gui.installation.setup import EngineSetup, InstallerBackend
+from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Package, Plan
+from gui.installation.setup import EngineSetup
 
 GIB = 2**30
 CARD = Description(
@@ -60,35 +61,46 @@ class Performed:
 
     def __init__(self) -> None:
         self.events: Queue[InstallEvent | Problem | None] = Queue()
-        self.asked: list[str] = []
+        self.stops: list[InstallRequest] = []
+        self.is_installing = False
+        self.found = CARD
+        self.answer: Callable[[InstallRequest], Plan] = plan_of
         self.wanted: list[InstallRequest] = []
 
+    def another(self) -> Performed:
+        """An installer for one call, which shares all that a test asks for."""
+        return copy(self)
+
+    def describe(self) -> Description:
+        return self.found
+
+    def plan(self, wanted: InstallRequest) -> Plan:
+        return self.answer(wanted)
+
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
+        self.is_installing = True
         self.wanted.append(wanted)
-        while (event := self.events.get()) is not None:
-            if isinstance(event, Problem):
-                raise ProblemError(event)
-            yield event
-
-    def pause(self) -> None:
-        self.asked.append("pause")
-
-    def resume(self) -> None:
-        self.asked.append("go on")
+        try:
+            while (event := self.events.get()) is not None:
+                if isinstance(event, Problem):
+                    raise ProblemError(event)
+                yield event
+        finally:
+            self.is_installing = False
 
     def stop(self) -> None:
-        self.asked.append("stop")
-        self.events.put(None)
+        # a plan needs none
+        if self.is_installing:
+            self.stops.append(self.wanted[-1])
+            self.events.put(None)
 
 
 def plan_of(wanted: InstallRequest, *, free_bytes: int = 100 * GIB) -> Plan:
     """The plan that uv could have made of the choice."""
     backend = "cu130" if wanted.backend == AUTOMATIC else wanted.backend
-    wheels = (
-        Wheel("torch", "2.15.0", f"torch-2.15.0+{backend}.whl", "https://x/torch.whl", 2 * GIB, None),
-        Wheel("sympy", "1.14.0", "sympy-1.14.0.whl", "https://x/sympy.whl", GIB // 2, None),
-    )
-    return Plan(wanted, backend, "2.15.0", wheels, Path("/data/engine"), 0, 8 * GIB, free_bytes)
+    packages = (Package("torch", "2.15.0", 2 * GIB), Package("sympy", "1.14.0", GIB // 2))
+    sizes = (5 * GIB // 2, True, 8 * GIB, 0, free_bytes)
+    return Plan(wanted, backend, "2.15.0", packages, Path("/data/engine"), *sizes)
 
 
 @pytest.fixture
@@ -112,6 +124,7 @@ def answer() -> Callable[[InstallRequest], Plan]:
 def setup(
     qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[InstallRequest], Plan]
 ) -> Iterator[EngineSetup]:
-    made = EngineSetup(InstallerBackend(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
+    performed.found, performed.answer = found, answer
+    made = EngineSetup(performed.another)
     yield made
     made.shut_down()

@@ -43,12 +43,12 @@ def test_the_words_from_the_choice_to_the_first_training(
     page.progress_changed.connect(chip.show_progress)
     words = [words_of(page)]
     page.begin_button.click()
-    half = Fetched(GIB, 2 * GIB, 2.0**20, 61.0, "torch.whl")
+    half = Fetched(GIB, 2 * GIB, 61.0, "torch")
     for event in (StageBegan(Stage.FETCHING), half):
         performed.events.put(event)
     qtbot.waitUntil(lambda: "50" in page.progress.accessibleName())
     words.append(words_of(page))
-    assert chip.text().strip() == "50%, 1 min 1 s left"
+    assert chip.text().strip() == "50%, about 1 min 1 s left"
     page.resize(960, 560)
     chip.show_progress(Progress().after(half))
     assert chip.text().strip() == "50%" and chip.accessibleName() == page.progress.accessibleName()

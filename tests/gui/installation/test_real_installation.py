@@ -12,15 +12,13 @@ from pytestqt.qtbot import QtBot
 from engine.installation import installed
 from engine.installation.installed import State, engine_here
 from engine.installation.installer import Installer
-from engine.installation.plan import make_plan
 from engine.installation.request import InstallRequest, Source
 from gui.installation import dialog as engine_dialog
 from gui.installation.dialog import EngineDialog
 from gui.installation.page import SetupPage
-from gui.installation.setup import EngineSetup, InstallerBackend
+from gui.installation.setup import EngineSetup
 from gui.installation.words import Purpose
 from tests.engine.installation.conftest import useful, write_wheels
-from tests.gui.installation.conftest import BARE
 from tests.wheel_index import WheelIndex
 
 
@@ -35,13 +33,7 @@ def index(tmp_path: Path) -> Iterator[WheelIndex]:
 def real(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineSetup]:
     monkeypatch.setenv("AMMETER_ENGINE", str(tmp_path / "engine"))
     monkeypatch.setattr(installed, "has_own_torch", lambda: False)
-    made = EngineSetup(
-        InstallerBackend(
-            lambda: BARE,
-            lambda wanted, is_stopped: make_plan(wanted, None, is_stopped),
-            lambda: Installer(None, useful),
-        )
-    )
+    made = EngineSetup(lambda: Installer(None, useful))
     yield made
     made.shut_down()
 

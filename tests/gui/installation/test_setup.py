@@ -1,55 +1,28 @@
-"""An installation in its thread: told by signals, paused, stopped, and ended with the window."""
+"""Plans in a thread, and the care for what is installed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.installation.installed import engine_here, installation_folder
-from engine.installation.request import Installed, InstallRequest, Stage, StageBegan
+from engine.installation.request import InstallRequest
 from gui.installation import setup
 from gui.installation.setup import EngineSetup, look_after
-from tests.gui.installation.conftest import INSTALLATION, plan_of
+from tests.gui.installation.conftest import plan_of
 from tests.installations import put_installation
 
 CHOICE = InstallRequest("cpu")
 
 
-def test_an_installation_is_told_event_by_event_and_ends(qtbot, setup, performed):
-    told: list[object] = []
-    setup.progressed.connect(told.append)
-    events = [StageBegan(Stage.TRYING), Installed(INSTALLATION)]
-    for event in (*events, None):
-        performed.events.put(event)
-    with qtbot.waitSignal(setup.ended) as ended:
-        setup.start(CHOICE)
-        assert setup.is_busy
-    assert (told, ended.args, performed.wanted) == (events, [INSTALLATION], [CHOICE])
-    assert not setup.is_busy
-
-
-def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(qtbot, setup, performed):
-    setup.problem.connect(lambda problem: pytest.fail(problem.message))
-    setup.start(CHOICE)
-    setup.pause()
-    assert setup.is_paused
-    setup.pause(False)
-    setup.start(InstallRequest())
-    with qtbot.waitSignal(setup.ended) as ended:
-        setup.stop()
-    assert (performed.asked, ended.args) == (["pause", "go on", "stop"], [None])
-    assert performed.wanted == [CHOICE]
-
-
 def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:
     answers: list[object] = []
-    setup.planned.connect(lambda wanted, plan: answers.append((wanted, plan)))
+    setup.planned.connect(answers.append)
     setup.plan(InstallRequest("cu130"))
     with qtbot.waitSignal(setup.planned):
         setup.plan(CHOICE)
-    assert answers == [(CHOICE, plan_of(CHOICE))]
+    assert answers == [plan_of(CHOICE)]
 
 
 def test_files_are_looked_at_once_after_each_start_of_the_machine(no_engine, monkeypatch):

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from gui.limit.panel import LimitPanel
 from gui.session.studies import StudyView
 

@@ -11,32 +11,28 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Advice, AdviceKind, Advices
-from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.nonfinite import (
-    LOSS,
+from engine.protocol.numerics import (
     Cause,
     Direction,
-    FirstNonfinite,
-    MappedModule,
-    NonfiniteSearch,
-    Operation,
-    PrecisionMap,
-)
-from engine.protocol.numerics.numerics import (
     DivergenceTest,
+    FirstNonfinite,
     Fp32Modules,
     Fp32Trial,
+    MappedModule,
     ModuleError,
+    NonfiniteSearch,
     Numerics,
     NumericsResults,
+    Operation,
+    PrecisionMap,
     PrecisionRun,
 )
-from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.store.saved.study import Study
+from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Ranges
+from engine.store.saved.studies import Study
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
 
-EXPERIMENT = Experiment(model="small-cnn")
+EXPERIMENT = Experiment(model="small-cnn", precision=Precision.FP16)
 MODULES = ("features.0", "features.1", "features.3", "classifier")
 
 

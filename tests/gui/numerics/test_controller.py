@@ -7,15 +7,17 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.protocol.numerics.nonfinite import PrecisionMap
+from engine.export.kinds.numerics import TITLES
+from engine.protocol.numerics import NumericsResults, PrecisionMap
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
+
+from .conftest import view_of
 
 WAIT_MS = 60_000
 KEY = "step.fp32_modules"
@@ -87,8 +89,11 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
     start: Callable[[], MainWindow], precision_map: PrecisionMap
 ) -> None:
     window = start()
-    view = window.others.numerics_panel.map
-    view.show_map(precision_map)
+    panel = window.others.numerics_panel
+    panel.tabs.open(TITLES["map"])
+    panel.show_view(view_of(NumericsResults(map=precision_map)))
+    view = panel.map
+    assert view is not None
     view.tree.kept.emit("features.3", True)
     view.tree.kept.emit("classifier", True)
     assert window.setup.text(KEY) == "features.3, classifier"
@@ -106,7 +111,7 @@ def test_a_preset_chooses_the_parts_of_its_numerics(start: Callable[[], MainWind
     window = start()
     window.setup.choose_preset("debug-divergence")
     panel = window.others.numerics_panel
-    assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"
+    assert panel.parts() == ("ladder",) and panel.tabs.name() == TITLES["ladder"]
     assert window.setup.question == "numerics"
 
 
@@ -121,14 +126,11 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     entries["Find the first NaN"].trigger()
     panel = window.others.numerics_panel
     view = panel.view()
-    assert window.page == "numerics" and panel.tabs.name() == "nan"
+    assert window.page == "numerics" and panel.tabs.name() == TITLES["nan"]
     assert view is not None and view.answer.run_id == run.id and view.answer.parts == ("nan",)
     with qtbot.waitSignal(window.experiments.numerics.ended, timeout=WAIT_MS):
         pass
     found = panel.view()
     assert found is not None and found.answer.results.nan is not None, found
-    assert found.answer.results.nan.first is not None and panel.nonfinite.isVisible()
-    panel.tabs.guide_button.setFocus()
-    qtbot.keyClick(panel.tabs.guide_button, Qt.Key.Key_Tab)
-    focused = window.focusWidget()
-    assert focused is not None and panel.nonfinite.isAncestorOf(focused)
+    assert found.answer.results.nan.first is not None
+    qtbot.waitUntil(panel.tabs.views[TITLES["nan"]].sections[TITLES["nan"]].isVisible)

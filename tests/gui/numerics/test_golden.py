@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtWidgets import QApplication
 
 from engine.experiment.problem import Kind, Problem
+from engine.export.kinds.numerics import TITLES
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics import NumericsResults
 from gui.numerics.panel import NumericsPanel
 from tests.golden import Golden, words_of
 
 from .conftest import view_of
 
-PARTS = ("map", "range", "nan", "ladder", "islands", "advice")
+PARTS = ("nan", "map", "range", "ladder", "islands", "advice")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -20,10 +22,11 @@ def test_the_words_of_a_part_with_and_without_results(
     panel: NumericsPanel, results: NumericsResults, golden: Golden, part: str
 ) -> None:
     panel.show_view(view_of(results))
-    panel.tabs.open(part)
+    panel.tabs.open(TITLES[part])
+    QApplication.processEvents()
     known = words_of(panel)
     panel.show_view(view_of())
-    panel.tabs.open(part)
+    panel.tabs.open(TITLES[part])
     golden(f"{known}\n\n--- without results ---\n\n{words_of(panel)}", part)
 
 

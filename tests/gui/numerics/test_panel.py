@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QApplication, QStackedWidget
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
+from engine.export.kinds.numerics import TITLES
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, NumericsResults
-from engine.store.saved.study import Study
+from engine.protocol.numerics import USUAL_PARTS, NonfiniteSearch, Numerics, NumericsResults
+from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
+from gui.widgets import EmptyState
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 from .conftest import view_of
@@ -24,10 +26,12 @@ def begun() -> StudyView[Numerics]:
     return view_of(is_live=True)
 
 
-def is_awaiting(panel: NumericsPanel, name: str) -> bool:
-    page = panel.tabs.widget(list(panel._views).index(name))
-    assert isinstance(page, QStackedWidget)
-    return page.currentIndex() == 1
+def offer_of(panel: NumericsPanel, part: str) -> EmptyState:
+    """Return what the tab of a part shows in place of sections."""
+    panel.tabs.open(TITLES[part])
+    view = panel.tabs.views[TITLES[part]]
+    assert not view.sections and view.empty is not None and view.empty.isVisible(), part
+    return view.empty
 
 
 def test_parts_appear_as_they_come(
@@ -37,97 +41,92 @@ def test_parts_appear_as_they_come(
     panel.show_view(begun.with_event(phase))
     assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
     assert "step 3 of 12, 25%" in panel.head.note.whole_text()
-    assert is_awaiting(panel, "map") and is_awaiting(panel, "advice") and not is_awaiting(panel, "ladder")
-    assert results.map is not None
-    panel.show_view(view_of(NumericsResults(map=results.map), is_live=True))
-    assert panel.map.tree.map_tree() is not None and not is_awaiting(panel, "map")
-    assert is_awaiting(panel, "nan")
-
-
-def test_a_phase_leaves_a_part_as_it_is_shown(panel: NumericsPanel, results: NumericsResults) -> None:
-    assert results.map is not None
+    assert not offer_of(panel, "map").button.isVisible() and not offer_of(panel, "advice").button.isVisible()
+    assert offer_of(panel, "ladder").button.isVisible(), "it was not asked for"
+    panel.tabs.open(TITLES["map"])
     view = view_of(NumericsResults(map=results.map), is_live=True)
     panel.show_view(view)
-    tree = panel.map.tree.map_tree()
+    shown = panel.map
+    assert shown is not None
+    tree = shown.tree.map_tree()
+    assert tree is not None
     panel.show_view(view.with_event(Phase(name=PhaseName.NUMERICS, detail="step 4")))
-    assert panel.map.tree.map_tree() is tree
+    panel.show_view(view_of(NumericsResults(map=results.map, range=results.range), is_live=True))
+    assert panel.map is shown and shown.tree.map_tree() is tree, "what is known stays as it is shown"
+    assert not offer_of(panel, "nan").button.isVisible()
+    panel.show_view(view_of(NumericsResults(map=results.map, range=results.range)))
+    assert offer_of(panel, "nan").button.isVisible(), "a study that was stopped offers what it lacks"
 
 
-def test_every_view_without_its_part_says_what_it_answers_and_asks_for_it(
+def test_every_tab_without_its_part_says_what_it_answers_and_asks_for_it(
     panel: NumericsPanel, results: NumericsResults, qtbot: QtBot
 ) -> None:
     assert panel.parts() == USUAL_PARTS
-    for name, part in panel._views.items():
-        panel.show_view(view_of(NumericsResults(map=results.map) if name != "map" else None))
-        panel.tabs.open(name)
-        offer = part.view.empty
-        assert offer.isVisible() and "?" in offer.words(), name
+    for part in ("nan", "map", "range", "ladder", "islands", "advice"):
+        panel.show_view(view_of(NumericsResults(map=None if part == "map" else results.map)))
+        offer = offer_of(panel, part)
+        assert "?" in offer.words()
         with qtbot.waitSignal(panel.study_wanted):
             offer.button.click()
-        assert panel.tabs.name() == name
+        assert panel.tabs.name() == TITLES[part]
     assert panel.parts() == (*USUAL_PARTS, "ladder", "islands")
 
 
-def test_the_module_that_made_the_nan_is_shown_in_the_map(
-    panel: NumericsPanel, results: NumericsResults
+def test_the_buttons_of_an_answer_show_a_module_and_fill_the_form(
+    panel: NumericsPanel, results: NumericsResults, qtbot: QtBot
 ) -> None:
     panel.show_view(view_of(results))
-    panel.nonfinite.module_chosen.emit("features.3")
-    assert panel.tabs.name() == "map" and panel.map.title.whole_text() == "Operations of features.3"
+    sections = panel.tabs.views[TITLES["nan"]].sections
+    with qtbot.waitSignal(panel.changes_wanted) as changes:
+        button_in(sections["What to do"], "Use").click()
+    assert changes.args == [(("step.fp32_modules", "features.3"),)]
+    button_in(sections[TITLES["nan"]], "Show in the precision map").click()
+    assert panel.tabs.name() == TITLES["map"]
+    assert panel.map is not None and panel.map.title.whole_text() == "Operations of features.3"
+
+
+def button_in(part: QWidget, text: str) -> QPushButton:
+    return next(button for button in part.findChildren(QPushButton) if button.text() == text)
 
 
 def test_the_choice_and_the_tab_are_remembered(panel: NumericsPanel) -> None:
     panel.choose(("ladder",), only=True)
-    panel.tabs.open("advice")
+    panel.tabs.open(TITLES["advice"])
     state = panel.state()
     panel.choose(USUAL_PARTS, only=True)
-    panel.tabs.open("map")
+    panel.tabs.open(TITLES["map"])
     panel.restore(state)
-    assert panel.parts() == ("ladder",) and panel.tabs.name() == "advice"
+    assert panel.parts() == ("ladder",) and panel.tabs.name() == TITLES["advice"]
     with pytest.raises(KeyError):
         panel.restore({"tab": "map"})
 
 
-def test_every_view_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
-    pages: list[str] = []
-    panel.guide_wanted.connect(pages.append)
-    for place in range(panel.tabs.count()):
-        panel.tabs.setCurrentIndex(place)
-        panel.tabs.guide_button.click()
-    assert len(pages) == panel.tabs.count()
-    assert set(pages) <= {page.name for page in guide_pages() if page.section == "Tasks"}
+def test_every_tab_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
+    assert {*TITLES.values()} == panel.guides.keys()
+    assert {*panel.guides.values()} <= {page.name for page in guide_pages()}
 
 
-def test_what_is_opened_begins_with_its_finding_and_what_to_do(
+def test_a_study_opens_at_what_it_found_and_the_tabs_stay_under_the_mouse(
     panel: NumericsPanel, results: NumericsResults
 ) -> None:
     panel.show_view(view_of(results))
-    assert panel.tabs.name() == "advice" and "96 infinite values" in panel.answer.text()
+    assert panel.tabs.name() == TITLES["nan"] and "features.3" in panel.text()
     QApplication.processEvents()
     before = panel.tabs.mapTo(panel, QPoint())
-    panel.tabs.open("nan")
-    assert not panel.answer.isVisible(), "that view begins with the same sentence"
-    QApplication.processEvents()
-    assert panel.tabs.mapTo(panel, QPoint()) == before, "the tabs stay under the mouse"
-    panel.show_view(view_of(NumericsResults(ladder=results.ladder)))
-    assert panel.answer.text() == "FP16 unscaled diverges from FP32 at step 21. FP16 AMP and BF16 AMP do not."
-    panel.show_view(view_of(NumericsResults(map=results.map)))
-    assert not panel.answer.isVisible()
-    assert results.range is not None
-    kept = [row.model_copy(update={"became_zero": 0, "became_nonfinite": 0}) for row in results.range.rows]
-    lost = [*kept[:-1], kept[-1].model_copy(update={"quantity": "activation", "became_nonfinite": 9})]
-    for rows, own in ((kept, ""), (lost, "overflow")):
-        notes = ("In FP8 E4M3, 5% of the activations of features.10 would underflow.",)
-        ranges = results.range.model_copy(update={"rows": tuple(rows), "notes": notes})
-        panel.show_view(view_of(NumericsResults(range=ranges, map=results.map)))
-        panel.tabs.open("map")
-        assert panel.answer.isVisible() == bool(own), "what other precisions would lose is no answer"
-        assert own in panel.answer.text()
+    for title in TITLES.values():
+        panel.tabs.open(title)
+        QApplication.processEvents()
+        assert panel.tabs.mapTo(panel, QPoint()) == before, title
+    search = NonfiniteSearch(steps=10, sentence="No NaN or Inf in 10 steps.")
+    other = Study(id="other", answer=view_of(NumericsResults(nan=search, ladder=results.ladder)).answer)
+    panel.tabs.open(TITLES["advice"])
+    panel.show_view(StudyView.of(other))
+    assert panel.tabs.name() == TITLES["ladder"], "a search that found nothing comes last"
 
 
 def test_no_name_of_numerics_is_rendered(panel: NumericsPanel, results: NumericsResults) -> None:
     answer = Numerics(experiment=Experiment(model=f"{MARKUP}net"), results=poisoned(results))
     panel.show_view(StudyView.of(Study(answer=answer, device_name=MARKUP)))
-    for name in panel._views:
+    for name in panel.tabs.views:
         panel.tabs.open(name)
         assert names_in(panel) > 0 and markup_in(panel) == set(), name

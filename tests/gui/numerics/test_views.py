@@ -1,8 +1,8 @@
-"""The views of the map, the divergence and the ranges: what they show and request."""
+"""The interactive map and ranges: what they show and request."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from PySide6.QtCore import QModelIndex, QPoint, Qt
@@ -10,16 +10,16 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
-from engine.protocol.numerics.numerics import DivergenceTest, ModuleError, PrecisionRun
-from engine.protocol.numerics.ranges import LayerCast, ModuleRange, Ranges
+from engine.numerics.map_rows import kept_by, map_rows
+from engine.numerics.range_words import content_sentence, fate_sentence, power_text
+from engine.protocol.numerics import MappedModule, NumericsResults, Operation, PrecisionMap
+from engine.protocol.ranges import E4M3, FP16, SMALL_FORMATS, Exponents, ModuleRange, NumberFormat, Ranges
 from engine.words.numbers import share_text
-from gui.numerics.divergence import DivergenceView, error_text
-from gui.numerics.map_tree import CLASS, FORWARD, MODULE, TIME, kept_by, map_rows
+from gui.numerics.map_tree import CLASS, MODULE, PARAMETERS, TIME
 from gui.numerics.map_view import KEY, MapView
-from gui.numerics.range_table import content_sentence, fate_sentence, power_text
 from gui.numerics.range_view import RangeView
+
+from .conftest import view_of
 
 W = TypeVar("W", bound=QWidget)
 
@@ -35,7 +35,7 @@ def shown(view: W, qtbot: QtBot, width: int) -> W:
 @pytest.fixture
 def mapped(qtbot: QtBot, precision_map: PrecisionMap) -> MapView:
     view = MapView()
-    view.show_map(precision_map)
+    view.show_answer(view_of(NumericsResults(map=precision_map)).answer)
     return shown(view, qtbot, 900)
 
 
@@ -122,77 +122,36 @@ def test_a_large_model_is_shown_whole() -> None:
     )
     whole = map_rows(PrecisionMap(modules=tuple(modules), operations=operations))
     assert len(whole) == 3_002
-    assert len(whole[0].operations) == 10_000 and whole[0].shares[FORWARD] == (("float16", 1.0),)
+    assert len(whole[0].operations) == 10_000 and whole[0].shares["forward"] == (("float16", 1.0),)
 
 
-def test_in_a_narrow_tree_the_classes_give_their_room_to_the_names(mapped: MapView, qtbot: QtBot) -> None:
-    assert not mapped.tree.isColumnHidden(CLASS)
-    mapped.resize(700, 560)
-    qtbot.waitUntil(lambda: mapped.tree.isColumnHidden(CLASS))
+def test_every_text_of_the_tree_fits_and_a_narrow_one_hides_the_classes(
+    mapped: MapView, qtbot: QtBot
+) -> None:
+    tree = mapped.tree
+    assert not tree.isColumnHidden(CLASS)
+    for column, name in ((CLASS, "1"), (PARAMETERS, "the model")):
+        index = found(mapped, name, column)
+        assert tree.columnWidth(column) >= tree.fontMetrics().horizontalAdvance(index.data()) + 12
+    mapped.resize(620, 560)
+    qtbot.waitUntil(lambda: tree.isColumnHidden(CLASS))
     assert "(Linear)" in found(mapped, "classifier").data(Qt.ItemDataRole.ToolTipRole)
 
 
-@pytest.fixture
-def curves(qtbot: QtBot, divergence: DivergenceTest) -> DivergenceView:
-    view = DivergenceView()
-    view.show_divergence(divergence)
-    return shown(view, qtbot, 1_000)
-
-
-def test_the_first_that_diverges_is_selected_and_another_shows_its_own_errors(
-    curves: DivergenceView,
-) -> None:
-    assert [mark.x for mark in curves.plot.canvas.frame.marks] == [21]
-    assert [row.is_first for row in curves.errors.rows()] == [False, True, False, False]
-    curves.precisions.selectRow(2)
-    assert curves.run_sentence.text().startswith("BF16 AMP stays")
-    assert not any(row.is_first for row in curves.errors.rows())
-
-
-def test_the_difference_shows_how_far_each_loss_is_from_fp32s(curves: DivergenceView) -> None:
-    curves.plot.difference.click()
-    values = {entry.name: entry.value for entry in curves.plot.legend.entries}
-    assert values["FP32"] == values["FP16 AMP"] == "0" and values["FP16 unscaled"] != "0"
-    low, high = curves.plot.canvas.frame.y_range
-    assert low < 0 < high and not curves.plot.header.log.isEnabled()
-
-
-def test_a_divergence_whose_losses_and_errors_are_not_finite_is_shown(curves: DivergenceView) -> None:
-    losses = (2.0, float("nan"), float("inf"))
-    errors = (
-        ModuleError(module="", relative_error=float("inf")),
-        ModuleError(module="head", relative_error=0.0, explained_error=1e-3),
-    )
-    run = PrecisionRun(
-        label="FP16 AMP", precision=Precision.FP16, losses=losses, diverges_at=2, errors=errors
-    )
-    curves.show_divergence(
-        DivergenceTest(steps=3, repeats=(losses,), band_low=losses, band_high=losses, runs=(run,))
-    )
-    curves.plot.difference.click()
-    curves.grab()
-    assert [line[1] for line in curves.errors.lines()[1:]] == ["∞", "0%"]
-    curves.show_divergence(DivergenceTest(steps=3))
-    curves.grab()
-    assert not curves.precisions.rows()
-
-
-def test_errors_are_written_in_percent() -> None:
-    assert [error_text(error) for error in (0.0, 1e-7, 0.0004, 0.12, 3.0, float("nan"))] == [
-        "0%",
-        "1e-5%",
-        "0.04%",
-        "12%",
-        "300%",
-        "NaN",
-    ]
+def test_the_numbers_of_a_column_have_the_same_decimals(mapped: MapView) -> None:
+    assert [found(mapped, name, TIME).data() for name in ("the model", "features")] == ["4.040", "2.820"]
+    assert {row[5] for row in rows(mapped)} == {"0.020", "0.400", "0.800"}
 
 
 @pytest.fixture
 def ranged(qtbot: QtBot, ranges: Ranges) -> RangeView:
     view = RangeView()
-    view.show_ranges(ranges)
+    show(view, ranges)
     return shown(view, qtbot, 1_000)
+
+
+def show(ranged: RangeView, ranges: Ranges) -> None:
+    ranged.show_answer(view_of(NumericsResults(range=ranges)).answer)
 
 
 def plain(text: str) -> str:
@@ -216,7 +175,7 @@ def test_a_move_of_the_slider_says_what_the_scale_loses_and_moves_the_histograms
     before = share(ranged, 1, FP16)
     ranged.loss_scale.slider.setValue(0)
     assert plain(ranged.loss_scale.sentence.text()) == (
-        "At 1: 25% of the gradients underflow in FP16, none overflows. 2^18 would lose the least."
+        "At 1: 25% of the gradients underflow in FP16, none overflows. 2¹⁸ would lose the least."
     )
     assert share(ranged, 1, FP16) != before
     assert ranged.detail.fates[FP16].text().startswith("FP16: ")
@@ -224,12 +183,16 @@ def test_a_move_of_the_slider_says_what_the_scale_loses_and_moves_the_histograms
     assert "The step would be skipped" in ranged.loss_scale.sentence.text()
 
 
-def test_the_best_scale_can_be_taken_over_where_a_scaler_is_used(qtbot: QtBot, ranged: RangeView) -> None:
+def test_the_best_scale_can_be_taken_over_where_a_scaler_is_used(
+    qtbot: QtBot, ranged: RangeView, ranges: Ranges
+) -> None:
     ranged.quantity.button("gradient").click()
     with qtbot.waitSignal(ranged.changes_wanted) as asked:
         ranged.loss_scale.use.click()
     assert asked.args == [(("scaler.init_scale", "262144"),)]
-    ranged.loss_scale.set_uses_scaler(False)
+    half = view_of(NumericsResults(range=ranges)).answer
+    experiment = half.experiment.model_copy(update={"precision": Precision.BF16})
+    ranged.show_answer(half.model_copy(update={"experiment": experiment}))
     assert ranged.loss_scale.use.isHidden()
 
 
@@ -249,57 +212,17 @@ def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, ranged: Ra
     place = QPoint(int(ranged.table.axis.x(-5, area)) + 1, int(area.middle[1]))
     qtbot.mouseMove(ranged.table.viewport(), place)
     qtbot.waitUntil(lambda: ranged.readout.whole_text().startswith("features.0: "))
-    assert "from 2^-5 = 0.031 up to twice that" in ranged.readout.whole_text()
+    assert "from 2⁻⁵ = 0.031 up to twice that" in ranged.readout.whole_text()
 
 
 def test_only_what_was_measured_can_be_chosen(ranged: RangeView, ranges: Ranges) -> None:
-    ranged.show_ranges(Ranges(rows=ranges.of("weight"), notes=("Nothing was trained.",)))
+    show(ranged, Ranges(rows=ranges.of("weight")))
     assert ranged.quantity.value() == "weight" and not ranged.quantity.button("gradient").isEnabled()
-    ranged.show_ranges(Ranges())
-    assert ranged.empty.isVisible()
-
-
-def test_the_scaling_of_fp8_can_be_chosen_where_there_is_one(ranged: RangeView, ranges: Ranges) -> None:
-    button = ranged.quantity.button("cast")
-    assert button.isHidden()
-    numbers = Exponents(first=0, counts=(400, 100), zeros=4)
-    shared: dict[str, Any] = {"module": "features.0", "exponents": numbers}
-    casts = (
-        LayerCast(
-            **shared,
-            operand="input",
-            products=("output",),
-            dtype="float8_e4m3fn",
-            scales=16,
-            least_scale=0.5,
-            most_scale=4_096,
-            became_zero=15,
-        ),
-        LayerCast(**shared, operand="input", products=("weight gradient",), dtype="bfloat16"),
-    )
-    ranged.show_ranges(ranges.model_copy(update={"casts": casts}))
-    button.click()
-    cells = [[plain(cell) for cell in line] for line in ranged.table.lines()]
-    assert cells[0][-4:] == ["Dtype", "Scale", "→ 0", "Saturate"]
-    assert [line[0] for line in cells[1:]] == [
-        "features.0: input for output",
-        "features.0: input for weight gradient",
-    ]
-    assert [line[-4:] for line in cells[1:]] == [["FP8 E4M3", "2^-1 to 2^12", "3%", "0%"], ["–"] * 4]
-    assert ranged.format.isHidden() and ranged.loss_scale.isHidden()
-    shown = [plain(fate.text()) for fate in ranged.detail.fates.values() if not fate.isHidden()]
-    assert shown == [
-        "16 scales, one per row or column: 2^-1 to 2^12. In FP8 E4M3, 3% underflow, none saturate."
-    ]
-    ranged.show_ranges(ranges)
-    assert button.isHidden() and ranged.quantity.value() == "activation" and not ranged.format.isHidden()
 
 
 def test_a_module_without_a_single_number_has_a_row(ranged: RangeView) -> None:
     nothing = Exponents(zeros=10, nan=2)
-    ranged.show_ranges(
-        Ranges(rows=(ModuleRange(module="", quantity="activation", exponents=nothing),), scale=1.0)
-    )
+    show(ranged, Ranges(rows=(ModuleRange(module="", quantity="activation", exponents=nothing),)))
     assert names(ranged) == ["All modules (1)", "the model"]
     assert share(ranged, 1, SMALL_FORMATS[0]) == "–"
     assert content_sentence(nothing) == "12 values, 10 of them 0, 2 NaN"
@@ -317,23 +240,20 @@ def test_shares_and_powers_are_written_as_people_read_them() -> None:
         "100%",
     ]
     assert [power_text(exponent) for exponent in (-40, -14, -1, 0, 16, 40)] == [
-        "2^-40 = 9.1e-13",
-        "2^-14 = 0.000061",
-        "2^-1 = 0.5",
-        "2^0 = 1",
-        "2^16 = 65,536",
-        "2^40 = 1.1e12",
+        "2⁻⁴⁰ = 9.1e-13",
+        "2⁻¹⁴ = 0.000061",
+        "2⁻¹ = 0.5",
+        "2⁰ = 1",
+        "2¹⁶ = 65,536",
+        "2⁴⁰ = 1.1e12",
     ]
     tiny = Exponents(first=-30, counts=(1, 0, 0, 0, 0, 0, 0, 0, 0, 1), smallest=2.0**-30, largest=2.0**-21)
     assert plain(fate_sentence(tiny, FP16)) == "50% underflow, 50% are subnormal, none overflows"
     assert plain(fate_sentence(tiny, E4M3)) == "100% underflow, none is subnormal, none overflows"
 
 
-def test_a_long_name_of_a_module_does_not_widen_what_is_said_of_it(
-    qtbot: QtBot, ranged: RangeView, ranges: Ranges
-) -> None:
-    name = "encoder.transformer_layers_with_a_long_name.attention_block"
-    ranged.show_ranges(ranges.model_copy(update={"notes": ("It fits.", f"{name} loses most.")}))
-    ranged.resize(700, 500)
-    detail = ranged.detail
-    qtbot.waitUntil(lambda: 0 < detail.widget().width() <= detail.viewport().width())
+def test_the_same_ranges_keep_the_selected_module(ranged: RangeView, ranges: Ranges) -> None:
+    ranged.table.selectRow(2)
+    show(ranged, ranges)
+    chosen = ranged.table.chosen()
+    assert chosen is not None and chosen.name == "features.1"

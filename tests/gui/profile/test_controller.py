@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
-from engine.protocol.profiles import Profiles, profiles_of
+from engine.protocol.profile import Profiles, profiles_of
 from engine.store.record import RunRecord
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.window.main_window import MainWindow
 
@@ -45,7 +45,7 @@ def test_the_forms_precisions_are_profiled_side_by_side_with_their_traces(
     first, second = (side.profile for side in view.answer.sides)
     assert first is not None and second is not None
     assert (first.format, second.format) == ("fp32", "bf16")
-    assert panel.answer.isVisible() and "Profiling FP32." in window.backstage.log.text()
+    assert panel.sentence.isVisible() and "Profiling FP32." in window.backstage.log.text()
     with qtbot.waitSignal(window.others.profiles.written, timeout=WAIT_MS):
         panel.head.export.asked.emit(home / "steps.json.gz")
     assert all((home / name).stat().st_size for name in ("steps.json.gz", "steps-2.json.gz"))

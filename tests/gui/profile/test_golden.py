@@ -8,8 +8,8 @@ import pytest
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.protocol.profile import Profiles
+from engine.store.saved.studies import Study
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from tests.golden import Golden, words_of
@@ -23,12 +23,12 @@ def view(profiles: Profiles) -> StudyView[Profiles]:
     return StudyView.of(Study(id="abc", answer=profiles.with_side(0, profile=first)))
 
 
-@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("place", range(4))
 def test_the_words_of_a_tab(
     panel: ProfilePanel, view: StudyView[Profiles], golden: Golden, place: int
 ) -> None:
     panel.show_view(view)
-    assert panel.tabs.count() == 5
+    assert panel.tabs.count() == 4
     panel.tabs.setCurrentIndex(place)
     golden(words_of(panel), panel.tabs.name())
 

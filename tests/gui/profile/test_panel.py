@@ -10,11 +10,12 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.profile import StepPart
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.export.kinds import profile
+from engine.protocol.profile import Profiles, StepPart
+from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel
+from gui.profile.views import Bars
 from gui.session.studies import StudyView
 from gui.widgets import Button
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
@@ -27,13 +28,12 @@ def view_of(profiles: Profiles) -> StudyView[Profiles]:
 
 def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel, profiles: Profiles) -> None:
     panel.show_view(view_of(profiles))
-    place = panel.tabs.indexOf(panel.devices)
-    assert not panel.tabs.isTabVisible(place)
+    assert profile.DEVICES not in panel.tabs.views
     first = profiles.sides[0].profile
     assert first is not None
     several = first.model_copy(update={"exchange": exchange(20.0, 0.0)})
     panel.show_view(view_of(profiles.with_side(0, profile=several)))
-    assert panel.tabs.isTabVisible(place)
+    assert list(panel.tabs.views)[-1] == profile.DEVICES
 
 
 def test_a_problem_that_is_that_of_its_only_side_is_told_once(
@@ -42,7 +42,7 @@ def test_a_problem_that_is_that_of_its_only_side_is_told_once(
     problem = Problem(kind=Kind.REQUEST, message="No module layer9.", remedy="Name another.")
     failed = Profiles(sides=profiles.sides[:1]).with_side(0, profile=None, problem=problem)
     panel.show_view(replace(view_of(failed), problem=problem))
-    assert "layer9" in panel.head.problem.text() and not panel.failures.text()
+    assert "layer9" in panel.problem.text() and "layer9" not in panel.text()
     assert panel.again.isVisible() and not panel.head.export_button.isEnabled()
 
 
@@ -57,31 +57,33 @@ def test_a_trace_is_offered_where_there_is_one(panel: ProfilePanel, profiles: Pr
     assert panel.again.isVisible() and not panel.head.stop.isVisible()
 
 
-def test_the_answer_says_what_is_gained_and_what_would_help(
+def test_a_remedy_goes_into_the_form_and_a_part_opens_its_kernels(
     panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
     panel.show_view(view_of(profiles))
-    below = [text.text() for text in panel.answer.findChildren(QLabel)]
-    assert any("of which 70 W idle" in text and "J per 1,000 samples" in text for text in below)
-    assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
-    button = next(found for found in panel.answer.findChildren(Button) if found.accessibleDescription())
+    sections = panel.tabs.views[profile.STEP].sections
+    words = [text.text() for section in sections.values() for text in section.findChildren(QLabel)]
+    assert not any("Train in FP16 AMP" in text for text in words), "the other side is in FP16 already"
+    (button,) = sections["What limits FP16 AMP"].findChildren(Button)
     with qtbot.waitSignal(panel.changes_wanted) as used:
         button.click()
     assert used.args == [(("step.recipe", "fast"),)]
-    panel.bars.part_chosen.emit(StepPart.MEMORY)
-    assert panel.tabs.name() == "rows" and panel.rows.shown_part is StepPart.MEMORY
+    bars = sections[profile.BAR].widget
+    assert isinstance(bars, Bars)
+    bars.chosen.emit(next(place for place in bars.spots() if place.part is StepPart.MEMORY))
+    rows = panel.rows()
+    assert panel.tabs.name() == profile.OPERATIONS and rows is not None
+    assert rows.shown_part is StepPart.MEMORY
 
 
-def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
+def test_with_many_sides_the_largest_gain_leads_and_no_sentence_is_cut(
     panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
     baseline, faster = profiles.sides
     slower = faster.model_copy(update={"experiment": faster.experiment.model_copy(update={"batch_size": 16})})
-    shown = Profiles(sides=(baseline, slower, faster, faster, faster))
-    panel.show_view(view_of(shown))
-    assert panel.answer.large.text().count("times as fast as") == 1
-    assert panel.answer.text().count("times as fast as") == 4
-    texts = [text for text in panel.answer.findChildren(QLabel) if text.wordWrap()]
+    panel.show_view(view_of(Profiles(sides=(baseline, slower, faster, faster, faster))))
+    assert panel.text().startswith("Why 2.91 times: matrix work fell from 58.0 to 12.0 ms")
+    texts = [text for text in panel.findChildren(QLabel) if text.wordWrap() and text.isVisible()]
 
     def are_whole() -> bool:
         return all(text.height() >= text.heightForWidth(text.width()) for text in texts)
@@ -91,63 +93,50 @@ def test_with_many_sides_the_largest_gain_is_large_and_no_sentence_is_cut(
     qtbot.waitUntil(are_whole)
 
 
-def test_every_view_opens_its_page_of_the_guide(panel: ProfilePanel, profiles: Profiles) -> None:
+def test_every_tab_opens_its_page_of_the_guide(panel: ProfilePanel, profiles: Profiles) -> None:
     panel.show_view(view_of(profiles))
     pages: list[str] = []
     panel.guide_wanted.connect(pages.append)
-    for tab in ("bars", "rows", "roofline", "advice"):
+    for tab in panel.tabs.views:
         panel.tabs.open(tab)
-        panel.tabs.guide_button.click()
-    panel.answer.guide.click()
-    assert len(pages) == 5
-    assert set(pages) <= {page.name for page in guide_pages()}
+        panel.tabs.guide.click()
+    assert len(pages) == len(panel.tabs.views) and set(pages) <= {page.name for page in guide_pages()}
 
 
-def test_a_view_is_filled_when_it_is_looked_at(panel: ProfilePanel, profiles: Profiles) -> None:
+def test_a_tab_is_filled_when_it_is_opened(panel: ProfilePanel, profiles: Profiles) -> None:
     panel.show_view(view_of(profiles))
-    assert panel.bars.bars is not None and panel.roofline.roofline is None
-    panel.tabs.open("roofline")
-    assert panel.roofline.roofline is not None
-    of_one = Profiles(sides=profiles.sides[:1])
-    panel.show_view(view_of(of_one))
-    panel.tabs.open("bars")
-    assert {place.side for place in panel.bars.bars.spots()} == {0}, "not what was there when it was left"
+    assert panel.rows() is None
+    panel.tabs.open(profile.OPERATIONS)
+    panel.show_view(view_of(Profiles(sides=profiles.sides[:1])))
+    panel.tabs.open(profile.STEP)
+    bars = panel.tabs.views[profile.STEP].sections[profile.BAR].widget
+    assert isinstance(bars, Bars)
+    assert {place.side for place in bars.spots()} == {0}, "not what was there when it was left"
 
 
-def test_the_tab_is_remembered(panel: ProfilePanel) -> None:
-    panel.tabs.open("advice")
-    panel.rows.open_table("modules")
-    state = panel.state()
-    panel.tabs.open("bars")
-    panel.rows.open_table("kernels")
-    panel.restore(state)
-    assert panel.tabs.name() == "advice" and panel.rows.shown_table() == "modules"
+def test_the_tab_and_the_table_are_remembered(panel: ProfilePanel, profiles: Profiles, qtbot: QtBot) -> None:
+    panel.show_view(view_of(profiles))
+    panel.tabs.open(profile.OPERATIONS)
+    rows = panel.rows()
+    assert rows is not None
+    rows.open_table("modules")
+    other = ProfilePanel()
+    qtbot.addWidget(other)
+    other.restore(panel.state())
+    other.show_view(view_of(profiles))
+    rows = other.rows()
+    assert other.tabs.name() == profile.OPERATIONS and rows is not None and rows.shown_table() == "modules"
     with pytest.raises(KeyError):
-        panel.restore({"other": 1})
+        other.restore({"other": 1})
 
 
-def test_the_advice_for_a_single_side_does_not_name_it(panel: ProfilePanel, profiles: Profiles) -> None:
-    (advice,) = profiles.measured()[0].advice
-    panel.advice.show_profiles(Profiles(sides=profiles.sides[:1]))
-    assert advice.evidence in panel.advice.text() and "FP32" not in panel.advice.text()
-
-
-def test_every_view_without_a_profile_says_what_it_answers_and_asks_for_it(
-    panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
-) -> None:
-    panel.show_view(view_of(profiles.afresh()))
-    # that of several devices waits for a profile of these
-    views = [(name, view) for name, view in panel._views.items() if name != "devices"]
-    assert len(views) == 4
-    for name, view in views:
-        panel.tabs.open(name)
-        assert view.empty.isVisible() and "?" in view.empty.words(), name
-        with qtbot.waitSignal(panel.profile_wanted):
-            view.empty.button.click()
+def test_before_the_first_profile_it_says_what_it_waits_for(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.show_view(replace(view_of(profiles.afresh()), is_live=True))
+    assert panel.text().startswith("Waiting for the first results.")
 
 
 def test_no_name_of_a_profile_is_rendered(panel: ProfilePanel, profiles: Profiles) -> None:
     panel.show_view(StudyView.of(Study(answer=poisoned(profiles), device_name=MARKUP)))
-    for tab in panel._views:
+    for tab in panel.tabs.views:
         panel.tabs.open(tab)
         assert names_in(panel) > 0 and markup_in(panel) == set(), tab

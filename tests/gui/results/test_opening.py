@@ -14,15 +14,14 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Plan
 from engine.protocol.answer import Answer
 from engine.protocol.events import Failed, Finished, Summary
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profiles import Profiles
+from engine.protocol.numerics import NonfiniteSearch, Numerics, NumericsResults
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.results.controller import ResultsController
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE

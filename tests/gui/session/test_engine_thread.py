@@ -15,9 +15,9 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Failed
 from engine.protocol.trials import Limit, LimitSide
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.worker.launcher import Launcher, Session
-from engine.worker.process import WorkerProcess
+from engine.worker.site import WorkerProcess
 from gui.session.engine_thread import EngineThread
 from gui.session.jobs import QueuedJob
 from tests.gui.machines import CATALOG, WAIT_MS, Told

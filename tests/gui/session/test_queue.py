@@ -16,11 +16,10 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Failed, Finished, Summary
-from engine.protocol.profiles import profiles_of
+from engine.protocol.profile import profiles_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session

@@ -13,12 +13,11 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Log, Phase, PhaseName
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
-from engine.protocol.profiles import Profiles, profiles_of
+from engine.protocol.numerics import NonfiniteSearch, Numerics, NumericsResults
+from engine.protocol.profile import Profiles, profiles_of
 from engine.runner import Runner
 from engine.store.record import RunRecord
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.session.engine_thread import EngineThread

@@ -8,8 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, Grid, grid_of
+from engine.experiment.sweep import Axis, Grid, Plan, grid_of
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher

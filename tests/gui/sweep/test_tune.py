@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment
 from engine.export.kinds import tune
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.answer.sections import PictureView
 from gui.window.main_window import MainWindow

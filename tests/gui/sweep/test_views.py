@@ -10,13 +10,11 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.compare.metrics import LOSS, SPEED
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import axes_of, grid_of
+from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.export.kinds.sweep import CELLS, document
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import CellSpot
-from engine.sweep.results import CellResult, Results
-from engine.sweep.scaling import WEAK
+from engine.sweep.results import WEAK, CellResult, Results
 from gui.session.sweeps import SweepView
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
 from gui.sweep.panel import SweepPanel

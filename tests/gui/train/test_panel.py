@@ -1,18 +1,23 @@
-"""The live panel: events in; cards, details, hints and the line on top out."""
+"""The live panel: events in, the line on top, details and hints out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
-from gui.charts.live_plot import LEAST_HEIGHT
+from engine.protocol.events import Failed, Phase, PhaseName
 from gui.train.panel import LivePanel
+from gui.train.strip import subject_of
+
+
+def status(panel: LivePanel) -> str:
+    """What is said of the run, without what it trains."""
+    said = panel.strip.status.whole_text()
+    subjects = (f"{subject_of(run)} · " for run in panel.runs())
+    return next((said.removeprefix(subject) for subject in subjects if said.startswith(subject)), said)
 
 
 def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: LivePanel, live: Any) -> None:
@@ -23,14 +28,15 @@ def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: L
     run.set_status("failed", None, problem)
     panel.set_runs([run])
     panel.open_details()
-    assert panel.page.failure.isVisible() and not panel.plots.isVisible() and not panel.cards.isVisible()
+    assert panel.page.failure.isVisible() and not panel.plots.isVisible()
+    assert not panel.race.isVisible()
     assert panel.page.failure.accessibleName() == "The device ran out of memory. Lower batch size."
-    assert panel.strip.status.whole_text() == "FP32 failed"
+    assert status(panel) == "FP32 failed"
     texts = panel.details.texts()
     assert texts[texts.index("What to do") + 1] == "Lower batch size."
     assert "The device ran out of memory." in texts
     panel.set_runs(live.pair())
-    assert not panel.page.failure.isVisible() and panel.plots.isVisible() and panel.cards.isVisible()
+    assert not panel.page.failure.isVisible() and panel.plots.isVisible() and panel.race.isVisible()
 
 
 def test_a_side_that_failed_says_so_above_the_other_one_that_trains(
@@ -44,41 +50,14 @@ def test_a_side_that_failed_says_so_above_the_other_one_that_trains(
     card = panel.page.failure
     assert card.isVisible() and panel.plots.isVisible() and panel.failure == problem
     assert card.accessibleName() == "FP32 failed. It does not fit. Lower it."
-    assert panel.cards.throughput.texts() == ("FP32 failed", "FP16 AMP 880")
+    assert panel.race.scene is not None and panel.race.scene.line == ("FP32 failed.", "")
     (remedy,) = card.remedies
     qtbot.mouseClick(remedy, Qt.MouseButton.LeftButton)
     assert taken == ["100"] and remedy.text() == "Try batch 100"
     assert not card.check.isVisible() and not card.again.isVisible(), "the same would run out again"
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_the_cards_compare_losses_at_the_last_step_of_the_run_that_is_behind(
-    panel: LivePanel, live: Any, is_stopped: bool
-) -> None:
-    whole, cut = live.pair()
-    if is_stopped:
-        cut.add(Finished(summary=Summary(steps=126, final_train_loss=0.04), stopped=True))
-    panel.set_runs([whole, cut])
-    quality, switch = panel.cards.quality, panel.cards.loss_switch
-    assert quality.texts()[0] == "FP32 61.3"
-    switch.click()
-    assert quality.ratio() == "at step 126" and switch.text() == "Accuracy"
-    assert "1.53" not in quality.texts()[0], "which is the loss at the end of the longer one"
-    switch.click()
-    assert quality.texts()[0] == "FP32 61.3"
-
-
-def test_the_cards_of_many_runs_are_not_squeezed_while_they_train(
-    panel: LivePanel, live: Any, qtbot: QtBot, squeezed: Any
-) -> None:
-    runs = [live.run(one.value, live.started(one.value), live.samples(1, 50)) for one in Precision]
-    panel.set_runs(runs)
-    for size in ((1_120, 840), (780, 640), (640, 500)):
-        panel.resize(*size)
-        qtbot.waitUntil(lambda: not squeezed(panel.cards))
-
-
-def test_the_cards_own_figures_stand_in_a_line_where_there_is_room_and_a_cpu_has_none(
+def test_the_gpus_gauges_stand_in_a_line_where_there_is_room_and_a_cpu_has_none(
     qtbot: QtBot, panel: LivePanel, live: Any
 ) -> None:
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, power_watts=(1_012.4,) * 50))])
@@ -91,25 +70,10 @@ def test_the_cards_own_figures_stand_in_a_line_where_there_is_room_and_a_cpu_has
     assert not panel.gauges.isVisible()
 
 
-def test_a_narrow_panel_has_two_rows_of_cards_and_nothing_is_cut_off(
-    qtbot: QtBot, panel: LivePanel, live: Any
-) -> None:
-    panel.set_runs(live.pair())
-    assert len({card.y() for card in panel.cards.cards}) == 1
-    panel.resize(780, 440)
-    qtbot.waitUntil(lambda: len({card.y() for card in panel.cards.cards}) == 2)
-    assert panel.width() == 780
-    qtbot.waitUntil(lambda: panel.plots.loss.height() >= LEAST_HEIGHT)
-    for plot in (panel.plots.loss, panel.plots.speed):
-        assert plot.canvas.area().height() > 50 and plot.canvas.area().width() > 200
-    for card in panel.cards.cards:
-        assert card.height() >= card.minimumSizeHint().height()
-
-
 def test_new_runs_take_the_place_of_the_old_ones(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     panel.set_runs([live.run("tf32", live.started("tf32"), live.samples(1, 30))])
-    assert panel.cards.throughput.texts() == ("TF32 880",)
+    assert panel.race.scene is not None and [lane.name for lane in panel.race.scene.lanes] == ["TF32"]
     assert [entry.name for entry in panel.plots.loss.legend.entries] == ["TF32"]
     panel.set_runs([])
     panel.refresh()
@@ -126,9 +90,8 @@ def test_the_strip_says_what_runs_how_far_it_is_and_how_long_all_work_takes(
     runs = live.pair()
     panel.set_runs(runs)
     strip, left = panel.strip, panel.strip.left
-    assert strip.title.whole_text() == "FP32 against FP16 AMP"
-    assert strip.status.whole_text() == "FP16 AMP running, 2 of 2"
-    assert strip.step.text() == "step 126 of 200" and strip.progress.fraction() == pytest.approx(0.63)
+    assert strip.title.whole_text() == "FP32 and FP16 AMP"
+    assert status(panel) == "FP16 AMP running, 2 of 2"
     assert left.text() == "3 s left"
     panel.set_title("Fashion")
     strip.set_work_left(90.0, at_least=True)
@@ -148,38 +111,33 @@ def test_a_phase_other_than_measuring_is_named(panel: LivePanel, live: Any) -> N
         (Phase(name=PhaseName.VALIDATING), " · validating"),
         (Phase(name=PhaseName.MEASURING), ""),
         (Phase(name=PhaseName.WAITING, detail="waiting for a free node"), " · waiting for a free node"),
-        (Phase(name=PhaseName.CHECKING, fraction=0.5), " · checking the images"),
+        (Phase(name=PhaseName.CHECKING, fraction=0.5), " · checking the images · 50%"),
         (
             Phase(name=PhaseName.DOWNLOADING, fraction=0.42, detail="CIFAR-100, 161 MiB"),
-            " · downloading CIFAR-100, 161 MiB",
+            " · downloading CIFAR-100, 161 MiB · 42%",
         ),
     ):
         panel.set_runs([live.run("fp32", phase)])
-        assert panel.strip.status.whole_text() == f"FP32 running{words}"
-        if phase.fraction is not None:
-            assert panel.strip.step.text() == f"{100 * phase.fraction:.0f}%"
-            assert panel.strip.progress.fraction() == pytest.approx(phase.fraction)
+        assert status(panel) == f"FP32 running{words}"
 
 
 def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(panel: LivePanel, live: Any) -> None:
     run = live.run("fp32", Phase(name=PhaseName.COMPILING))
     panel.set_runs([run])
-    status = panel.strip.status
-    assert status.whole_text() == "FP32 running · compiling, this can take a minute"
-    assert not panel.strip.step.isVisible()
+    assert status(panel) == "FP32 running · compiling, this can take a minute"
     run.phase_began -= 23
     panel.refresh()
-    assert status.whole_text() == "FP32 running · compiling, this can take a minute · 23 s"
+    assert status(panel) == "FP32 running · compiling, this can take a minute · 23 s"
     panel.resize(780, 500)
     panel.set_runs([run])
-    status.resize(150, 20)
-    assert status.text() == "FP32 compiling · 23 s"
+    panel.strip.status.resize(150, 20)
+    assert panel.strip.status.text() == "FP32 compiling · 23 s"
 
 
 def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
     def shown(asked: bool | None) -> tuple[str, str]:
         panel.set_pause_request(asked)
-        return panel.strip.pause.text(), panel.strip.status.whole_text()
+        return panel.strip.pause.text(), status(panel)
 
     run = live.pair()[1]
     panel.set_runs([run])
@@ -199,9 +157,9 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
     with qtbot.waitSignal(panel.stop_requested):
         qtbot.mouseClick(panel.strip.stop, Qt.MouseButton.LeftButton)
     assert not panel.strip.stop.isEnabled()
-    assert panel.strip.status.whole_text() == "FP16 AMP stopping, 2 of 2"
+    assert status(panel) == "FP16 AMP stopping, 2 of 2"
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 3), Failed(problem=problem))])
-    assert panel.strip.status.whole_text() == "FP32 failed"
+    assert status(panel) == "FP32 failed"
     assert "It did not fit." in panel.page.failure.accessibleName() and panel.plots.isVisible()
     assert not panel.strip.stop.isVisible()

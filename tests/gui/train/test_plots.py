@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QActionGroup, QWheelEvent
 from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
@@ -16,8 +16,10 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Finished, Skipped, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from engine.words.numbers import number
 from engine.worker.launcher import Launcher, Target
 from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
+from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.experiments import Experiments
 from gui.theme.theme import theme
 from gui.train.controller import LiveController, background_runs
@@ -48,6 +50,8 @@ def test_curves_grow_with_the_events_at_the_next_refresh_and_nothing_is_drawn_wi
 ) -> None:
     runs = live.pair()
     panel.set_runs(runs)
+    QApplication.processEvents()
+    panel.refresh()
     frames = [plot.canvas.frame for plot in panel.plots.plots]
     panel.refresh()
     assert all(plot.canvas.frame is frame for plot, frame in zip(panel.plots.plots, frames, strict=True))
@@ -55,7 +59,6 @@ def test_curves_grow_with_the_events_at_the_next_refresh_and_nothing_is_drawn_wi
     runs[1].add(live.samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
     panel.refresh()
     assert panel.plots.scale.legend.entries[0].value == "16,384"
-    assert panel.strip.step.text() == "step 176 of 200"
 
 
 def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, live: Any) -> None:
@@ -85,7 +88,7 @@ def test_one_crosshair_one_range_and_one_axis_hold_for_all_four_plots(
     assert place in ("step 106", "step 107")
     panel.plots.loss.x_range_chosen.emit((20.0, 60.0))
     assert ranges() == {(20.0, 60.0)}
-    panel.plots.memory.header.follow.click()
+    panel.strip.view.whole_wanted.emit()
     assert ranges() == {(0.0, 213.0)}
     qtbot.mouseClick(panel.strip.by.button("seconds"), Qt.MouseButton.LeftButton)
     ((_, end),) = ranges()
@@ -116,13 +119,13 @@ def heights(panel: LivePanel) -> set[int]:
     return {plot.height() for plot in panel.plots.plots if plot.isVisible()}
 
 
-def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_the_four(ended: LivePanel) -> None:
+def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_all(ended: LivePanel) -> None:
     plots = ended.plots
-    assert [plot.isVisible() for plot in plots.plots] == [True, False, False, True]
+    assert [plot.isVisible() for plot in plots.plots] == [True, True, False, False]
     menu = plots.speed.header.others
-    titles = [plot.header.title() for plot in plots.plots]
-    assert [menu.itemText(row) for row in range(menu.count())] == titles
-    assert menu.isVisible() and menu.currentIndex() == 3
+    titles = [menu.itemText(row) for row in range(menu.count())]
+    assert titles == ["Training loss", "Throughput", "Memory", "Waiting for data"]
+    assert menu.isVisible() and menu.currentIndex() == 1
     menu.activated.emit(2)
     assert [plot.isVisible() for plot in plots.plots] == [True, False, True, False]
     assert plots.memory.header.others.currentIndex() == 2
@@ -130,6 +133,20 @@ def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_the_four(ended: 
     assert heights(ended) and plots.loss.x() > plots.memory.x(), "they change places"
     ended.resize(1_120, 900)
     assert all(plot.isVisible() and not plot.header.others.isVisible() for plot in plots.plots)
+
+
+def test_one_menu_is_for_all_plots(panel: LivePanel, live: Any) -> None:
+    panel.set_runs(live.pair())
+    panel.strip.view.log.toggle()
+    assert panel.plots.loss.header.log.isChecked() and not panel.plots.accuracy.header.log.isChecked()
+    assert not any(
+        plot.header.log.isVisible() or plot.header.follow.isVisible() for plot in panel.plots.plots
+    )
+    panel.strip.view.choices.aboutToShow.emit()
+    *_, largest = panel.strip.view.findChild(QActionGroup).actions()
+    largest.trigger()
+    assert smoothing().steps == WINDOWS[-1]
+    smoothing().set_steps(15)
 
 
 @pytest.mark.parametrize("with_details", [False, True])
@@ -143,7 +160,7 @@ def test_a_plot_is_between_its_least_and_its_most_height_and_then_the_page_scrol
     for height in (300, 400, 640, 1_000, 1_600):
         ended.resize(1_120, height)
         assert all(LEAST_HEIGHT <= one <= MOST_HEIGHT for one in heights(ended)), height
-    ended.resize(1_120, 270)
+    ended.resize(1_120, 190)
     assert heights(ended) == {LEAST_HEIGHT} and bar.maximum() > 0
 
 
@@ -151,7 +168,7 @@ def test_a_plot_is_between_its_least_and_its_most_height_and_then_the_page_scrol
 def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
     ended: LivePanel, keys: Qt.KeyboardModifier
 ) -> None:
-    ended.resize(1_120, 270)
+    ended.resize(1_120, 190)
     heights(ended)
     canvas, ranges = ended.plots.loss.canvas, []
     ended.plots.loss.x_range_chosen.connect(ranges.append)
@@ -173,73 +190,77 @@ def unscaled(live: Any, precision: str, *events: object, **settings: object) -> 
     return run
 
 
-def titles(panel: LivePanel) -> list[str]:
-    panel.resize(1_120, 820)
-    assert all(one.isVisible() for one in (*panel.cards.cards, *panel.plots.plots))
-    return [card.accessibleName().partition(":")[0].strip() for card in panel.cards.cards]
+def notes(panel: LivePanel) -> dict[str, str]:
+    return {plot.header.title(): plot.header.note() for plot in panel.plots.plots}
 
 
-def test_while_a_run_is_behind_losses_and_accuracies_are_those_of_the_same_step(
-    panel: LivePanel, live: Any
-) -> None:
-    end = Finished(summary=Summary(steps=200, final_train_loss=0.03, final_validation_accuracy=0.5))
-    ahead = live.run("fp32", live.started(), live.samples(1, 200), *live.epochs(0.2, 0.3, 0.4, 0.5), end)
+def test_beside_the_titles_is_what_compares_the_sides(panel: LivePanel, live: Any) -> None:
+    def end(loss: float, speed: float, accuracy: float, steps: int = 200) -> Finished:
+        return Finished(
+            summary=Summary(
+                steps=steps,
+                samples_per_second=speed,
+                peak_allocated_mib=speed,
+                final_train_loss=loss,
+                final_validation_accuracy=accuracy,
+            )
+        )
+
+    ahead = live.run(
+        "fp32", live.started(), live.samples(1, 200), *live.epochs(0.2, 0.3, 0.4, 0.5), end(0.03, 800.0, 0.5)
+    )
     behind = live.run("bf16", live.started("bf16"), live.samples(1, 120), *live.epochs(0.1, 0.25))
     panel.set_runs([ahead, behind])
-    loss, accuracy = panel.cards.quality, panel.cards.accuracy
-    assert (accuracy.texts(), accuracy.ratio()) == (("FP32 30.0", "BF16 AMP 25.0"), "at step 100")
-    mean = f"{sum(5.0 / step for step in range(101, 121)) / 20:.3f}"
-    assert (loss.texts(), loss.ratio()) == ((f"FP32 {mean}", f"BF16 AMP {mean}"), "at step 120")
-    behind.add(end)
+    # of unlike steps nothing is compared
+    same = number(5.0 / 120)
+    assert notes(panel) == {
+        "Training loss": f"same step: {same}",
+        "Throughput": "after warm-up",
+        "Memory": "12.50×",
+        "Accuracy": "same step: 30.0",
+    }
+    behind.add(live.samples(121, 80))
+    behind.add(end(0.035, 1_200.0, 0.49))
     panel.refresh()
-    assert (
-        accuracy.texts() == ("FP32 50.0", "BF16 AMP 50.0") and "step" not in accuracy.ratio() + loss.ratio()
-    )
+    ended = {"Training loss": "+0.005", "Throughput": "1.50×", "Memory": "1.50×", "Accuracy": "−1.0"}
+    assert notes(panel) == ended
+    behind.add(end(0.035, 1_200.0, 0.49, steps=150))
+    panel.refresh()
+    assert notes(panel)["Training loss"].startswith("same step"), "it was stopped early"
+    panel.set_runs([ahead, live.run("bf16", live.started("bf16", model="mlp"), end(0.03, 1_200.0, 0.5))])
+    assert set(notes(panel).values()) == {""}, "another training"
+    scaled = live.pair()[1]
+    panel.set_runs([scaled])
+    assert notes(panel)["Loss scale"] == "3 steps skipped"
 
 
-def test_without_a_scaler_accuracy_and_waiting_have_its_cards_and_the_accuracy_its_plot(
-    panel: LivePanel, live: Any
-) -> None:
-    panel.set_runs(
-        [unscaled(live, "fp32", *live.epochs(0.5, 0.7)), unscaled(live, "bf16", *live.epochs(0.4, 0.6))]
-    )
-    assert titles(panel)[3:] == ["Epoch loss", "Accuracy %", "Waiting for data %"]
-    assert panel.cards.accuracy.texts() == ("FP32 70.0", "BF16 AMP 60.0")
-    assert panel.cards.waiting.texts() == ("FP32 5.0", "BF16 AMP 5.0")
-    assert not panel.cards.scale.isVisible() and not panel.cards.loss_switch.isVisible()
-    plot = panel.plots.plots[1]
-    assert plot is panel.plots.accuracy and plot.isVisible() and not panel.plots.scale.isVisible()
-    assert (plot.legend.entries[0].name, plot.legend.entries[0].value) == ("FP32", "70.0")
-    plot.hovered.emit(50.0)
-    assert plot.legend.entries[0].value == "50.0"
-    panel.set_by("seconds")
-    panel.plots.set_crosshair(5.0)
-    assert plot.legend.entries[0].value == "50.0"
-
-
-def test_the_second_plot_is_what_the_runs_have(panel: LivePanel, live: Any) -> None:
+def test_the_fourth_plot_is_a_menu_of_what_the_runs_have(panel: LivePanel, live: Any) -> None:
     plots = panel.plots
-    panel.set_runs([unscaled(live, "fp32")])
-    assert plots.plots[1] is plots.accuracy and "after each epoch" in plots.accuracy.canvas.frame.hint
+
+    def offered() -> list[str]:
+        menu = plots.plots[3].header.others
+        return [menu.itemText(row) for row in range(menu.count())]
+
+    panel.set_runs([live.run("fp32", live.started())])
+    assert plots.plots[3] is plots.accuracy and "after each epoch" in plots.accuracy.canvas.frame.hint
+    assert not plots.accuracy.header.others.isVisible(), "there is nothing else to choose"
     for never in ({"validation": {"every": 0}}, {"model": "linear", "dataset": "synthetic-regression"}):
         panel.set_runs([unscaled(live, "fp32", **never)])
-        assert plots.plots[1] is plots.waiting, "what will never come is not waited for"
+        assert plots.plots[3] is plots.waiting, "what will never come is not waited for"
     panel.set_runs([unscaled(live, "fp32", *live.epochs(None))])
-    assert plots.plots[1] is plots.waiting and plots.waiting.legend.entries[0].value == "5.00"
-    over = Finished(summary=Summary(steps=100, data_wait_fraction=0.2))
-    panel.set_runs([unscaled(live, "bf16", *live.epochs(None), over)])
-    assert plots.plots[1] is plots.waiting and panel.cards.waiting.texts() == ("BF16 AMP 20.0",)
+    assert plots.plots[3] is plots.waiting and plots.waiting.legend.entries[0].value == "5.00"
     panel.set_runs([unscaled(live, "fp32", *live.epochs(0.5)), unscaled(live, "fp16", *live.epochs(0.6))])
-    assert titles(panel)[3:] == ["Accuracy %", "Loss scale", "Skipped steps"]
-    assert plots.plots[1] is plots.scale and panel.cards.loss_switch.isVisible()
-    assert panel.cards.scale.texts()[0] == "FP32 not used"
-    panel.set_runs([unscaled(live, "fp16", scaler={"mode": "off"})])
-    assert plots.plots[1] is plots.accuracy
-    panel.set_runs([unscaled(live, "fp16")])
+    panel.resize(1_120, 848)
+    assert plots.plots[3] is plots.scale and offered() == ["Loss scale", "Accuracy", "Waiting for data"]
     plots.set_x_range((20.0, 60.0))
-    plots.show_runs([unscaled(live, "fp32", *live.epochs(0.5))])
-    plots.refresh()
-    assert {plot.canvas.frame.x_range for plot in plots.plots} == {(20.0, 60.0)}, "what was looked at stays"
+    plots.scale.header.others.activated.emit(1)
+    assert plots.plots[3] is plots.accuracy and plots.accuracy.isVisible() and not plots.scale.isVisible()
+    plots.accuracy.refresh()
+    assert plots.accuracy.canvas.frame.x_range == (20.0, 60.0), "what was looked at stays"
+    panel.set_runs([unscaled(live, "fp16", *live.epochs(0.5))])
+    assert plots.plots[3] is plots.accuracy, "so does what was chosen"
+    panel.set_runs([unscaled(live, "fp16", scaler={"mode": "off"})])
+    assert "Loss scale" not in offered()
 
 
 def record(number: int, precision: str, status: Status = Status.FINISHED, **settings: Any) -> RunRecord:
@@ -307,7 +328,7 @@ def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_ther
     panel.set_background_runs([(other, "Run 5"), (bare, "Run 6")])
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
     names = [[entry.name for entry in plot.legend.entries] for plot in panel.plots.plots]
-    assert names[0] == names[3] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]
+    assert names[0] == names[1] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]
 
 
 def test_the_other_precision_lies_under_the_run_that_trains(

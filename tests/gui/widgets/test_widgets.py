@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
@@ -18,8 +18,6 @@ from gui.widgets import (
     Marker,
     PrecisionChip,
     Segmented,
-    StatCard,
-    StatRow,
     marker_pixmap,
     precision_pen,
 )
@@ -80,55 +78,6 @@ def test_a_field_shows_its_problem_and_takes_it_back(qtbot: QtBot) -> None:
     assert field.sizeHint().height() > plain
     field.set_problem(None)
     assert field.problem() is None and field.sizeHint().height() == plain
-
-
-@pytest.fixture
-def card(qtbot: QtBot) -> StatCard:
-    card = StatCard("Throughput", "img/s")
-    qtbot.addWidget(card)
-    card.resize(174, 96)
-    card.show()
-    return card
-
-
-def test_a_stat_card_shows_a_line_a_run_and_drops_those_gone(card: StatCard) -> None:
-    absent = StatRow(Precision.FP32, "FP32", "not used", absent=True)
-    card.set_rows([absent, StatRow(Precision.FP16, "FP16 AMP", "3", after="of 126")])
-    assert card.texts() == ("FP32 not used", "FP16 AMP 3of 126")
-    assert card.accessibleName() == "Throughput img/s: FP32 not used; FP16 AMP 3 of 126"
-    assert card.minimumSizeHint().height() <= 96
-    usual = card.sizeHint().height()
-    card.set_compact(True)
-    assert card.sizeHint().height() < usual, "in a low window"
-    for rows, texts in (([absent], ("FP32 not used",)), ([], ())):
-        card.set_rows(rows)
-        assert card.texts() == texts
-
-
-def test_a_stat_card_takes_a_second_line_and_sets_figures_smaller_rather_than_lose_words(
-    card: StatCard,
-) -> None:
-    def texts() -> list[str]:
-        return [one.text() for one in card.findChildren(QLabel) if one.isVisible() and one.text()]
-
-    def roles() -> set[str]:
-        return {one.property("role") for one in card.findChildren(QLabel)} & {"stat", "statSmall"}
-
-    assert texts() == ["Throughput", "img/s"]
-    card.set_ratio("unreliable", is_sound=False)
-    assert set(texts()) == {"Throughput", "img/s", "unreliable"}
-    card.resize(300, 96)
-    assert set(texts()) == {"Throughput", "img/s", "unreliable"}
-    card.resize(174, 96)
-    for title, unit in (("Epoch loss", "nats"), ("Peak memory", "GiB"), ("Waiting for data", "%")):
-        card.set_title(title, unit)
-        card.set_ratio("at step 12,345")
-        assert set(texts()) == {title, unit, "at step 12,345"}
-    card.set_title("Throughput", "img/s")
-    card.set_ratio("unreliable", is_sound=False)
-    for name, value, role in (("FP32", "880", "stat"), ("Default FP32", "98,948", "statSmall")) * 2:
-        card.set_rows([StatRow(Precision.FP32, name, value)])
-        assert roles() == {role}
 
 
 def test_a_long_text_is_shortened_and_told_whole_in_the_tooltip(qtbot: QtBot) -> None:

@@ -42,7 +42,7 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     qtbot.waitUntil(lambda: window.live.answer() is not None)
     page = window.live.page
     assert page.answer.text().startswith("BF16 AMP trained 1.86 times as fast as FP32")
-    assert "one run each: no confidence interval" in page.answer.text()
+    assert "One run each: no confidence interval" in page.answer.text()
     assert page.plots.loss.legend.place == "at the end" and not page.plots.loss.header.follow.isVisible()
     assert page.strip.status.whole_text().startswith("finished ")
     assert (

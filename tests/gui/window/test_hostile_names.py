@@ -14,14 +14,13 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.presets import own_presets_folder
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import axes_of, grid_of
+from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.protocol.events import Environment, Failed, Finished, Log, Samples, Started, Summary
-from engine.protocol.profiles import Profiles
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
 from engine.store.queue import WaitingItem
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.setup.question import QUESTIONS
 from gui.window.main_window import MainWindow

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.request import InstallRequest
 from engine.machines import remote_site
-from engine.machines.catalogs import keep_catalog, kept_catalog
-from engine.machines.machine import Machine, Machines, new_machine
+from engine.machines.machine import Machine, Machines, keep_catalog, kept_catalog, new_machine
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Phase, PhaseName
 from engine.store.record import Status
@@ -26,7 +26,7 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
-from gui.installation.setup import EngineSetup, remote_backend
+from gui.installation.setup import EngineSetup, remote_installer
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import MachineDialog
 from gui.window.main_window import MainWindow
@@ -341,17 +341,17 @@ def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder
 
 
 def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot, near_ssh, tmp_path):
-    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
-    plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
+    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "packages": [], "folder": "/e"}
+    plan |= {"download_bytes": 3, "is_exact": True, "unpacked_bytes": 9, "kept_bytes": 4, "free_bytes": 9}
     put_python(near_ssh, json.dumps({"plan": plan}))
     Machines().put(new_machine("box", "me@box"))
-    setup = EngineSetup(remote_backend("box"))
+    setup = EngineSetup(partial(remote_installer, "box"))
     with qtbot.waitSignal(setup.found, timeout=WAIT_MS) as found:
         setup.look()
     assert found.args[0].hardware.machine == "x86_64"
     with qtbot.waitSignal(setup.planned, timeout=WAIT_MS) as planned:
         setup.plan(InstallRequest())
-    assert planned.args[1].needed_bytes == 5
+    assert planned.args[0].needed_bytes == 5
     place = put_python_again(near_ssh)
     with qtbot.waitSignal(setup.ended, timeout=WAIT_MS) as ended:
         setup.start(InstallRequest())

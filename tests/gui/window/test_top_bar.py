@@ -10,8 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
-from gui.help.about import AboutDialog
-from gui.help.dialog import GuideDialog
+from gui.help.dialog import AboutDialog, GuideDialog
 from gui.installation import doctor_page
 from gui.installation.doctor_page import DoctorDialog
 from gui.theme.theme import theme

@@ -10,33 +10,28 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.protocol.advice import Advice, AdviceKind, Advices
 from engine.protocol.events import Finished, Summary
-from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.nonfinite import (
-    LOSS,
+from engine.protocol.numerics import (
     Cause,
-    FirstNonfinite,
-    MappedModule,
-    NonfiniteSearch,
-    Operation,
-    PrecisionMap,
-)
-from engine.protocol.numerics.numerics import (
     DivergenceTest,
+    FirstNonfinite,
     Fp32Modules,
     Fp32Trial,
+    MappedModule,
+    NonfiniteSearch,
     Numerics,
     NumericsResults,
+    Operation,
     PartResult,
+    PrecisionMap,
     PrecisionRun,
 )
-from engine.protocol.numerics.ranges import ModuleRange, Ranges
-from engine.protocol.profiles import Profiles, ProfileSide
+from engine.protocol.profile import Profiles, ProfileSide
+from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Ranges
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 

@@ -17,15 +17,14 @@ from PIL import Image
 
 from engine import __version__
 from engine.experiment.problem import ProblemError
-from engine.experiment.repeats import Plan
-from engine.experiment.sweep import Axis, grid_of
+from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
-from engine.protocol.numerics.numerics import Numerics
-from engine.protocol.profiles import Profiles
+from engine.protocol.numerics import Numerics
+from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitSide
 from engine.protocol.tune import Tuning
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from tests.engine.tune.test_result import TUNING, WINNER

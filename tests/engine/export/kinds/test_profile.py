@@ -13,12 +13,11 @@ from engine.experiment.problem import ProblemError
 from engine.export.content import content_of
 from engine.export.document import Section
 from engine.export.formats import COMPARISON, TRACES
-from engine.export.kinds.profile import BAR, LIMITS, document, sections
+from engine.export.kinds.profile import BAR, LIMITS, PARTS, document, sections
 from engine.export.report.pages import page
 from engine.profile.names import failures
-from engine.protocol.profile import StepProfile
-from engine.protocol.profiles import Profiles
-from engine.store.saved.study import Study
+from engine.protocol.profile import Profiles, StepProfile
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 
@@ -29,7 +28,18 @@ def by_title(profiles: Profiles, *, brief: bool = False) -> dict[str, Section]:
 
 def test_the_sections_hold_the_sides_against_each_other_as_far_as_there_is_room(profiles: Profiles) -> None:
     parts = by_title(profiles)
-    assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
+    assert list(parts) == [
+        BAR,
+        PARTS,
+        "What limits FP32",
+        "What limits FP16 AMP",
+        "Advice",
+        LIMITS,
+        "Energy",
+        "Kernels",
+        "Operations",
+        "Modules",
+    ]
     alone, both = (by_title(Profiles(sides=profiles.sides[:count]))["Kernels"].headings for count in (1, 2))
     assert {"Share", "Calls"} < set(alone)
     assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
@@ -57,7 +67,8 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
 ) -> None:
     alone = Profiles(sides=profiles.sides[:1])
     parts = by_title(alone)
-    assert parts[BAR].sentences[0].startswith("Compute-bound") and parts["Advice"].headings[0] == "Advice"
+    assert parts["What limits FP32"].sentences[0].startswith("Compute-bound")
+    assert parts["Advice"].headings[0] == "Advice"
     assert parts["Operations"].headings[1] == "Share" and "Ratio" not in parts["Kernels"].headings
     failed = alone.with_side(0, profile=None, problem=PROBLEM)
     assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from engine.protocol.advice import Finding, FindingKind
-from engine.training.checks.loops import File, loop_findings
+from engine.training.checks.static import File, loop_findings
 
 LOOP = """
 for epoch in range(3):

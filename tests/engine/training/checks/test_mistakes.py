@@ -152,7 +152,7 @@ def batch(size):"""
 )
 def test_a_hang_ends_by_the_time_limit_with_its_line(own, before, after, severity) -> None:
     text = CLEAN.replace(before, after).replace("import torch\n", "import torch, pathlib\n", 1)
-    checked = check(own.asked(text), limit_seconds=3.0)
+    checked = check(own.asked(text), limit_seconds=1.5)
     (own.folder / "over").touch()
     for thread in threading.enumerate():
         if thread.name == "check":

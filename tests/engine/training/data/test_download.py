@@ -7,11 +7,12 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
 import pickle
 import struct
 import subprocess
-import sys
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -195,19 +196,20 @@ def test_a_full_disk_is_told_with_the_room_that_is_needed(tmp_path: Path) -> Non
     assert write_problem("cifar10", tmp_path, PermissionError(errno.EACCES, "")).kind is Kind.DOWNLOAD
 
 
-def test_what_an_ended_process_left_behind_is_removed_and_what_a_living_one_holds_is_not() -> None:
-    folder = datasets_folder()
-    source = (
+def test_what_an_ended_process_left_behind_is_removed_and_what_a_living_one_holds_is_not(
+    tmp_path: Path, start_script: Callable[[Path, dict[str, str]], subprocess.Popen[bytes]]
+) -> None:
+    folder, script = datasets_folder(), tmp_path / "other.py"
+    script.write_text(
         "import sys, pathlib\n"
         "from engine.training.data.image_sets import unfinished_folder\n"
-        "held = unfinished_folder(pathlib.Path(sys.argv[1]))\n"
+        f"held = unfinished_folder(pathlib.Path({str(folder)!r}))\n"
         "print(held.__enter__().name, flush=True)\n"
         "sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", source, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with start_script(script, dict(os.environ)) as other:
         assert other.stdout is not None
-        left = other.stdout.readline().strip()
+        left = other.stdout.readline().decode().strip()
         with unfinished_folder(folder) as own:
             assert there() == sorted([left, own.name])
         assert there() == [left] and psutil.pid_exists(other.pid)

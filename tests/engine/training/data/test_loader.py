@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,9 +58,8 @@ def test_fake_pictures_are_torchvisions() -> None:
         assert torch.equal(picture, theirs[index][0]) and label == theirs[index][1]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_loaders")
 def test_processes_make_what_the_training_process_makes():
-    # both kinds of process in one test: each of them takes seconds to import torch
     here = source()
     there = source(data={"workers": 2, "augment": False})
     started = set(multiprocessing.active_children())
@@ -80,7 +79,7 @@ def test_processes_make_what_the_training_process_makes():
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_loaders")
 def test_processes_that_are_not_persistent_end_with_their_epoch() -> None:
     pictures = source(data={"workers": 1, "persistent_workers": False})
     assert not multiprocessing.active_children()
@@ -107,9 +106,8 @@ def test_batches_are_the_same_wherever_the_samples_lie(augment: bool) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_loaders")
 def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(folder):
-    # both in one test: the process takes seconds to import torch
     pictures = FolderImages(read_image_folder(str(folder)), SIZE, 0, augment=False)
     loader = Loader(pictures, Data(workers=1), CPU)
     with pytest.raises(ProblemError) as broken:
@@ -131,8 +129,10 @@ def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_i
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a test of signals")
-def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
-    source = (
+def test_loader_processes_end_with_a_parent_that_is_killed(tmp_path, start_script) -> None:
+    # the one that is started as the program starts it, with torch imported anew
+    script = tmp_path / "parent.py"
+    script.write_text(
         "import multiprocessing, sys, torch\n"
         "from engine.experiment.settings import Data\n"
         "from engine.training.data.images import FakeImages\n"
@@ -142,9 +142,7 @@ def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
         "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
         "    sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", source]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
+    with start_script(script, dict(os.environ)) as parent:
         child = psutil.Process(int(parent.stdout.readline()))
         parent.send_signal(signal.SIGKILL)
     gone, _ = psutil.wait_procs([child], timeout=4)

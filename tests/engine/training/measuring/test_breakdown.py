@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
+from engine.training.measuring.memory import Breakdown, activations_of, breakdown_of
 
 CPU = torch.device("cpu")
 MIB = 2**20

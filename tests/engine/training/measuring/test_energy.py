@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.training.measuring.energy import Counter, EnergyMeter, rapl_counter
+from engine.training.measuring.instruments import Counter, EnergyMeter, rapl_counter
 from engine.training.runs import prepare
 
 WATTS = 250.0

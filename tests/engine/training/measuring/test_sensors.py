@@ -18,8 +18,7 @@ import torch
 
 from engine.protocol.summary import Slowdown
 from engine.training.measuring import sensors
-from engine.training.measuring.breakdown import Instruments
-from engine.training.measuring.energy import EnergyMeter
+from engine.training.measuring.instruments import EnergyMeter, Instruments
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.sensors import (
     ActivityReader,

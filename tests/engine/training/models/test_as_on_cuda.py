@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from engine.training.models.cuda_autocast import (
+from engine.training.models.weightless import (
     CPU_LISTS,
     CUDA_LISTS,
     IN_FLOAT32,
     IN_HALF,
     PROMOTED,
+    AsOnCuda,
     refusal,
 )
-from engine.training.models.weightless import AsOnCuda
 
 HALF = torch.ones(4, 8, dtype=torch.bfloat16)
 

@@ -14,8 +14,10 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Step
 from engine.protocol.advice import LinearLayer, NotInFP8
-from engine.training.models import fp8
-from engine.training.models.fp8 import (
+from engine.training.models import tensor_cores
+from engine.training.models.libraries import quiet
+from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.tensor_cores import (
     check_recipe,
     convert,
     is_small,
@@ -23,8 +25,6 @@ from engine.training.models.fp8 import (
     linear_layers,
     row_scaling_refusal,
 )
-from engine.training.models.libraries import quiet
-from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import Precision, autocast
 
 CPU = torch.device("cpu")
@@ -271,7 +271,7 @@ def test_a_full_device_does_not_refuse_a_scaling(monkeypatch: pytest.MonkeyPatch
 def test_only_scaling_by_rows_is_refused_where_it_does_not_work(
     recipe: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fp8, "row_scaling_refusal", lambda device: "no kernel image is available.")
+    monkeypatch.setattr(tensor_cores, "row_scaling_refusal", lambda device: "no kernel image is available.")
     asked = experiment_from({"precision": "fp8", "step": {"fp8_recipe": recipe}})
     with pytest.raises(ProblemError) if is_refused else nullcontext() as caught:
         check_recipe(asked, torch.device("cuda:0"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -10,12 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from engine.training.models.build import build_loss, build_model, count_parameters
-from engine.training.models.language import (
+from engine.training.models.build import (
     SHAPES,
     USUAL_VOCABULARY,
     CausalLanguageModel,
     build_language_model,
+    build_loss,
+    build_model,
+    count_parameters,
     language_model_entries,
 )
 from tests.engine.training.conftest import refusal
@@ -32,18 +33,6 @@ def test_parameters_are_counted_as_they_are_built(tiny: nn.Module) -> None:
     assert count_parameters(tiny) == SHAPES[TINY].parameters(256)
     entries = {entry.name: entry.parameters for entry in language_model_entries()}
     assert entries[TINY] == SHAPES[TINY].parameters(USUAL_VOCABULARY) < 10_000_000
-
-
-@pytest.mark.slow
-def test_no_language_model_imports_torchao_which_can_be_imported_afterwards() -> None:
-    pytest.importorskip("torchao")
-    script = (
-        "import sys; from engine.training.models.language import build_language_model as build\n"
-        "build('causal-lm-tiny', vocabulary=64, seed=0)\n"
-        "assert not any(name.startswith('torchao') for name in sys.modules)\n"
-        "import torchao.optim"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_sizes_grow_from_tiny_to_that_of_llama_3_1_8b() -> None:

@@ -10,11 +10,10 @@ import torch
 import torchvision
 from torch import nn
 
-from engine.experiment.checks import ModelEntry
 from engine.experiment.experiment import experiment_from
 from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model, count_parameters, input_channels, model_entries
-from engine.training.models.sizes import size_findings
+from engine.training.models.tensor_cores import size_findings
 from engine.training.runs import workload
 from engine.training.runs.prepare import RunPlan
 
@@ -26,24 +25,33 @@ FAMILIES = [
 ]
 
 
-def smallest_forward(entry: ModelEntry, image_size: int) -> torch.Size:
-    """The shape of the logits for two pictures, worked out without computing or storing anything."""
-    with torch.device("meta"):
-        channels = input_channels(entry.name, 1)
-        model = build_model(entry.name, image_size=image_size, channels=channels, num_classes=7, seed=0)
-        logits: torch.Tensor = model(torch.empty(2, channels, image_size, image_size))
-    return logits.shape
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_smallest_picture_of_the_catalog_is_taken(name: str) -> None:
-    entry = ENTRIES[name]
-    assert entry.min_image_size is not None
-    assert smallest_forward(entry, entry.min_image_size) == (2, 7)
-    next_size = entry.min_image_size + (entry.image_size_multiple or 1)
-    if entry.name != "maxvit_t":  # 448 pixels: right, but slow
-        assert smallest_forward(entry, next_size) == (2, 7)
+def test_the_smallest_pictures_of_the_catalog_are_taken_and_channels_last_is_for_convolutions(
+    name: str,
+) -> None:
+    """Worked out without computing or storing anything."""
+    entry, channels = ENTRIES[name], input_channels(name, 1)
+    smallest = entry.min_image_size
+    assert smallest is not None
+
+    def built(image_size: int) -> nn.Module:
+        return build_model(name, image_size=image_size, channels=channels, num_classes=7, seed=0)
+
+    def shape(model: nn.Module, image_size: int) -> torch.Size:
+        logits: torch.Tensor = model(torch.empty(2, channels, image_size, image_size))
+        return logits.shape
+
+    with torch.device("meta"):
+        model = built(smallest)
+        assert shape(model, smallest) == (2, 7)
+        if entry.image_size_multiple is None:
+            assert shape(model, smallest + 1) == (2, 7)
+        elif name != "maxvit_t":  # 448 pixels: right, but slow
+            next_size = smallest + entry.image_size_multiple
+            assert shape(built(next_size), next_size) == (2, 7)
+    convolutions = sum(isinstance(module, nn.Conv2d) for module in model.modules())
+    assert entry.is_convolutional == (convolutions > 1)
 
 
 def test_a_regnet_takes_the_smallest_picture():
@@ -52,15 +60,6 @@ def test_a_regnet_takes_the_smallest_picture():
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
     assert set(torchvision.models.list_models(module=torchvision.models)) < set(ENTRIES)
     assert "resnet50" in ENTRIES and "raft_large" not in ENTRIES and "fasterrcnn_resnet50_fpn" not in ENTRIES
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_channels_last_is_for_models_made_of_convolutions(name: str) -> None:
-    with torch.device("meta"):
-        size = ENTRIES[name].min_image_size or 0
-        model = build_model(name, image_size=size, channels=3, num_classes=7, seed=0)
-    convolutions = sum(isinstance(module, torch.nn.Conv2d) for module in model.modules())
-    assert ENTRIES[name].is_convolutional == (convolutions > 1)
 
 
 @pytest.mark.parametrize("name", ["small-cnn", "linear", "googlenet", "inception_v3", "resnet18", "vit_h_14"])

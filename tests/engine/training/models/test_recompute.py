@@ -60,7 +60,7 @@ def states_equal(one: nn.Module, other: nn.Module) -> bool:
 def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settings):
     model, recomputed = model_of(name, **settings), model_of(name, **settings)
     assert checkpoint_activations(recomputed) > 5
-    assert train(recomputed) == train(model)
+    assert train(recomputed, steps=1) == train(model, steps=1)
     assert states_equal(model, recomputed)
 
 
@@ -236,14 +236,12 @@ def test_without_autocast_nothing_changes_and_a_copy_has_weights_of_its_own() ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recomputed", [False, True])
-def test_it_compiles_as_one_graph_trains_the_same_and_updates_statistics_once(recomputed: bool) -> None:
+def test_it_compiles_as_one_graph_trains_the_same_and_updates_statistics_once() -> None:
     def kept() -> nn.Module:
         # the compiler takes long over each block
         model = resnet(blocks=1)
         keep_in_float32(model, ["layer4.*", "layer1"], CPU)
-        if recomputed:
-            assert checkpoint_activations(model) == 4
+        assert checkpoint_activations(model) == 4
         return model
 
     eager, compiled = kept(), kept()
@@ -257,14 +255,15 @@ def test_it_compiles_as_one_graph_trains_the_same_and_updates_statistics_once(re
 
 @pytest.mark.parametrize("kept_first", [True, False])
 def test_recomputed_activations_are_float32_there_too(kept_first: bool) -> None:
-    model, recomputed = resnet(), resnet()
+    model, recomputed = resnet(blocks=1), resnet(blocks=1)
     keep_in_float32(model, ["layer3.0"], CPU)
     if kept_first:
         keep_in_float32(recomputed, ["layer3.0"], CPU)
-    assert checkpoint_activations(recomputed) == 8
+    assert checkpoint_activations(recomputed) == 4
     if not kept_first:
         keep_in_float32(recomputed, ["layer3.0"], CPU)
-    assert train(recomputed, is_bf16=True) == train(model, is_bf16=True)
+    assert train(recomputed, steps=1, is_bf16=True) == train(model, steps=1, is_bf16=True)
+    assert states_equal(model, recomputed)
 
 
 def test_a_pattern_that_matches_nothing_is_a_problem() -> None:

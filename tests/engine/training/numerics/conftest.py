@@ -14,7 +14,7 @@ from engine.experiment.own.code import with_code
 from engine.protocol import jobs
 from engine.protocol.events import Event, PartMeasured
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.parts import study_numerics

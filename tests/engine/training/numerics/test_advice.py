@@ -11,19 +11,21 @@ import pytest
 from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.nonfinite import (
-    LOSS,
+from engine.protocol.numerics import (
     Cause,
+    DivergenceTest,
     FirstNonfinite,
+    Fp32Modules,
     NonfiniteSearch,
+    NumericsResults,
     Operation,
+    Part,
     PrecisionMap,
+    PrecisionRun,
 )
-from engine.protocol.numerics.numerics import DivergenceTest, Fp32Modules, NumericsResults, Part, PrecisionRun
-from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
-from engine.training.measuring.breakdown import Breakdown
-from engine.training.models.sizes import OddSize
+from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Quantity, Ranges
+from engine.training.measuring.memory import Breakdown
+from engine.training.models.tensor_cores import OddSize
 from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, Evidence, gather_evidence

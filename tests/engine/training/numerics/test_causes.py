@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Cause, FirstNonfinite
+from engine.protocol.numerics import Cause, FirstNonfinite
+from engine.protocol.ranges import LOSS, OPTIMIZER
 from engine.training.numerics.causes import Circumstances, FoundCause, Origin, explain_origin, find_cause
 from engine.training.numerics.watch import Call, tensors_in
 

@@ -9,9 +9,10 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol.numerics.numerics import DivergenceTest, PrecisionRun
+from engine.protocol.numerics import DivergenceTest, PrecisionRun
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import StepResult, run_first_steps
+from engine.training.numerics.band import run_first_steps
+from engine.training.numerics.bench import StepMetrics
 from engine.training.numerics.divergence import _variants, measure_divergence
 
 from .conftest import own_settings, part_of
@@ -50,7 +51,7 @@ OVERFLOWS = "return (x * 300).square().sqrt() / 300 * x.sign()"
 CANCELS = "return (x + 1000.0) - 1000.0"
 
 
-def losses_of(made: Iterable[StepResult]) -> list[float]:
+def losses_of(made: Iterable[StepMetrics]) -> list[float]:
     return [step.loss for step in made]
 
 

@@ -16,7 +16,7 @@ from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Phase
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.numerics import Fp32Modules
+from engine.protocol.numerics import Fp32Modules
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.fp32_modules import Kept, ModuleTree, find_fp32_modules, search_fewest
 

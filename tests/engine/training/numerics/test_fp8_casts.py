@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
 from engine.experiment.settings import Step
-from engine.protocol.numerics.ranges import LayerCast
-from engine.training.models.fp8 import convert, linear_layers
+from engine.protocol.ranges import LayerCast
 from engine.training.models.recompute import checkpoint_activations
+from engine.training.models.tensor_cores import convert, linear_layers
 from engine.training.numerics.ranges import CastRecorder, measure_ranges
 from engine.training.precision import autocast
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol.numerics.nonfinite import Cause
+from engine.protocol.numerics import Cause
 from tests.benchmarks.planted import PLANTED
 
 from .conftest import TINY, searched

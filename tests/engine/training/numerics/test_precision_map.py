@@ -7,7 +7,8 @@ import torch
 
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.own.code import read_code
-from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation
+from engine.protocol.numerics import Operation
+from engine.protocol.ranges import LOSS, OPTIMIZER
 from engine.training.numerics.precision_map import DIFFERENCES, device_notes, map_precision
 
 from .conftest import own_settings, part_of

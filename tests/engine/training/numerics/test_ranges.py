@@ -22,8 +22,7 @@ from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
 from engine.protocol.events import Phase, Samples
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.ranges import QUANTITIES
+from engine.protocol.ranges import QUANTITIES, Exponents
 from engine.training.numerics.bench import StoppedError, with_precision
 from engine.training.numerics.parts import _MAKERS
 from engine.training.numerics.ranges import ExponentCount, measure_ranges, read_histograms, record_tensors

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 from torch.utils.checkpoint import checkpoint
 
-from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER
+from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.models.recompute import checkpoint_activations
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in

@@ -11,8 +11,7 @@ import torch
 from engine.protocol.jobs import Control
 from engine.training.checks.check import check
 from engine.training.data.batches import SizedBatch, batch_samples, epoch_order, move_batch, replace_inputs
-from engine.training.data.own import load_own_data
-from engine.training.data.own_sizes import FEW, MORE, resize_batch
+from engine.training.data.own import FEW, MORE, load_own_data, resize_batch
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 from engine.training.runs.trial import try_batch

@@ -92,7 +92,7 @@ def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said
         assert "site-packages" not in details_of(error) and "engine" not in details_of(error)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_loaders")
 def test_a_loader_process_that_is_told_to_exit_says_where(own):
     text = (SOUND + DATA).replace(ITEM, f"if index == 7: sys.exit()\n        {ITEM}")
     problem = problem_of(failure_of(own, text, data={"workers": 1}))
@@ -253,7 +253,7 @@ def test_memory_is_forecast_for_batches_of_a_dataclass(own):
     assert forecast(own.asked(text)).per_sample_mib > 0
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_loaders")
 def test_batches_of_a_dataclass_train(own):
     text = f"{HEAD}def dataset():\n    return list(range(16))\n"
     text += "def collate(samples):\n    return Parts(torch.randn(len(samples), 3)), labels[: len(samples)]\n"

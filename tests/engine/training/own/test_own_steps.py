@@ -201,7 +201,7 @@ def test_a_broken_rule_of_the_loss_scaler_is_refused_in_fp16_with_its_line(own, 
     number = int(re.search(r"net\.py, line (\d+), in step: In FP16, ", message)[1])
     assert said in message
     assert text.splitlines()[number - 1].strip() in body
-    for precision, severity in (("fp16", "error"), ("fp32", "warning"), ("bf16", "warning")):
+    for precision, severity in (("fp16", "error"), ("bf16", "warning")):
         told = check(own.experiment(path, precision=precision)).findings
         (found,) = [one for one in told if one.kind is FindingKind.SCALER_RULE]
         assert (found.severity, found.place) == (severity, f"net.py:{number}") and said in found.message

@@ -12,7 +12,7 @@ from torch import nn
 from engine.experiment.experiment import experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Log
-from engine.training.ranks.sharded import shardable_blocks
+from engine.training.ranks import shardable_blocks
 from engine.worker.perform import perform
 from tests.engine.training.conftest import Trained
 
@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "steps": 5,
     "validation": {"limit": 16},
 }
+CLIPPED: dict[str, Any] = {"clip_norm": 0.1}
 SHARDED: dict[str, Any] = {"devices": 2, "batch_size": GLOBAL_BATCH // 2, "ranks": {"strategy": "fsdp"}}
 
 
@@ -50,12 +51,11 @@ def saved(folder: Path, name: str = "last") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("settings", "tolerance"),
     [
-        ({"step": {"gradient_accumulation": 2, "clip_norm": 0.1}}, 1e-5),
-        ({"step": {"activation_checkpointing": True, "recipe": "fused"}}, 1e-5),
-        ({"precision": "bf16"}, 5e-3),
-        ({"precision": "fp16", "step": {"clip_norm": 0.1}}, 5e-3),
+        ({"step": {**CLIPPED, "gradient_accumulation": 2, "activation_checkpointing": True}}, 1e-5),
+        ({"precision": "bf16", "step": {"recipe": "fused"}}, 5e-3),
+        ({"precision": "fp16", "step": CLIPPED}, 5e-3),
     ],
-    ids=["accumulated", "recomputed", "bf16", "fp16"],
+    ids=["FP32, accumulated, recomputed", "BF16, fused", "FP16"],
 )
 def test_it_trains_as_one_process_at_the_same_global_batch(
     settings: dict[str, Any], tolerance: float

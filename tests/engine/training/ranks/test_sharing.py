@@ -17,8 +17,8 @@ from torch._C._distributed_c10d import FileStore
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.training.failures import problem_of
-from engine.training.ranks.bandwidth import measure_bus_bandwidth
-from engine.training.ranks.sharing import (
+from engine.training.profile.communication import measure_bus_bandwidth
+from engine.training.ranks import (
     SAMPLED_FIRST,
     DistributedModel,
     average_gradients,

@@ -18,11 +18,8 @@ from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 CPU = torch.device("cpu")
-pytestmark = [
-    pytest.mark.usefixtures("compiler"),
-    # torch 2.11 uses what it deprecates as it loads its compiler
-    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
-]
+# torch 2.11 uses what it deprecates as it loads its compiler
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 
 
 class Normed(nn.Module):
@@ -61,8 +58,21 @@ def losses(step: PlainStep, *groups: list[tuple[torch.Tensor, torch.Tensor]]) ->
 
 
 @pytest.mark.slow
-def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
-    groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(5, 4)], [batch(8, 5)], [batch(8, 6)] * 2]
+@pytest.mark.parametrize(
+    ("fixture", "groups"),
+    [
+        # each size of a batch takes the C++ compiler seconds
+        ("compiler", [[batch(8, 1), batch(8, 2)], [batch(8, 5)]]),
+        (
+            "traced",
+            [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(5, 4)], [batch(8, 5)], [batch(8, 6)] * 2],
+        ),
+    ],
+)
+def test_it_trains_as_the_plain_step_does_whatever_the_batch(
+    fixture: str, groups: list[Any], request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(fixture)
     plain, compiled = step_of("plain", dropout=0.0), step_of("compile", dropout=0.0)
     assert compiled.next_phase() is PhaseName.COMPILING and compiled.record.recipe == "compile"
     found = losses(compiled, *groups)
@@ -77,6 +87,7 @@ def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("traced")
 def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     drawn = batch(generated_samples(8), 1)
     step = step_of("compile")
@@ -85,6 +96,7 @@ def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     assert step.record.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.usefixtures("compiler")
 def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> None:
     groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(8, 4)]]
     compiled = step_of("compile", gradient_accumulation=2)
@@ -98,6 +110,7 @@ def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> N
     assert all(map(torch.equal, plain.model.state_dict().values(), compiled.model.state_dict().values()))
 
 
+@pytest.mark.usefixtures("traced")
 def test_a_first_backward_pass_that_fails_leaves_no_trace() -> None:
     groups = [[batch(8, 1)], [batch(8, 2)]]
     compiled = step_of("compile")
@@ -115,6 +128,7 @@ def test_a_first_backward_pass_that_fails_leaves_no_trace() -> None:
     assert found == losses(step_of("plain"), *groups)
 
 
+@pytest.mark.usefixtures("traced")
 def test_running_out_of_memory_is_no_reason_to_go_without() -> None:
     compiled = step_of("compile")
 

@@ -15,9 +15,9 @@ from torch.nn.functional import cross_entropy
 
 from engine.experiment.experiment import experiment_from, layered
 from engine.protocol.events import PhaseName
-from engine.training.measuring.breakdown import breakdown_of
-from engine.training.measuring.unchanged import UnchangedWeights
+from engine.training.measuring.memory import breakdown_of
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
+from engine.training.runs.run import UnchangedWeights
 from engine.training.steps import low_bit_optimizers
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
@@ -146,7 +146,7 @@ def test_a_run_in_few_bits_resumes_with_the_same_losses(tmp_path: Path, name: st
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("compiler")
+@pytest.mark.usefixtures("traced")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_the_compiled_update_is_the_one_that_is_written() -> None:
     settings = {"precision": "bf16", "optimizer": {"name": "adamw-8bit"}}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from day.work import Work
-from engine.training.measuring.energy import EnergyMeter, energy_counter
+from engine.training.measuring.instruments import EnergyMeter, energy_counter
 from engine.training.measuring.sensors import NvmlReader
 
 _PERIOD_SECONDS = 0.1

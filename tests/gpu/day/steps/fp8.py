@@ -14,7 +14,7 @@ from day.steps.speed import Text, experiment_for, uncompiled_in_rehearsals
 from day.work import Work
 from engine.experiment.experiment import Precision
 from engine.experiment.settings import Step
-from engine.training.models.fp8 import convert, linear_layers
+from engine.training.models.tensor_cores import convert, linear_layers
 from engine.training.precision import autocast
 
 _SIZES, _TOKENS = (4_096, 8_192), 8_192

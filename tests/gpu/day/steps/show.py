@@ -15,7 +15,7 @@ from day.work import AMMETER, StepError, Work
 from engine.experiment.catalog import Catalog
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.race.race import Race
-from engine.race.showcase import Showcase, Span
+from engine.race.showcase import Showcase
 from engine.store.store import Store
 from gui.demo import measurement
 from gui.theme.theme import set_reduced_motion, theme
@@ -24,8 +24,6 @@ from gui.window.main_window import MainWindow
 
 _EXPORTS = ("race.webp", "report.html", "report.pdf", "table.md", "runs.ammeter")
 _EXPORT_SECONDS = 60.0
-_ANY = Span(0.0, 1.0, 600.0)
-"""Of a pair that is rehearsed: it is not made longer, to be worth watching."""
 
 
 def show(work: Work) -> None:
@@ -40,7 +38,7 @@ def show(work: Work) -> None:
             QApplication.processEvents()
             window.grab().save(str(work.folder / f"{page}-{mode}.png"))
 
-    small = patch.multiple(measurement, showcase=_small_case, FIRST=_ANY, SHORTENED=_ANY, SECOND=_ANY)
+    small = patch.multiple(measurement, showcase=_small_case)
     with Store() as store, work.launcher() as launcher, small if work.is_rehearsal else nullcontext():
         shown = benchmark.show_me(store, launcher, work.folder, work.left - 60, look)
     application.processEvents()
@@ -53,15 +51,12 @@ def show(work: Work) -> None:
 def _ratio_words(race: Race) -> str:
     """Return the ratio with its interval; without repeats it is the one within the two runs."""
     if race.ratio is None:
-        return f"(no ratio: {race.reason})"
-    if race.ratio_interval is not None:
-        low, high = race.ratio_interval
+        return f"(no ratio: {race.verdict.sentence})"
+    if race.verdict.speedup_ci is not None:
+        low, high = race.verdict.speedup_ci
         return f"({race.ratio:.2f}, {low:.2f} to {high:.2f})"
-    speeds = []
-    for lane in (race.full, race.mixed):
-        summary = lane.side.runs[0].summary
-        speeds.append(None if summary is None else summary.samples_per_second_ci)
-    full, mixed = speeds
+    summaries = [lane.side.runs[0].summary for lane in race.lanes]
+    full, mixed = (None if one is None else one.samples_per_second_ci for one in summaries)
     if full is None or mixed is None:
         return f"({race.ratio:.2f}, without an interval)"
     return f"({race.ratio:.2f}, {mixed[0] / full[1]:.2f} to {mixed[1] / full[0]:.2f} within the two runs)"

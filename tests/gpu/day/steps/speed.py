@@ -22,7 +22,7 @@ from torch import nn
 from day.figures import FIGURES
 from day.work import StepError, Work
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.training.models.language import build_language_model
+from engine.training.models.build import build_language_model
 
 _MOST_ROUNDS, _FIRST_SECONDS = 4, 40.0
 _SEQUENCE, _VOCABULARY = 512, 32_000

@@ -20,7 +20,6 @@ _ELSEWHERE = ("profile",)
 _OWN_SECONDS, _SLOW_SECONDS = 120.0, 480.0
 PLUGINS = ("pytest_timeout", "pytestqt.plugin", "xdist.plugin", "day.reporting")
 """A machine may have others, which tests that hold every warning for an error would fail by."""
-_ALL = "all"
 _SLOW = ("bf16", "fp16", "fp32")
 
 
@@ -39,11 +38,7 @@ def tests(work: Work) -> None:
     names = [path.stem.removeprefix("test_").removesuffix("_cuda") for path in _FOLDER.glob("test_*_cuda.py")]
     rank = {name: place for place, name in enumerate(_FIRST)}
     ordered = sorted(set(names) - {*_ELSEWHERE}, key=lambda name: (rank.get(name, len(rank)), name))
-    if work.is_rehearsal:
-        outcomes = [_of_files(work, _ALL, ordered)]
-    else:
-        outcomes = [_of_files(work, name, [name]) for name in ordered if work.has_time(30, name)]
-    _tell(work, "tests", outcomes)
+    _tell(work, "tests", [_of_file(work, name) for name in ordered if work.has_time(30, name)])
 
 
 def tests_slow(work: Work) -> None:
@@ -58,9 +53,8 @@ def tests_slow(work: Work) -> None:
         _tell(work, "tests-slow", list(pool.map(of, kinds)))
 
 
-def _of_files(work: Work, name: str, files: Sequence[str]) -> Outcome:
-    paths = [_FOLDER / f"test_{each}_cuda.py" for each in files]
-    return run_tests(work, name, *paths, "-m", "not slow")
+def _of_file(work: Work, name: str) -> Outcome:
+    return run_tests(work, name, _FOLDER / f"test_{name}_cuda.py", "-m", "not slow")
 
 
 def _tell(work: Work, key: str, outcomes: Sequence[Outcome]) -> None:
@@ -78,11 +72,11 @@ def run_tests(
 ) -> Outcome:
     """Run tests in a process of their own, for no longer than is left.
 
-    A rehearsal collects the files of `tests`, and looks whether the others are there.
+    A rehearsal looks whether they are there; that they can be collected is shown by all tests.
     """
-    if work.is_rehearsal and name != _ALL:
+    if work.is_rehearsal:
         assert all((ROOT / word).exists() for word in arguments if "/" in str(word)), arguments
-        return Outcome(0, 0, 0, f"{name}: not collected")
+        return Outcome(0, 0, 0, f"{name}: not run")
     report = work.folder / f"{name}.jsonl"
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--tb=short", "-p", "no:cacheprovider"]
     command += [word for plugin in PLUGINS for word in ("-p", plugin)]
@@ -94,17 +88,14 @@ def run_tests(
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONPATH": os.pathsep.join([str(_FOLDER), os.environ.get("PYTHONPATH", "")]),
     }
-    words = [*command, *work.small([], ["--collect-only"]), *map(str, arguments)]
     try:
-        done = work.run(*words, seconds=room, environment=environment)
+        done = work.run(*command, *map(str, arguments), seconds=room, environment=environment)
         print(done.stdout[-4_000:] if done.returncode else done.stdout[-400:], flush=True)
     except StepError as error:
         print(error, flush=True)
     found = reporting.read(report)
     if not found:
         raise StepError(f"no test was collected: {name}")
-    if work.is_rehearsal:
-        return Outcome(0, 0, 0, f"{name}: {len(found)} collected")
     for entry in found.values():
         if entry.is_bad:
             print(f"{entry.outcome}: {entry.test}\n    {entry.said[:300]}", flush=True)

@@ -17,7 +17,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Finished
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.runner import Runner
-from engine.store.saved.study import Study
+from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.tune import driver, halving
 from engine.tune.candidates import Places, Space, baseline_of, changed, space_of

@@ -47,7 +47,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
 ) -> None:
     sides = (("FP32", tiny), ("BF16 AMP", experiment_from({**tiny.model_dump(), "precision": "bf16"})))
     window._submit(Request("Tiny", sides, name="Tiny", repeats=2))
-    assert window.live.strip.title.whole_text() == "FP32 against BF16 AMP, repeat 1 of 2"
+    assert window.live.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 1 of 2"
     training.wait_for_end(window, 4)
     records = sorted(window.experiments.runs.records(), key=lambda record: record.started)
     assert [(record.label, record.experiment.seed) for record in records] == [
@@ -57,7 +57,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
     assert len({record.comparison for record in records}) == 1
     # the baseline of the ratios stays first, whoever trained first
     assert [run.run_id for run in window.live.runs()] == [records[3].id, records[2].id]
-    assert window.live.strip.title.whole_text() == "FP32 against BF16 AMP, repeat 2 of 2"
+    assert window.live.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 2 of 2"
 
 
 def test_a_queued_run_can_be_taken_out(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment, layered
-from engine.experiment.repeats import Pilot
+from engine.experiment.sweep import Pilot
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.tune import Tuning

@@ -1,1 +1,0 @@
-"""Multi-device training with one process (rank) for each device: DistributedDataParallel and FSDP2."""
