@@ -11,7 +11,7 @@ from engine.compare.metrics import LOSS, SPEED
 from engine.compare.verdict import join_pieces
 from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.sweep.results import CellResult, Results
-from engine.sweep.words import not_reached, notes_of, pieces_of
+from engine.sweep.words import best_ratio, not_reached, notes_of, pieces_of
 from tests.sweeps import small_results
 
 PRECISION, BATCH = (
@@ -114,3 +114,9 @@ def test_cells_that_are_less_certain_than_requested_are_named() -> None:
     (clause,) = not_reached(Plan(precision_percent=2), results)
     assert clause.startswith("Not within 2%: “BF16 AMP, batch size 32, learning rate 0.001”, “BF16")
     assert clause.count("”") == 5
+
+
+def test_the_ratio_of_a_sweep_is_of_the_best_to_the_best() -> None:
+    assert best_ratio(small_results()) == pytest.approx(1.8)
+    assert best_ratio(results_with({3: 800.0}, {})) is None
+    assert best_ratio(results_with({0: 500.0}, {})) == 1.0

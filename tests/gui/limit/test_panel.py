@@ -121,7 +121,7 @@ def test_a_search_claims_no_more_than_it_knows(
 def test_a_problem_of_all_precisions_is_said_once(panel: LimitPanel, limits: Any) -> None:
     view = limits.begun(FULL, HALF)
     panel.show_view(known(known(view, 0, problem=GONE), 1, problem=GONE))
-    assert panel.quiet.text() == "24 GiB GPU (simulated) · The folder is gone"
+    assert panel.quiet.text().count("The folder is gone") == 1
 
 
 def test_the_page_shows_the_question_until_there_is_a_search(

@@ -64,7 +64,7 @@ def made(
         "sweep": Made(
             SWEEP,
             swept,
-            ("1.50 times as fast", "The loss diverged in FP32", "BF16 AMP at batch 32 is the fastest"),
+            ("1.50 times as fast", "The loss diverged in FP32", "BF16 AMP at batch 32 is"),
         ),
         "tune": Made(TUNE, tuned, ("1.91 times as fast", "1.45 to 1.55", "TF32: a format", "BF16 AMP")),
     }
