@@ -18,6 +18,7 @@ from engine.export.kinds.sweep import CELLS, CHARTS, TABLE
 from engine.sweep.chart import metric_words, shown_figures, state_words
 from engine.sweep.results import CellResult, Results
 from engine.sweep.words import finished_count
+from engine.words.names import dataset_words
 from engine.words.numbers import clock_text, duration
 from gui.answer import page
 from gui.answer.page import PageTexts, StudyPage
@@ -111,8 +112,9 @@ class SweepPanel(StudyPage[SweepView]):
         if view.is_live and not view.is_waiting:
             known = (_turn_text(view), _time_left_text(view, datetime.now(UTC)))
             return " · ".join(filter(None, known))
-        over = "finished" if view.is_over else "unfinished"
-        return page.state_words(view, "running in another window" if view.is_elsewhere else over, "")
+        first, over = view.grid.cells[0].experiment, "finished" if view.is_over else "unfinished"
+        state = "running in another window" if view.is_elsewhere else over
+        return page.state_words(view, f"{first.model} on {dataset_words(first.dataset)}, {state}", "")
 
     def progress(self, view: SweepView) -> tuple[float, Precision | None]:
         results = self.results
