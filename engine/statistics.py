@@ -35,6 +35,15 @@ _LEAST_MOVES = 7.0
 correlated blocks wander, and few blocks do not show how much they are correlated."""
 
 
+def median(values: NDArray[np.float64]) -> float:
+    """Return the median of at least one value.
+
+    NumPy's would first load its masked arrays, while a run's first steps are measured.
+    """
+    ordered, middle = np.sort(values), len(values) // 2
+    return float(ordered[middle] + ordered[-1 - middle]) / 2
+
+
 def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
     """Return the interval of one run's median speed from its blocks, which shows only how steady the run was.
 

@@ -18,7 +18,7 @@ from engine.compare.evidence import Measured, machine_disturbances
 from engine.compare.sides import training_differences
 from engine.experiment.experiment import Experiment
 from engine.lazy_imports import np
-from engine.statistics import steadiness
+from engine.statistics import median, steadiness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Progress:
     @cached_property
     def pace(self) -> float:
         """Return the samples per second: the median over the blocks, as in a run's result."""
-        return _median(self.speeds) if len(self.speeds) else float(self.samples[-1]) / self.now
+        return median(self.speeds) if len(self.speeds) else float(self.samples[-1]) / self.now
 
     @property
     def end(self) -> float:
@@ -83,7 +83,7 @@ class Progress:
         interval = steadiness(known)
         if interval is None:
             return math.inf, math.inf
-        middle = math.log(_median(known))
+        middle = math.log(median(known))
         return middle - math.log(interval[0]), math.log(interval[1]) - middle
 
 
@@ -104,7 +104,7 @@ def progress_of(
     is_usable = np.isfinite(counted) & (counted > 0)
     if not is_usable.any():
         return None
-    middle = _median(counted[is_usable])
+    middle = median(counted[is_usable])
     counted = np.where(is_usable, counted, middle)
     # compiling and capturing may take longer than the warm-up
     slow = int(np.argmax(counted >= _SLOW_START * middle))
@@ -125,12 +125,6 @@ def progress_of(
         None if total_steps is None else float((total_steps - first_step) * experiment.step_samples),
         is_over,
     )
-
-
-def _median(values: NDArray[np.float64]) -> float:
-    # NumPy's would first load its masked arrays, while a run's first steps are measured
-    ordered, middle = np.sort(values), len(values) // 2
-    return float(ordered[middle] + ordered[-1 - middle]) / 2
 
 
 def _block_ends(steps: NDArray[np.float64], block_steps: int) -> NDArray[np.intp]:

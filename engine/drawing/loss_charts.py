@@ -45,9 +45,13 @@ class _Label:
 
 
 def mean_curves(curves: Sequence[Curve]) -> tuple[Curve, ...]:
-    """Return one curve per side: the mean of its repeats at each step of the first, up to the shortest."""
-    ids = dict.fromkeys(curve.side.id for curve in curves)
-    return tuple(_mean([curve for curve in curves if curve.side.id == side_id]) for side_id in ids)
+    """Return one curve per side: the mean of its repeats at each step of the first, up to the shortest.
+
+    Repeats without samples do not count.
+    """
+    known = [curve for curve in curves if len(curve.line.steps)]
+    ids = dict.fromkeys(curve.side.id for curve in known)
+    return tuple(_mean([curve for curve in known if curve.side.id == side_id]) for side_id in ids)
 
 
 def _mean(repeats: Sequence[Curve]) -> Curve:
@@ -63,8 +67,6 @@ def _mean(repeats: Sequence[Curve]) -> Curve:
 
 def _at(steps: Values, points: Points, column: str) -> Values:
     # a point beyond the end of a curve is unknown
-    if not len(points.steps):
-        return np.full(len(steps), np.nan)
     return np.asarray(np.interp(steps, points.steps, getattr(points, column), right=np.nan), dtype=np.float64)
 
 
@@ -126,7 +128,7 @@ def difference_to_baseline(comparison: Comparison, curves: Sequence[Curve], unit
     if base is None or len(means) < 2:
         return None
     differences = [_minus(curve, base) for curve in means]
-    repeats = [curve for curve in curves if curve.side is baseline]
+    repeats = [curve for curve in curves if curve.side is baseline and len(curve.line.steps)]
     spread = [_at(base.steps, _minus(curve, base).line, "values") for curve in repeats]
     texts = {curve.side.id: _final_difference(comparison, curve) for curve in differences}
     low, high = _spread_of([*(curve.line.values for curve in differences), *spread])

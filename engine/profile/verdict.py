@@ -29,13 +29,14 @@ class Verdict:
     """The bottleneck of a step as a sentence, and in `next_step` the fix to try next.
 
     `changes` are the settings that apply the fix, and `action` is the label of their button. Both are empty
-    if no setting helps.
+    if no setting helps. `bound` is the part that is the bottleneck, "balanced" without one, or "unknown".
     """
 
     sentence: str
     next_step: str
     changes: Changes = ()
     action: str = ""
+    bound: str = "unknown"
 
 
 _NextStep = tuple[str, Remedy]
@@ -75,13 +76,14 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
     enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE
     is_bound = longest is not StepPart.OTHER and bar.fraction(longest) >= enough
     sentence = _bounding(longest, profile) if is_bound else _balanced(profile)
+    bound = longest.value if is_bound else "balanced"
     for part in (entry.part for entry in parts if bar.fraction(entry.part) >= _NOTED_SHARE):
         step = _NEXT_STEPS[part](profile, experiment) if part in _NEXT_STEPS else None
         if step is not None:
             why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
             words, remedy = step
-            return Verdict(sentence, f"{why}{words}", *remedy)
-    return Verdict(sentence, _nothing(longest, profile))
+            return Verdict(sentence, f"{why}{words}", *remedy, bound)
+    return Verdict(sentence, _nothing(longest, profile), bound=bound)
 
 
 def peak_sentence(profile: StepProfile) -> str | None:

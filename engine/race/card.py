@@ -80,7 +80,7 @@ class RaceCard:
     """The card of two runs: `still` is drawn once, `moving` for each frame.
 
     `widest` is the longest text of the number. `memory` are a strong and a quiet text below the gauges, whose
-    unknown amounts read `absent`. With `tensor_percent` the _panel also has how busy the Tensor Cores were.
+    unknown amounts read `absent`. With `tensor_percent` the panel also shows how busy the Tensor Cores were.
     `doubts` stand at the foot, the first with how many more, above `facts`.
     """
 

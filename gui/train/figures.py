@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.compare.evidence import machine_disturbances, was_slowed_down
 from engine.compare.metrics import ACCURACY, LOSS, Metric
@@ -16,6 +16,7 @@ from engine.experiment.experiment import Experiment
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
+from engine.statistics import median
 from engine.words.numbers import counted, memory_text, number, ratio
 from gui.session.live_run import LiveRun
 
@@ -33,16 +34,10 @@ def samples_per_second(run: LiveRun) -> float | None:
     usable = rates[np.isfinite(rates) & (rates > 0)]
     blocks = len(usable) // run.block_steps
     if blocks < 1:
-        return _median(usable) if len(usable) else None
+        return median(usable) if len(usable) else None
     used = usable[: blocks * run.block_steps].reshape(blocks, run.block_steps)[-_LAST_BLOCKS:]
     # steps of equal size: a block's rate is the harmonic mean of its steps' rates
-    return _median(1.0 / (1.0 / used).mean(axis=1))
-
-
-def _median(values: NDArray[Any]) -> float:
-    # NumPy's would first load its masked arrays, while a run's first steps are measured
-    ordered, middle = np.sort(values), len(values) // 2
-    return float(ordered[middle] + ordered[-1 - middle]) / 2
+    return median(1.0 / (1.0 / used).mean(axis=1))
 
 
 def memory_column(run: LiveRun) -> str:

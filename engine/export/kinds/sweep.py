@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
-from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.sweep import Axis, Grid
 from engine.export.document import Answer, CellText, Document, Picture, Row, Section, document_of
@@ -36,7 +35,7 @@ from engine.sweep.results import (
     Results,
     results_of,
 )
-from engine.sweep.scatter import scatter, title_of
+from engine.sweep.scatter import scatter
 from engine.sweep.words import not_reached, notes_of, pieces_of, sentences_of
 from engine.words.numbers import NONE, counted
 
@@ -81,13 +80,7 @@ def _pictures(results: Results) -> Iterator[tuple[str, tuple[Picture, ...]]]:
     at = default_places(results, speed)
 
     def slice_picture(name: str, draw: Callable[..., CellChart], axes: Any, metric: Metric) -> Picture:
-        first = draw(results, *axes, metric, at, (_WIDTH, _HEIGHT))
-        return Picture(
-            name,
-            lambda width: draw(results, *axes, metric, at, (width, _HEIGHT)).drawing,
-            first.title,
-            first.note,
-        )
+        return _picture(name, lambda width: draw(results, *axes, metric, at, (width, _HEIGHT)))
 
     yield MAP, (slice_picture("heat-map", heat_map, default_axes(grid), speed),)
     is_gain = grid.axes[grid.compared].key != DEVICES
@@ -100,13 +93,18 @@ def _pictures(results: Results) -> Iterator[tuple[str, tuple[Picture, ...]]]:
     if memory is not None:
         usual = None if "precision" in {axis.key for axis in grid.axes} else shade
 
-        def draw_scatter(width: float) -> Drawing:
-            return scatter(results, memory, speed, usual, (width, _HEIGHT)).drawing
+        def draw_scatter(width: float) -> CellChart:
+            return scatter(results, memory, speed, usual, (width, _HEIGHT))
 
-        yield TRADE_OFF, (Picture("scatter", draw_scatter, title_of(memory, speed)),)
+        yield TRADE_OFF, (_picture("scatter", draw_scatter),)
 
 
 _WIDTH, _HEIGHT = 800.0, 460.0
+
+
+def _picture(name: str, draw: Callable[[float], CellChart]) -> Picture:
+    first = draw(_WIDTH)
+    return Picture(name, lambda width: draw(width).drawing, first.title, first.note)
 
 
 def _table(results: Results) -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -22,7 +23,8 @@ from resources.looks import LIGHT
 _MARGIN, _GAP = 42.0, 18.0
 _LONGEST, _LONGEST_CELL = 40, 400  # letters of a word, and of a cell, so that a row of a table fits on a page
 _MOST_ROWS = 200
-_LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130  # letters of a column at least, at most, and of all of them
+_PADDING = 8.0
+_MOST_WORD, _MOST_WIDTH, _LEAST_WIDTH = 80.0, 140.0, 34.0  # of a column: for a word, for a line, and at least
 _Face = tuple[int, float, str]  # weight, size in points, color
 
 
@@ -93,7 +95,7 @@ class Pages(FPDF):
         widths: Sequence[float],
         align: Sequence[str],
     ) -> None:
-        """Draw a table. `widths` are fractions of the page's width. Headings repeat on every page."""
+        """Draw a table. `widths` are shares of the page's width. Headings repeat on every page."""
         set_face(self, 400, 8.5, LIGHT.text)
         self.set_draw_color(LIGHT.line)
         self.set_line_width(0.5)
@@ -104,11 +106,23 @@ class Pages(FPDF):
             headings_style=head,
             borders_layout="HORIZONTAL_LINES",
             line_height=11.5,
-            padding=(3, 8, 3, 0),
+            padding=(3, _PADDING, 3, 0),
             v_align="TOP",
         ) as table:
             for cells in (headings, *rows):
                 table.row(["\n".join(map(self._in_cell, _lines(cell))) for cell in cells])
+
+    def column_widths(self, heading: str, lines: Sequence[str]) -> tuple[float, float]:
+        """Return the widths in points at which a column breaks no word, and at which it breaks no line."""
+        faces = ((600, 8.0, LIGHT.text2, [heading]), (400, 8.5, LIGHT.text, lines))
+        word = line = 0.0
+        for weight, size, color, texts in faces:
+            set_face(self, weight, size, color)
+            for text in dict.fromkeys(map(self._in_cell, texts)):
+                word = max([word, *map(self.get_string_width, text.split())])
+                line = max(line, self.get_string_width(text)) if texts is lines else line
+        least = max(_LEAST_WIDTH, min(_MOST_WORD, word) + _PADDING + 1)
+        return least, max(least, min(_MOST_WIDTH, line) + _PADDING + 1)
 
     def _in_cell(self, text: str) -> str:
         cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
@@ -217,13 +231,14 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
 
 def _tables(pages: Pages, section: Section, most_rows: int) -> None:
     rows, left_out = section.first_rows(most_rows)
-    weights = []
-    for column, heading in enumerate(section.headings if rows else ()):
-        longest = max(len(line) for row in rows for line in _lines(row[column]))
-        weights.append(min(_MOST_LETTERS, max(_LEAST_LETTERS, len(heading), longest)))
+    widths = [
+        pages.column_widths(heading, [line for row in rows for line in _lines(row[column])])
+        for column, heading in enumerate(section.headings if rows else ())
+    ]
     # in as many tables as the columns need, split evenly, each with the first column
-    others = len(weights) - 1
-    tables = max(1, -(-sum(weights[1:]) // (_ROOM - weights[0]))) if rows else 0
+    others = len(widths) - 1
+    room = pages.epw - widths[0][0] if rows else 0.0
+    tables = max(1, math.ceil(sum(least for least, _ in widths[1:]) / room)) if rows else 0
     ends = [round(others * table / tables) for table in range(tables + 1)] if rows else []
     for first, end in pairwise(ends):
         if first:
@@ -233,12 +248,19 @@ def _tables(pages: Pages, section: Section, most_rows: int) -> None:
         pages.rows(
             headings,
             [[row[column] for column in columns] for row in rows],
-            [weights[column] for column in columns],
+            _shared_widths([widths[column] for column in columns], pages.epw),
             ["RIGHT" if heading in section.right else "LEFT" for heading in headings],
         )
     if left_out:
         pages.gap(2)
         pages.paragraph(f"{left_out:,} more rows are in the JSON and CSV exports.", 8.5)
+
+
+def _shared_widths(widths: Sequence[tuple[float, float]], room: float) -> list[float]:
+    # what is left of the room, once every word has its own, goes to the columns whose lines want more
+    left, wanted = room - sum(least for least, _ in widths), sum(wish - least for least, wish in widths)
+    share = min(1.0, left / wanted) if wanted and left > 0 else 0.0
+    return [least + share * (wish - least) for least, wish in widths]
 
 
 def _lines(cell: Cell) -> list[str]:

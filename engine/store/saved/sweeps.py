@@ -244,7 +244,7 @@ class Sweeps(SavedTable):
             ammeter=row["ammeter"],
             machine=one_line(row["machine"]),
             name=row["name"],
-            grid=Grid.model_validate_json(row["grid"]),
+            grid=_grid(row["grid"]),
             plan=Plan.model_validate_json(row["plan"]),
             device_name=row["device_name"],
             comparison=row["comparison"],
