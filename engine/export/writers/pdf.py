@@ -155,8 +155,8 @@ def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
 def _face(piece: Piece, size: float) -> _Face:
     weight = 600 if piece.role in ("title", "strong") else 400
     color = LIGHT.text2 if piece.role == "aside" else LIGHT.text
-    if piece.side is not None:
-        color = LIGHT.look(piece.side.precision).color
+    if piece.look is not None:
+        color = LIGHT.look(piece.look).color
     return weight, 0.72 * size if piece.role == "aside" else size, color
 
 

@@ -101,3 +101,23 @@ def test_repeats_are_averaged_up_to_the_end_of_the_shortest(exports_store: Store
     (mean,) = mean_curves((first, replace(second, line=cut)))
     assert mean.line.steps[-1] == cut.steps[-1] < first.line.steps[-1]
     np.testing.assert_allclose(mean.line.values, 2.0)
+
+
+@pytest.mark.parametrize("empty", [("fp32",), ("bf16",), ("fp32", "bf16")])
+def test_runs_without_points_leave_the_charts_to_the_others(five: Content, empty: tuple[str, ...]) -> None:
+    nothing = Points(*(np.empty(0) for _ in range(4)))
+    curves = [
+        replace(curve, line=nothing)
+        if curve.side.precision.value in empty and curve.repeat in (0, len(empty))
+        else curve
+        for curve in loss_curves(five)
+    ]
+    assert len(mean_curves(curves)) == 5
+    for chart in (
+        difference_to_baseline(five.comparison, curves, ""),
+        time_to_loss(five.comparison, curves, ""),
+    ):
+        assert chart is not None and chart.draw(540.0, 260.0).shapes
+    none = [replace(curve, line=nothing) for curve in curves if curve.side.precision.value == "fp32"]
+    others = [curve for curve in curves if curve.side.precision.value != "fp32"]
+    assert difference_to_baseline(five.comparison, [*none, *others], "") is None

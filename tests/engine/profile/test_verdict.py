@@ -138,6 +138,14 @@ def test_a_verdict_names_what_bounds_a_step_and_what_would_help(found, settings,
     assert found.device_type == "cuda" or "Tensor Cores" not in told
 
 
+@pytest.mark.parametrize(
+    ("found", "bound"),
+    [(rest(data=6.0), "data"), (rest(matrix=8.0), "matrix"), (BALANCED, "balanced"), (profile(), "unknown")],
+)
+def test_a_verdict_names_its_bound_for_programs(found, bound):
+    assert verdict_of(found, experiment()).bound == bound
+
+
 def test_a_side_that_nothing_helps_learns_of_a_faster_one():
     known = profiles(profile(matrix=5.0), profile(other=8.0))
     fast, slow = verdicts(known)

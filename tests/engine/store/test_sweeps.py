@@ -69,6 +69,10 @@ def test_what_was_written_of_a_sweep_is_read_again(store: Store, path: Path, swe
     assert store.sweeps.find(sweep).ended is not None
 
 
+def test_a_grid_is_validated_once_however_often_its_sweep_is_read(store: Store, sweep: str) -> None:
+    assert store.sweeps.find(sweep).grid is store.sweeps.find(sweep).grid
+
+
 def test_a_run_knows_its_place_in_the_sweep(store, sweep, train):
     second, first = train(repeat=2), train(repeat=1)
     assert (first.sweep, first.cell, first.repeat) == (sweep, 4, 1)

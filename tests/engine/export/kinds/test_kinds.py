@@ -16,10 +16,15 @@ import pytest
 from PIL import Image
 
 from engine import __version__
+from engine.compare.verdict import Piece
+from engine.experiment.experiment import Precision
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.export.content import Content
 from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
+from engine.export.kinds.sweep import TRADE_OFF, document
+from engine.export.writers.pdf import Pages
+from engine.protocol.events import Finished, Summary
 from engine.protocol.numerics import Numerics
 from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitSide
@@ -27,6 +32,7 @@ from engine.protocol.tune import Tuning
 from engine.store.saved.studies import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from resources.looks import LIGHT
 from tests.engine.tune.test_result import TUNING, WINNER
 
 
@@ -64,7 +70,7 @@ def made(
         "sweep": Made(
             SWEEP,
             swept,
-            ("1.50 times as fast", "The loss diverged in FP32", "BF16 AMP at batch 32 is"),
+            ("1.50 times as fast", "The loss diverged in FP32", "1.50×", "Diverged 1 1,000"),
         ),
         "tune": Made(TUNE, tuned, ("1.91 times as fast", "1.45 to 1.55", "TF32: a format", "BF16 AMP")),
     }
@@ -115,6 +121,31 @@ def test_what_it_says_is_in_the_pdf(made: Made, tmp_path: Path, program: Callabl
     plain = " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
     for words in made.words:
         assert words in plain, words
+
+
+def test_an_answer_has_the_colors_of_its_precisions_in_the_pdf() -> None:
+    pages = Pages("")
+    pages.set_compression(False)
+    pages.sentence((Piece("BF16 AMP", "title", precision=Precision.BF16), Piece(" is the fastest")), 19)
+    color = LIGHT.look(Precision.BF16).color
+    shares = " ".join(f"{int(color[at : at + 2], 16) / 255:.4f}".rstrip("0") for at in (1, 3, 5))
+    assert f"{shares} rg".encode() in bytes(pages.output())
+
+
+def test_a_trade_off_names_what_its_shades_are(store: Store) -> None:
+    grid = grid_of({"steps": 10}, [Axis(key="batch_size", values=(32, 64))])
+    sweep_id = store.sweeps.add("Batches", grid, Plan(), device_name="a card")
+    record = store.sweeps.find(sweep_id)
+    for cell in grid.cells:
+        place = {"sweep": sweep_id, "cell": cell.index, "repeat": 1}
+        run = store.add(cell.experiment, comparison=record.comparison, **place)
+        store.begin(run.id)
+        speed = {"samples_per_second": 100.0, "peak_resident_mib": 1_000.0 + cell.index}
+        summary = Summary(steps=10, **speed, best_validation_accuracy=0.5, final_validation_accuracy=0.5)
+        store.record(run.id, [Finished(summary=summary)])
+    sections = {section.title: section for section in document(store.sweeps.find(sweep_id)).sections}
+    (picture,) = sections[TRADE_OFF].pictures
+    assert (picture.title, picture.note) == ("Throughput vs. peak memory", "shade: accuracy, %")
 
 
 @every_kind
