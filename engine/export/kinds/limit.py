@@ -71,7 +71,10 @@ def _results(limit: Limit, margin: float, multiple: int) -> Section:
     for side in begun:
         peak = next((gib for batch, gib in side.passed if batch == side.largest_batch), None)
         ratio = times_the_batch(base, side)
-        number = NONE if not side.trials else f"{'≥ ' if side.at_least else ''}{side.largest_batch:,}"
+        fits_none = side.result is not None and side.result.bound_by == "memory"
+        number = "0" if fits_none else NONE
+        if side.largest_batch:
+            number = f"{'≥ ' if side.at_least else ''}{side.largest_batch:,}"
         batch = batches[side.label]
         rows.append(
             (

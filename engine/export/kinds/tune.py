@@ -90,7 +90,12 @@ def _answer(tuning: Tuning) -> Answer:
     )
     if proof.speedup_ci is not None:
         notes.insert(0, f"95% interval {' to '.join(map(times, proof.speedup_ci))}")
-    return Answer(None, pieces, (*notes, "Losses stay within FP32's range." if proof.is_loss_alike else ""))
+    # with losses outside it, the settings are not verified
+    losses = "Losses stay within FP32's range." if proof.is_loss_alike else _UNKNOWN_LOSSES
+    return Answer(None, pieces, (*notes, losses))
+
+
+_UNKNOWN_LOSSES = "It could not be determined whether the losses match FP32."
 
 
 def _is_proven(proof: Proof) -> bool:
@@ -99,11 +104,12 @@ def _is_proven(proof: Proof) -> bool:
 
 
 def _sections(tuning: Tuning, *, brief: bool) -> tuple[Section, ...]:
-    first, *more = answers(tuning)
-    parts = [Section(RESULT, tuple(more[:-1]) or (first,), tab=RESULT, actions=_actions(tuning))]
+    # the first and the last are those of the answer
+    sentences, actions = answers(tuning)[1:-1], _actions(tuning)
+    parts = [Section(RESULT, sentences, tab=RESULT, actions=actions)] if sentences or actions else []
     parts += filter(None, (_gains(tuning), _candidates(tuning), None if brief else _trials(tuning)))
-    if sentences := not_tried(tuning):
-        parts.append(Section(NOT_TRIED, sentences, tab=RESULT))
+    if missing := not_tried(tuning):
+        parts.append(Section(NOT_TRIED, missing, tab=RESULT))
     if tuning.winner is not None:
         parts.append(Section(AGAIN, (command_of(tuning.winner),), is_code=True, tab=RESULT))
     return tuple(parts)
