@@ -126,6 +126,12 @@ class Section:
     widget: str = ""
     actions: tuple[Action, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """True if only the window shows something of it: its widget or its buttons."""
+        has_any = self.sentences or self.rows or self.pairs or self.notes or self.pictures
+        return not has_any and self.template == "section.html"
+
     def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
         """Return at most `most` rows, and the number of omitted rows."""
         return self.rows[:most], max(0, len(self.rows) - most)

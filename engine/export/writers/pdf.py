@@ -173,7 +173,7 @@ def write_pdf(document: Document, path: Path, lead: Lead | None = None) -> None:
     _head(pages, document)
     if lead is not None:
         lead(pages)
-    for section in document.sections:
+    for section in (section for section in document.sections if not section.is_empty):
         _section(pages, section, min(document.most_rows, _MOST_ROWS))
     path.write_bytes(bytes(pages.output()))
 

@@ -7,6 +7,7 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.export.kinds import limit, tune
+from engine.export.writers.page import page
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.studies import Study
 from tests.engine.tune.test_result import TUNING, WINNER
@@ -40,6 +41,15 @@ def test_a_tuning_says_whether_its_losses_are_known_to_match(alike: bool | None)
     (answer,) = tune.document(Study(answer=verified)).answers
     assert ("Losses stay within" in answer.text) is (alike is True)
     assert ("could not be determined" in answer.text) is (alike is None)
+
+
+def test_a_page_has_no_heading_without_anything_below_it() -> None:
+    known = {"proof": None, "proofs": (), "winner": WINNER, "winner_changes": {}, "trials": (), "gains": ()}
+    document = tune.document(Study(answer=TUNING.model_copy(update=known)))
+    (result,) = (section for section in document.sections if section.title == tune.RESULT)
+    assert result.actions and result.is_empty
+    text = page(document)
+    assert "<h2>Result</h2>" not in text and f"<h2>{tune.AGAIN}</h2>" in text
 
 
 def test_a_tuning_that_has_just_begun_says_so_once() -> None:
