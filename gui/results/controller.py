@@ -96,12 +96,7 @@ class ResultsController(QObject):
         self.wanted.emit()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Set whether the place is visible. Otherwise nothing is read.
-
-        Studies that a command line saved meanwhile are read when it becomes visible.
-        """
-        if is_in_sight and not self._is_in_sight:
-            self._read_studies()
+        """Set whether the place is visible. Otherwise nothing is read."""
         self._is_in_sight = is_in_sight
         self._update_sight()
 

@@ -74,16 +74,6 @@ def opened(qtbot: QtBot, start: Callable[[], MainWindow]) -> Results:
     return Results(qtbot, window)
 
 
-def test_a_study_that_a_command_line_saved_is_listed_once_the_place_is_shown_again(
-    results: Results, store: Store
-) -> None:
-    results.item("comparison")
-    results.window.show_page("compare")
-    add_limit(store)
-    results.window.show_page("results")
-    assert results.item("limit").study is not None
-
-
 def test_the_end_of_a_compared_run_is_read_once(
     results: Results, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
