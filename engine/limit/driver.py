@@ -75,9 +75,16 @@ class LimitDriver(Driver[Limit]):
         first: Problem | None = None
         self._ends = time.monotonic() + self._time_limit_seconds
         for place in range(len(study.answer.sides)):
-            if is_to_end() or self._is_late:
+            if is_to_end():
                 break
             study = replace(study, place=place)
+            if self._is_late:
+                # its answer says that nothing was tried, instead of leaving the side out
+                unknown = SideSearch(study.answer.sides[place], Search(), study.answer.margin_fraction)
+                unknown.close()
+                study = replace(study, answer=study.answer.with_side(place, unknown.side))
+                yield study
+                continue
             try:
                 for known in self._side(study, place):
                     study = known if isinstance(known, Study) else study

@@ -55,7 +55,8 @@ class AnswerHead(QWidget):
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, kind.formats)
         self.export_button.setMenu(self.export)
-        buttons = (self.stop, *more, self.menu.button, self.settings, self.export_button)
+        # beside the last button, so that those which the first result brings do not move it
+        buttons = (*more, self.menu.button, self.settings, self.stop, self.export_button)
         row = in_row(self._icon, self.title, 4, wide(self.note), *buttons, spacing=8)
         in_column(row, self.progress, parent=self, spacing=8)
         self.setMinimumHeight(_HEAD_HEIGHT)

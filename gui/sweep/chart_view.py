@@ -160,6 +160,7 @@ class ChartView(QWidget):
         super().__init__()
         self.results: Results | None = None
         self._axes: tuple[str, ...] = ()
+        self._choosers: list[Chooser] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.title, self.note = ElidedLabel("", "panelTitle"), ElidedLabel("", "unit")
         self.canvas = CellCanvas(self.name, self)
@@ -174,6 +175,9 @@ class ChartView(QWidget):
         """Return a new chooser in the row of the title."""
         chooser = Chooser(title, tooltip)
         chooser.changed.connect(self.refresh)
+        # without results it has no entry, and would keep the width of none
+        chooser.hide()
+        self._choosers.append(chooser)
         self._head.addWidget(chooser)
         return chooser
 
@@ -184,6 +188,8 @@ class ChartView(QWidget):
             axes = tuple(axis.key for axis in self.results.grid.axes)
             is_other, self._axes = axes != self._axes, axes
             self.offer(self.results, is_other_grid=is_other)
+        for chooser in self._choosers:
+            chooser.setVisible(self.results is not None)
         self.refresh()
 
     def refresh(self) -> None:

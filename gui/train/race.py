@@ -198,7 +198,9 @@ def _lanes(sides: _Sides, recorded: Mapping[str, str]) -> tuple[Lane, ...]:
         trained, all_of_it = one.samples_at(seconds), one.total or one.samples_at(one.end)
         steps = f"{run.total_steps:,} steps, " if run.total_steps else ""
         ended = "finished" if run.status == "finished" else run.status
-        end = f"{steps}forecast {one.end:,.1f} s" if is_live else f"{ended} after {one.end:,.1f} s"
+        after = f"after {one.end:,.1f} s"
+        coming = after if one.now >= one.end else f"forecast {one.end:,.1f} s"
+        end = f"{steps}{coming}" if is_live else f"{ended} {after}"
         count, step = f"{trained:,.0f}", f"step {one.step_at(seconds):,}"
         fractions = trained / longest, all_of_it / longest
         lanes.append(Lane(run.precision, run.label, tag, *fractions, count, step, end))

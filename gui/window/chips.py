@@ -113,7 +113,7 @@ class ActivityChip(QAbstractButton):
         return self._activity
 
     def set_brief(self, is_brief: bool) -> None:
-        """Shorten the name and hide the number of waiting jobs, in a narrow window."""
+        """Shorten the name and hide the number of waiting jobs, where there is little room."""
         self._is_brief = is_brief
         self.updateGeometry()
         self.update()
@@ -288,9 +288,10 @@ class DeviceChip(Surface):
         describe(self, f"Device{where}: {device}", plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:
-        """Leave out the maker, in a narrow window."""
+        """Leave out the maker, where there is little room."""
         self._is_brief = is_brief
         self._show_title()
+        self.updateGeometry()
 
     def _show_title(self) -> None:
         shown = self._device

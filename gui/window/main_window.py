@@ -300,7 +300,7 @@ class MainWindow(QMainWindow):
         return self.body.place
 
     def _show_activity(self, schedule: QueueSchedule) -> None:
-        self.top_bar.activity.show_activity(describe_activity(schedule))
+        self.top_bar.show_activity(describe_activity(schedule))
         self.setup.foot.set_facts(begins=start_text(schedule))
 
     def _show_item(self, item: QueueItem) -> None:

@@ -17,7 +17,7 @@ from gui.theme.theme import theme
 from gui.widgets import IconButton
 from gui.widgets.boxes import Stretch, Surface, in_row
 from gui.widgets.labels import describe
-from gui.window.chips import ActivityChip, DeviceChip
+from gui.window.chips import Activity, ActivityChip, DeviceChip
 
 PLACES = (
     ("experiment", "Experiment", "Set up an experiment and watch it run (Ctrl+1)"),
@@ -77,6 +77,11 @@ class TopBar(Surface):
         self._row.insertWidget(place, chip)
         self._row.insertSpacing(place + 1, 8)
 
+    def show_activity(self, activity: Activity) -> None:
+        """Show the current job."""
+        self.activity.show_activity(activity)
+        self._shorten()
+
     def set_place(self, key: str) -> None:
         """Show a place's tab as the current one."""
         self._tabs[key].setChecked(True)
@@ -91,6 +96,7 @@ class TopBar(Surface):
         ]
         whole = ", ".join((device.title, *facts, *able))
         self.device.set_device(device.title, facts, f"Experiments train on: {whole}.")
+        self._shorten()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -102,8 +108,16 @@ class TopBar(Surface):
         self._holder.setMinimumWidth(_LOGO)
         self._holder.setMaximumWidth(side)
         self._tab_row.setSpacing(32 if is_wide else 24)
-        self.activity.set_brief(not is_wide)
-        self.device.set_brief(not is_wide)
+        self._shorten()
+
+    def _shorten(self) -> None:
+        # a bar without room for all would take it from the places too, which would move with every job
+        chips = (self.device, self.activity)
+        for chip in chips:
+            chip.set_brief(self.width() < _ROOM_FOR_NAMES)
+        for chip in chips:
+            if self._row.sizeHint().width() > self.width():
+                chip.set_brief(True)
 
     def _name(self) -> QWidget:
         self._logo = QPushButton(_PROGRAM)

@@ -19,6 +19,7 @@ from engine.experiment.own.code import OWN_DATA, Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind
 from engine.limit.driver import LimitDriver, TrialRunner, trial_limits
+from engine.limit.result import notes_of
 from engine.protocol.events import Event, Failed, Log, PhaseName
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried
 from engine.runner import Runner
@@ -233,6 +234,18 @@ def test_a_search_that_is_stopped_keeps_what_it_knows(scripted, store):
     result = stopped_once(scripted(WAITS_TO_BE_STOPPED), tiny(), lambda batches: len(batches) == 2)
     assert (result.largest_batch, result.verified, result.bound_by) == (8, False, "stopped")
     assert saved(store).result == result
+
+
+def test_a_side_that_the_time_limit_leaves_no_trial_is_said_to_be_unknown(catalog, launched, store):
+    driver = LimitDriver(store, launched("tried(batch)"), catalog, time_limit_seconds=0.0)
+    fp32, bf16 = (
+        LimitSide(label=label, experiment=tiny(precision=precision))
+        for label, precision in (("FP32", "fp32"), ("BF16 AMP", "bf16"))
+    )
+    known = list(driver.follow(Study(answer=Limit(sides=(fp32, bf16), margin_fraction=0.1))))
+    answer = next(study.answer for study in reversed(known) if isinstance(study, Study))
+    assert [side.result and side.result.bound_by for side in answer.sides] == ["stopped", "stopped"]
+    assert notes_of(answer)[-1] == "Stopped early. The largest batch is unknown."
 
 
 def test_a_search_that_is_left_is_saved_with_what_it_knows(scripted, store):

@@ -76,6 +76,21 @@ def test_arrow_keys_lead_through_the_heat_map_and_enter_chooses(qtbot: QtBot) ->
     assert chosen.args == [(9,)]
 
 
+def test_choosers_appear_with_the_first_results_and_show_their_whole_choice(qtbot: QtBot) -> None:
+    view = HeatMapView()
+    qtbot.addWidget(view)
+    view.resize(900, 560)
+    with qtbot.waitExposed(view):
+        view.show()
+    assert not view.figure.isVisible()
+    view.show_answer(small_results())
+    box = view.figure.box
+    qtbot.waitUntil(
+        lambda: box.isVisible() and box.width() >= min(box.sizeHint().width(), box.maximumWidth())
+    )
+    qtbot.waitUntil(lambda: view.title.text() == box.currentText())
+
+
 def test_the_axes_of_a_heat_map_are_chosen_and_stay_with_new_results(qtbot: QtBot) -> None:
     view = HeatMapView()
     shown(qtbot, view)

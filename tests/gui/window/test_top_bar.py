@@ -13,8 +13,10 @@ from engine.experiment.experiment import Precision
 from gui.help.dialog import AboutDialog, GuideDialog
 from gui.installation import doctor_page
 from gui.installation.doctor_page import DoctorDialog
+from gui.runs.queue_table import KIND_ICONS
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine
+from gui.window.chips import Activity
 from gui.window.main_window import MainWindow
 from gui.window.top_bar import BarActions, TopBar
 
@@ -119,6 +121,23 @@ def test_a_narrow_bar_leaves_out_the_maker(qtbot: QtBot, bar: TopBar) -> None:
     qtbot.waitUntil(lambda: has_words("RTX 4090"))
     bar.resize(1_440, 52)
     qtbot.waitUntil(lambda: has_words("NVIDIA GeForce RTX 4090"))
+
+
+def test_a_long_job_moves_no_place_and_hides_nothing_behind_an_empty_gap(qtbot: QtBot, bar: TopBar) -> None:
+    bar.resize(1_440, 52)
+    bar.set_device(device("Intel(R) Xeon(R) Processor"))
+    bar.device.set_usage(0.5, "69.9 GiB in use")
+    place = button(bar, "Experiment")
+    qtbot.waitUntil(lambda: place.x() > 320)
+    before = place.x()
+    name, brief = "BF16 AMP, small-cnn 2 of 2", "BF16 AMP 2 of 2"
+    bar.show_activity(
+        Activity(
+            name, brief, KIND_ICONS["run"], 0.15, "at least 3 min 23 s for all", "1 waiting", is_busy=True
+        )
+    )
+    qtbot.waitUntil(lambda: bar.activity.width() > 300)
+    assert place.x() == before and bar.activity.width() >= bar.activity.sizeHint().width()
 
 
 def test_each_entry_opens_once_and_the_window_closes_while_the_doctor_looks(
