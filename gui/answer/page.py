@@ -25,7 +25,7 @@ from gui.widgets.verdict_label import VerdictLabel
 
 _SIZES = ((28, 16), (24, 14), (22, 14))
 _AWAITED = "Waiting for the first results."
-_HEAD_HEIGHT, _ICON = 40, 16
+_HEAD_HEIGHT, _ICON, _LINE = 40, 16, 38
 
 
 class PageTexts(NamedTuple):
@@ -52,13 +52,13 @@ class AnswerHead(QWidget):
         self.settings = Button("Use these settings", "strip", "Put these settings into the form")
         self.settings.hide()
         self.menu = StudyMenu(noun, contents)
-        self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
+        self.export_button = Button(" Export…", "strip", f"Save the {noun} as a file", "download")
         self.export = ExportMenu(self.export_button, noun, kind.formats)
         self.export_button.setMenu(self.export)
-        buttons = (self.stop, *more, self.menu.button, self.settings, self.export_button)
+        buttons = (self.stop, *more, self.settings, self.menu.button, self.export_button)
         row = in_row(self._icon, self.title, 4, wide(self.note), *buttons, spacing=8)
-        in_column(row, self.progress, parent=self, spacing=8)
-        self.setMinimumHeight(_HEAD_HEIGHT)
+        column = in_column(wide(row), self.progress, parent=self, margins=(0, 4, 0, 0), spacing=0)
+        self.setFixedHeight(_HEAD_HEIGHT)
         theme().changed.connect(self._recolor)
         self._recolor()
 
@@ -122,6 +122,8 @@ class StudyPage(Surface, Generic[View]):
         self._widgets = widgets or {}
         self.problem = label("", "problem", wraps=True)
         self.sentence, self.quiet = VerdictLabel(_SIZES), QuietLine()
+        # so that the tabs are at the same place below a sentence in smaller type
+        self.sentence.setMinimumHeight(_LINE)
         self.tabs = AnswerTabs(self.kind.title, self.guides, self._view_of)
         self.tabs.guide_wanted.connect(self.guide_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
