@@ -57,7 +57,11 @@ class AnswerHead(QWidget):
         self.export_button.setMenu(self.export)
         buttons = (self.stop, *more, self.settings, self.menu.button, self.export_button)
         row = in_row(self._icon, self.title, 4, wide(self.note), *buttons, spacing=8)
-        column = in_column(wide(row), self.progress, parent=self, margins=(0, 4, 0, 0), spacing=0)
+        in_column(wide(row), self.progress, parent=self, margins=(0, 4, 0, 0), spacing=0)
+        # the title stays where it is when the work ends
+        policy = self.progress.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.progress.setSizePolicy(policy)
         self.setFixedHeight(_HEAD_HEIGHT)
         theme().changed.connect(self._recolor)
         self._recolor()
@@ -226,7 +230,8 @@ class StudyPage(Surface, Generic[View]):
         warnings = document.warnings if sections else (document.nothing,)
         clauses = [clause.rstrip(".") for clause in (*warnings, *answer.notes) if clause]
         self.quiet.show_clauses(tuple(map(printable, clauses)), [("Training", document.subject)])
-        self.quiet.setVisible(bool(clauses))
+        # so that the tabs are at the same place below an answer without clauses
+        self.quiet.setVisible(bool(clauses or answer.pieces))
         tabs = (section.tab for section in sections)
         self.tabs.set_tabs(dict.fromkeys((*tabs, *self._offers)))
         self._fill_tab()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -139,7 +139,7 @@ def _metric(comparison: Comparison, metric: RankingColumn) -> list[Column[_Row]]
         )
 
     if not any(notes):
-        title = ", ".join(filter(None, (title, unit)))
+        title = ", ".join(dict.fromkeys(filter(None, (title, unit))))
     look = partial(_value_look, key=metric.key)
     value = column(title, values, lambda row: str(row.texts[metric.key]), is_number=True, look=look)
     if not any(notes):

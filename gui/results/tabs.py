@@ -82,9 +82,9 @@ class StudyTab(QWidget):
         self.empty = EmptyState(offer.question, offer.hint, "", offer.tip)
         self.empty.pressed.connect(self._make)
         self._pages = QStackedLayout(self)
-        offer = Surface("panel")
-        in_column(self.empty, parent=offer)
-        self._pages.addWidget(offer)
+        panel = Surface("panel")
+        in_column(self.empty, parent=panel)
+        self._pages.addWidget(panel)
 
     def show_pair(self, pair: Pair) -> None:
         """Show the newest study of these runs."""

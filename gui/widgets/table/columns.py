@@ -59,7 +59,8 @@ class Column(Generic[Row]):
     for a narrow cell, and `about` the tooltip.
 
     The column is `width` pixels wide, or as wide as its texts up to `widest`, with `gap` pixels free at its
-    left. While there is no room for all columns, those that are `is_dispensable` are hidden, the widest first.
+    left. While there is no room for all columns, those that are `is_dispensable` are hidden, the widest
+    first.
     """
 
     title: str
