@@ -255,10 +255,10 @@ def document_of(
 
 
 _SWITCHES = {"true": "on", "false": "off"}
-ADVICE_TAB = "Advice"
+ADVICE_TAB, _USE = "Advice", "Use these settings"
 
 
-def use_action(changes: Changes, text: str = "Use") -> tuple[Action, ...]:
+def use_action(changes: Changes, text: str = _USE) -> tuple[Action, ...]:
     """Return the button that puts changes of settings into the form. Empty without changes."""
     if not changes:
         return ()
@@ -287,7 +287,7 @@ def _advice_section(what: str, item: Advice, tab: str) -> Section:
         (item.evidence,),
         pairs=tuple(pair for pair in pairs if pair[1]),
         tab=tab,
-        actions=use_action(item.changes, item.action or "Use"),
+        actions=use_action(item.changes, item.action or _USE),
     )
 
 

@@ -93,7 +93,7 @@ class _Chart:
             middle = min(self._x.place(tick.position), area.right - text_width(tick.text, 11) / 2)
             yield Words(middle, area.bottom + 17, tick.text, "text3", 11, anchor="middle")
         if self._has_title:
-            yield Words(area.right, self._size[1] - 8, "batch size, in samples", "text3", 11, anchor="end")
+            yield Words(area.right, self._size[1] - 8, "Batch size, samples", "text3", 11, anchor="end")
 
     def _hatch(self, capacity_gib: float) -> Iterator[Shape]:
         area, level = self._area, self._y.place(capacity_gib)

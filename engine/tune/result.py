@@ -98,7 +98,7 @@ def _beside(step: Step) -> str:
 
 
 def _factor(speedup: float) -> str:
-    return f"× {times(speedup)}"
+    return f"{times(speedup)}×"
 
 
 def _description(steps: tuple[Step, ...]) -> str:

@@ -25,7 +25,7 @@ from gui.widgets.verdict_label import VerdictLabel
 
 _SIZES = ((28, 16), (24, 14), (22, 14))
 _AWAITED = "Waiting for the first results."
-_HEAD_HEIGHT, _ICON = 40, 16
+_HEAD_HEIGHT, _ICON, _LINE = 40, 16, 38
 
 
 class PageTexts(NamedTuple):
@@ -52,14 +52,18 @@ class AnswerHead(QWidget):
         self.settings = Button("Use these settings", "strip", "Put these settings into the form")
         self.settings.hide()
         self.menu = StudyMenu(noun, contents)
-        self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
+        self.export_button = Button(" Export…", "strip", f"Save the {noun} as a file", "download")
         self.export = ExportMenu(self.export_button, noun, kind.formats)
         self.export_button.setMenu(self.export)
         # beside the last button, so that those which the first result brings do not move it
-        buttons = (*more, self.menu.button, self.settings, self.stop, self.export_button)
+        buttons = (*more, self.settings, self.menu.button, self.stop, self.export_button)
         row = in_row(self._icon, self.title, 4, wide(self.note), *buttons, spacing=8)
-        in_column(row, self.progress, parent=self, spacing=8)
-        self.setMinimumHeight(_HEAD_HEIGHT)
+        in_column(wide(row), self.progress, parent=self, margins=(0, 4, 0, 0), spacing=0)
+        # the title stays where it is when the work ends
+        policy = self.progress.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.progress.setSizePolicy(policy)
+        self.setFixedHeight(_HEAD_HEIGHT)
         theme().changed.connect(self._recolor)
         self._recolor()
 
@@ -123,6 +127,8 @@ class StudyPage(Surface, Generic[View]):
         self._widgets = widgets or {}
         self.problem = label("", "problem", wraps=True)
         self.sentence, self.quiet = VerdictLabel(_SIZES), QuietLine()
+        # so that the tabs are at the same place below a sentence in smaller type
+        self.sentence.setMinimumHeight(_LINE)
         self.tabs = AnswerTabs(self.kind.title, self.guides, self._view_of)
         self.tabs.guide_wanted.connect(self.guide_wanted)
         self.tabs.currentChanged.connect(self._fill_tab)
@@ -225,7 +231,8 @@ class StudyPage(Surface, Generic[View]):
         warnings = document.warnings if sections else (document.nothing,)
         clauses = [clause.rstrip(".") for clause in (*warnings, *answer.notes) if clause]
         self.quiet.show_clauses(tuple(map(printable, clauses)), [("Training", document.subject)])
-        self.quiet.setVisible(bool(clauses))
+        # so that the tabs are at the same place below an answer without clauses
+        self.quiet.setVisible(bool(clauses or answer.pieces))
         tabs = (section.tab for section in sections)
         self.tabs.set_tabs(dict.fromkeys((*tabs, *self._offers)))
         self._fill_tab()

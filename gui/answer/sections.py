@@ -19,12 +19,12 @@ from gui.widgets import Button, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, FilteredTable, ResultTable
-from gui.widgets.table.columns import GROWS, PLAIN, Look
+from gui.widgets.table.columns import GROWS, PLAIN, Look, spaced
 from gui.widgets.table.painting import MARK, PADDING, paint_words, text_width
 
 _BARS, _BAR_HEIGHT, _BAR_GAP, _LEAST_BAR = 96, 14, 10, 4
 _WIDEST, _BESIDE, _LEAST_FIRST = 240, 4 * PADDING, 150
-_TITLE_WIDTH, _LEAST_WIDTH, _GAP = 140, 360, 8
+_TITLE_WIDTH, _LEAST_WIDTH, _GAP = 150, 360, 8
 _MOST_WHOLE, _LEAST_HEIGHT = 40, 240
 """The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
 _FILTER_TIP = "Show only rows with all of these words in any column"
@@ -277,14 +277,16 @@ def table_columns(section: Section) -> list[Column[Any]]:
     The first one and those of text share the free room.
     """
     columns: list[Column[Any]] = []
+    texts = [heading for heading in section.headings if heading not in section.right]
     for place, heading in enumerate(section.headings):
-        width = max(text_width(str(text), 500) for text in (heading, *(row[place] for row in section.rows)))
         cells, is_number = [row[place] for row in section.rows], heading in section.right
+        width = max((text_width(str(cell), 500) for cell in cells), default=0)
         bars = [cell.bar for cell in cells if isinstance(cell, CellText) and cell.bar is not None]
         axis = max(0.0, -min(bars, default=0.0))
         span = axis + max(0.0, *bars) if bars else 0.0
         paint = partial(_paint_bar, place=place, axis=axis, span=span) if span else None
-        width = min(width, _WIDEST) + _BESIDE + (_BARS if span else 0)
+        width = max(width + (_BARS if span else 0), text_width(heading, 500))
+        width = min(width, _WIDEST) + _BESIDE
         width += MARK if any(isinstance(cell, CellText) and cell.mark for cell in cells) else 0
         columns.append(
             Column(
@@ -293,12 +295,12 @@ def table_columns(section: Section) -> list[Column[Any]]:
                 partial(_value, place=place),
                 paint=paint,
                 width=width if place else min(width, _LEAST_FIRST),
-                widest=0 if place and is_number else GROWS,
+                widest=0 if is_number and (place or texts) else GROWS,
                 is_number=is_number,
                 look=partial(_look, place=place),
             )
         )
-    return columns
+    return list(spaced(columns))
 
 
 def _paint_bar(

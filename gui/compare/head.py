@@ -53,7 +53,7 @@ class ExportButton(Button):
     title_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__(" Export…", "middle", _TIP, "download")
+        super().__init__(" Export…", "strip", _TIP, "download")
         self.setAccessibleName("Export")
         self._pressed_at: QPoint | None = None
         self.formats = QMenu(self)
@@ -111,7 +111,7 @@ class ItemHead(QWidget):
         self.sides.menu().aboutToShow.connect(self._fill)
         self.show_button = IconButton("play", "Replay", "Replay both runs")
         tip = "Copy these settings to the form of Experiment without running"
-        self.settings = Button("Use these settings", "middle", tip)
+        self.settings = Button("Use these settings", "strip", tip)
         self.export = ExportButton()
         buttons = (self.sides, self.show_button, self.settings, self.export)
         self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -106,12 +106,12 @@ def _bars(comparison: Comparison) -> Column[_Row]:
     base = comparison.cells(comparison.baseline.id)[SPEED.name].value
     row = next(row for row in comparison.metrics if row.metric.name == SPEED.name)
     return Column(
-        "Throughput",
+        SPEED.title,
         lambda row: "",
         lambda row: row.ranked.cells[SPEED.name].value,
         speed_note(row),
         partial(_paint_bar, longest=longest, base=base),
-        width=_LEAST_BAR,
+        width=max(_LEAST_BAR, text_width(SPEED.title, 500, _TAG_SIZE) + 2 * PADDING),
         widest=GROWS,
     )
 
@@ -138,10 +138,12 @@ def _metric(comparison: Comparison, metric: RankingColumn) -> list[Column[_Row]]
             **more,
         )
 
+    if not any(notes):
+        title = ", ".join(dict.fromkeys(filter(None, (title, unit))))
     look = partial(_value_look, key=metric.key)
     value = column(title, values, lambda row: str(row.texts[metric.key]), is_number=True, look=look)
     if not any(notes):
-        return [replace(value, title=f"{title} {unit}".strip())]
+        return [value]
     look = partial(_note_look, key=metric.key)
     text = partial(_row_note, key=metric.key)
     is_dispensable = not any(one in _STRONG for one in notes)

@@ -55,7 +55,7 @@ class MapTree(TreeModel[MapRow]):
 
     toggled = Signal(str, bool)
 
-    headings = ("Module", "Class", "Forward", "Backward", "Parameters", "Time ms", "Moved MiB", "Casts")
+    headings = ("Module", "Class", "Forward", "Backward", "Parameters", "Time, ms", "Moved, MiB", "Casts")
     numbers = (PARAMETERS, TIME, MOVED, CASTS)
     tips: Mapping[int, str] = {
         FORWARD: "Dtypes of the forward pass, by share of its time",

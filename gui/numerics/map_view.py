@@ -29,7 +29,7 @@ from gui.widgets import ElidedLabel
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.buttons import FilterEdit
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS, number_column
+from gui.widgets.table.columns import GROWS, number_column, spaced
 
 KEY = "step.fp32_modules"
 _FILTER_TIP = "Filter modules by name. Escape clears the filter."
@@ -222,16 +222,17 @@ def _columns(operations: Sequence[Operation]) -> list[Column[Operation]]:
     widest = 240 if has_modules else GROWS
     name = Column[Operation]("Operation", lambda operation: operation.name, width=132, widest=widest)
     module = Column[Operation]("Module", lambda row: module_title(row.module), width=96, widest=GROWS)
-    return [
+    columns = [
         name,
         *([module] if has_modules else []),
         Column("Direction", lambda operation: operation.direction.capitalize(), width=74),
         Column("Dtypes", _formats_text, tip=_FORMATS_TIP, width=116, widest=200),
         number_column("Count", lambda operation: operation.count, "{:,}".format, width=48),
-        number_column("Time ms", lambda operation: operation.seconds * 1_000, milliseconds, TIME_TIP),
-        number_column("Moved MiB", lambda row: row.moved_bytes / BYTES_PER_MIB, mib, MOVED_TIP, width=82),
+        number_column("Time, ms", lambda operation: operation.seconds * 1_000, milliseconds, TIME_TIP),
+        number_column("Moved, MiB", lambda row: row.moved_bytes / BYTES_PER_MIB, mib, MOVED_TIP, width=82),
         Column("Cast", _cast_text, tip=_CAST_TIP, width=92),
     ]
+    return list(spaced(columns))
 
 
 def _formats_text(operation: Operation) -> str:

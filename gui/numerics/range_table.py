@@ -242,7 +242,7 @@ class LossScale(QWidget):
         self._value = label("", "value")
         self._value.setMinimumWidth(_VALUE_WIDTH)
         self.sentence = label("", "body", wraps=True)
-        self.use = Button("Use", "strip", "Set this initial loss scale in the form")
+        self.use = Button("Use this scale", "strip", "Set this initial loss scale in the form")
         self.use.clicked.connect(
             lambda: self.changes_wanted.emit((("scaler.init_scale", f"{2.0**self._best:.12g}"),))
         )

@@ -21,6 +21,7 @@ from gui.results.studies import StudyMaker
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.widgets import EmptyState
+from gui.widgets.boxes import Surface, in_column
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class StudyTab(QWidget):
         self.empty = EmptyState(offer.question, offer.hint, "", offer.tip)
         self.empty.pressed.connect(self._make)
         self._pages = QStackedLayout(self)
-        self._pages.addWidget(self.empty)
+        panel = Surface("panel")
+        in_column(self.empty, parent=panel)
+        self._pages.addWidget(panel)
 
     def show_pair(self, pair: Pair) -> None:
         """Show the newest study of these runs."""
@@ -93,7 +96,7 @@ class StudyTab(QWidget):
         against = self._offer.against(pair)
         hint, button = (self._offer.hint, self._offer.button(pair)) if against is None else (against, "")
         self.empty.show_text(self._offer.question, hint, button, self._offer.tip)
-        self._pages.setCurrentWidget(self.empty)
+        self._pages.setCurrentIndex(0)
 
     def _open(self, key: str) -> None:
         if self._controller is None:

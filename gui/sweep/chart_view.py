@@ -27,7 +27,7 @@ from gui.charts.painter import InteractiveDrawing
 from gui.widgets import ComboBox, ElidedLabel, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
-_LEAST_WIDTH, _MOST_WIDTH = 84, 136
+_LEAST_WIDTH, _MOST_WIDTH = 84, 148
 
 
 class Chooser(QWidget):
@@ -100,6 +100,10 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
         self._cells: tuple[int, ...] = ()
         self.setMinimumSize(_LEAST_SIZE)
         self.setToolTipDuration(60_000)
+
+    def sizeHint(self) -> QSize:
+        # it takes the room that is left, and needs no more
+        return _LEAST_SIZE
 
     def drawn(self, width: float) -> tuple[Drawing, Sequence[CellSpot]]:
         picture = self._view.draw((width, float(max(self.height(), _LEAST_SIZE.height()))))

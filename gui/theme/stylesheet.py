@@ -88,6 +88,7 @@ QPushButton[kind="secondary"] { min-height: 34px; }
 QPushButton[kind="middle"] { min-height: 30px; padding: 0 11px; }
 QPushButton[kind="secondary"][tall="true"] { min-height: 42px; }
 QPushButton[kind="strip"] { min-height: 26px; padding: 0 14px; }
+QPushButton[kind="strip"]::menu-indicator { image: none; width: 0; }
 QToolButton[kind="strip"] { min-height: 26px; padding: 0 10px; }
 QToolButton[kind="icon"], QPushButton[kind="icon"] {
     background: transparent; border: 1px solid transparent; padding: 0;

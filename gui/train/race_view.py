@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,6 +34,8 @@ from gui.widgets.markers import draw_marker
 from resources.looks import MarkFill
 
 WIDTH, HEIGHT, _LOW_HEIGHT = 1088.0, 512.0, 324.0
+_LEAST_TEXT = 9.5
+"""The least size of text on the screen, in pixels."""
 _MARGIN, _RIGHT = 24.0, 1064.0
 _TOPS, _HEADS = (50.0, 412.0), (12.0, 374.0)
 _ROWS_LEFT, _ROWS_WIDTH, _ROWS_COUNT, _ROW_TOP, _ROW = 242.0, 640.0, 980.0, 18.0, 38.0
@@ -417,13 +420,14 @@ class _Growth:
 
 
 class _Ink:
-    """Writes and draws in the theme's colors, in design pixels."""
+    """Writes and draws in the theme's colors, in design pixels, with no text too small to read."""
 
     def __init__(self, painter: QPainter) -> None:
         self.painter = painter
+        self._least = math.ceil(_LEAST_TEXT / painter.worldTransform().m11())
 
     def width(self, words: str, size: int, weight: int = 400) -> float:
-        return _metrics(size, weight).horizontalAdvance(words)
+        return _metrics(max(size, self._least), weight).horizontalAdvance(words)
 
     def write(
         self,
@@ -437,7 +441,7 @@ class _Ink:
     ) -> float:
         """Write words on the line `base`, and return their width. `color` is a token or "#RRGGBB"."""
         width = self.width(words, size, weight)
-        self.painter.setFont(_face(size, weight))
+        self.painter.setFont(_face(max(size, self._least), weight))
         self.painter.setPen(_color(color))
         self.painter.drawText(
             QPointF(x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width, base), words

@@ -459,7 +459,7 @@ def _cost(found: Fp32Modules) -> tuple[tuple[str, str], ...]:
 def _trial_row(trial: Fp32Trial) -> tuple[Cell, ...]:
     return (
         CellText(names_words(trial.modules, _MOST_OF_TRIAL), len(trial.modules)),
-        "as good as FP32" if trial.is_good else trial.reason,
+        "As good as FP32" if trial.is_good else f"{trial.reason[:1].upper()}{trial.reason[1:]}",
         CellText(number(trial.final_loss), trial.final_loss),
         CellText(f"{trial.skipped:,}", trial.skipped),
         CellText(f"{trial.seconds:,.1f}", trial.seconds),

@@ -36,13 +36,12 @@ from engine.tune.result import (
     waterfall_steps,
 )
 from engine.tune.verification import known_speed
-from engine.words.numbers import NONE, memory_text, number, pace_text, times
+from engine.words.numbers import NONE, memory_unit, number, pace_text, times
 
 RESULT, GAINS, CANDIDATES = "Result", "Gain of each change", "Candidates"
 TRIALS, NOT_TRIED, AGAIN = "Trials", "Not tried", "To train it again"
 _GAINS = ("Change", "Times as fast", "95% interval", "Together")
 _CANDIDATES = ("Candidate", "Rounds", "Samples/s", "vs. plain FP32", "State")
-_TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
 _MOST_CANDIDATES = 20
 
 
@@ -179,13 +178,13 @@ def _candidates(tuning: Tuning) -> Section | None:
 
     def state_of(known: Ranked) -> str:
         if tuning.winner is not None and known.changes == tuning.winner_changes:
-            return "fastest"
+            return "Fastest"
         is_in = tuning.winner is None and known.last_round == last
-        return "still in" if is_in else f"eliminated in round {known.last_round}"
+        return "Still in" if is_in else f"Eliminated in round {known.last_round}"
 
     rows = [
         (
-            CellText(known.words, is_strong=state_of(known) == "fastest"),
+            CellText(known.words, is_strong=state_of(known) == "Fastest"),
             CellText(str(known.last_round), known.last_round),
             CellText(number(known.speed), known.speed),
             NONE if plain is None else CellText(f"{times(known.speed / plain)}×", known.speed / plain),
@@ -217,18 +216,20 @@ def _gain_rows(tuning: Tuning) -> Iterator[Row]:
 def _trials(tuning: Tuning) -> Section | None:
     # those of the gains come last
     trials = sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
-    rows = tuple(map(_trial, trials))
-    right = tuple(heading for heading in _TRIALS if heading != "Candidate")
-    return Section(TRIALS, (), _TRIALS, rows, right, tab=TRIALS) if rows else None
+    unit, scale = memory_unit([trial.peak_mib for trial in trials])
+    headings = ("Round", "Candidate", "Samples/s", f"Peak memory, {unit}", "Steps", "Seconds")
+    rows = tuple(_trial(trial, scale) for trial in trials)
+    return Section(TRIALS, (), headings, rows, (headings[0], *headings[2:]), tab=TRIALS) if rows else None
 
 
-def _trial(trial: TuningTrial) -> Cells:
+def _trial(trial: TuningTrial, scale: float) -> Cells:
+    peak = None if trial.peak_mib is None else trial.peak_mib / scale
     speed = trial.samples_per_second
     return (
         CellText(str(trial.round) if trial.round else "gains", trial.round or None),
         trial.words,
         CellText(number(speed) if trial.problem is None else "dropped out", speed),
-        CellText(NONE if trial.peak_mib is None else memory_text(trial.peak_mib), trial.peak_mib),
+        CellText(number(peak), peak),
         CellText(number(trial.steps, 0), trial.steps),
         CellText(number(trial.seconds), trial.seconds),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 GROWS = 1 << 20
 """The `widest` of a column that takes the remaining room."""
-_LETTER, _BESIDE_WORDS, _WIDEST_WORDS = 7, 14, 240
+_LETTER, _BESIDE_WORDS, _WIDEST_WORDS, _BEFORE_WORDS = 7, 14, 240, 12
 
 
 class Look(NamedTuple):
@@ -58,8 +58,9 @@ class Column(Generic[Row]):
     `paint` draws a cell instead of its text, and `paint_heading` the heading. `short` returns a shorter text
     for a narrow cell, and `about` the tooltip.
 
-    The column is `width` pixels wide, or as wide as its texts up to `widest`. While there is no room for
-    all columns, those that are `is_dispensable` are hidden, the widest first.
+    The column is `width` pixels wide, or as wide as its texts up to `widest`, with `gap` pixels free at its
+    left. While there is no room for all columns, those that are `is_dispensable` are hidden, the widest
+    first.
     """
 
     title: str
@@ -71,6 +72,7 @@ class Column(Generic[Row]):
     width: int = 60
     widest: int = 0
     is_number: bool = False
+    gap: int = 0
     is_dispensable: bool = False
     is_shaded: bool = False
     look: Callable[[Row], Look] = plain_look
@@ -97,6 +99,17 @@ class Column(Generic[Row]):
     def sorted_by(self, row: Row) -> Any:
         """Return the value that a row is sorted by."""
         return self.value(row) if self.value is not None else self.text(row)
+
+
+def spaced(columns: Sequence[Column[Row]]) -> tuple[Column[Row], ...]:
+    """Return the columns with a gap before each text that follows a number, which ends where it starts."""
+    pairs = zip((None, *columns), columns, strict=False)
+    return tuple(
+        replace(column, gap=_BEFORE_WORDS, width=column.width + _BEFORE_WORDS)
+        if before is not None and before.is_number and not column.is_number and not column.gap
+        else column
+        for before, column in pairs
+    )
 
 
 def number_column(

@@ -59,6 +59,7 @@ def cell_width(column: Column[Any], row: Any) -> int:
         text_width(column.text(row), look.weight, look.size)
         + (MARK + _MARK_GAP if look.mark else 0)
         + 2 * PADDING
+        + column.gap
     )
 
 
@@ -97,7 +98,7 @@ class CellPainter(QStyledItemDelegate):
         painter.drawLine(rect.bottomLeft(), rect.bottomRight())
         if is_selected and not index.column():
             painter.fillRect(QRect(rect.left(), rect.top(), _CHOSEN, rect.height()), QColor(palette.pri))
-        room = QRectF(rect).adjusted(PADDING, 0, -PADDING, 0)
+        room = QRectF(rect).adjusted(PADDING + column.gap, 0, -PADDING, 0)
         if column.paint is not None:
             column.paint(painter, room, row)
         elif text := column.text(row):
@@ -134,15 +135,20 @@ class TableHeader(QHeaderView):
         self.blockSignals(False)
 
     def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:
+        column, palette = self._model.columns[section], theme().palette
         painter.save()
-        super().paintSection(painter, rect, section)
+        super().paintSection(painter, rect.adjusted(column.gap, 0, 0, 0), section)
         painter.restore()
-        column = self._model.columns[section]
         painter.save()
+        if column.gap:
+            before = QRect(rect.left(), rect.top(), column.gap, rect.height())
+            painter.fillRect(before, QColor(palette.bg1))
+            painter.setPen(QColor(palette.line))
+            painter.drawLine(before.bottomLeft(), before.bottomRight())
         if column.group is not None:
             self._paint_group(painter, rect, column)
         if column.is_shaded:
-            painter.fillRect(rect.adjusted(0, 0, 0, -1), QColor(theme().palette.bg2))
+            painter.fillRect(rect.adjusted(0, 0, 0, -1), QColor(palette.bg2))
         if column.paint_heading is not None:
             column.paint_heading(painter, QRectF(rect).adjusted(PADDING, 0, -PADDING, 0))
         painter.restore()

@@ -118,7 +118,8 @@ class ResultTable(QTableView, Generic[Row]):
 
     def cell_room(self, row: int, column: int) -> QRectF:
         """Where a cell's contents are painted."""
-        return QRectF(self.visualRect(self.row_model.index(row, column))).adjusted(PADDING, 0, -PADDING, 0)
+        left = PADDING + self._columns[column].gap
+        return QRectF(self.visualRect(self.row_model.index(row, column))).adjusted(left, 0, -PADDING, 0)
 
     def selected_rows(self) -> tuple[Row, ...]:
         """Return the rows that are selected, from top to bottom."""

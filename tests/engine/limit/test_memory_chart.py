@@ -68,7 +68,7 @@ def test_a_finished_search_has_its_answers_and_their_ratio_in_any_size(size):
             "24 GiB card (simulated)",
             "1.94× the batch",
             "does not fit",
-            "batch size, in samples",
+            "Batch size, samples",
         } <= set(words)
 
 

@@ -49,7 +49,7 @@ def test_bars_of_the_waterfall_join_and_stay_in_the_picture():
     steps = waterfall_steps(TUNING)
     assert all(before.end == after.begin for before, after in pairwise(steps[:-1]))
     drawing = waterfall_drawing(TUNING, 600)
-    assert "× 1.91" in drawing.description and drawing.width == 600
+    assert "1.91×" in drawing.description and drawing.width == 600
 
 
 def curve(level: float, steps: int) -> tuple[float, ...]:

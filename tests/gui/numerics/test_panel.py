@@ -78,7 +78,7 @@ def test_the_buttons_of_an_answer_show_a_module_and_fill_the_form(
     panel.show_view(view_of(results))
     sections = panel.tabs.views[TITLES["nan"]].sections
     with qtbot.waitSignal(panel.changes_wanted) as changes:
-        button_in(sections["What to do"], "Use").click()
+        button_in(sections["What to do"], "Use these settings").click()
     assert changes.args == [(("step.fp32_modules", "features.3"),)]
     button_in(sections[TITLES["nan"]], "Show in the precision map").click()
     assert panel.tabs.name() == TITLES["map"]

@@ -43,7 +43,7 @@ def test_what_a_search_found_is_shown_used_and_exported(
     result = panel.tabs.views[tune.RESULT].sections
     assert result[tune.GAINS].findChildren(PictureView) and not panel.resume.isVisibleTo(window)
     candidates = result[tune.CANDIDATES].table
-    assert [row[-1] for row in candidates.lines()] == ["State", "fastest", "eliminated in round 1"]
+    assert [row[-1] for row in candidates.lines()] == ["State", "Fastest", "Eliminated in round 1"]
     panel.head.settings.click()
     assert window.setup.text("batch_size") == "5"
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
