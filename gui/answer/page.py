@@ -120,9 +120,11 @@ class StudyPage(Surface, Generic[View]):
         """`widgets` makes the interactive parts that sections name. `foot` is below the tabs."""
         super().__init__("page", parent=parent)
         self.head, self.empty = AnswerHead(self.kind, *buttons), empty
+        self.is_in_results = False
         self._view: View | None = None
         self._document: Document | None = None
         self._answer: Any = None
+        self._shown: object = None
         self._offers: Mapping[str, Offer] = {}
         self._widgets = widgets or {}
         self.problem = label("", "problem", wraps=True)
@@ -182,11 +184,11 @@ class StudyPage(Surface, Generic[View]):
             self.head.title.setText(self.kind.title)
             self.head.show_view(None, "", 0.0, None, is_known=False)
             return
-        shown = (self.answer_of(view), self.offers(view))
+        shown = (self.answer_of(view), self.offers(view), view.is_unfinished, view.problem)
         is_other = before is None or before.key != view.key
-        if self._document is None or is_other or shown != (self._answer, self._offers):
+        if self._document is None or is_other or shown != self._shown:
             # the worker's phase changes often: nothing is filled again for it
-            self._answer, self._offers = shown
+            self._shown, self._answer, self._offers = shown, *shown[:2]
             self._document = self.document(view)
             if view.is_unfinished and self._document.nothing:
                 self._document = replace(self._document, nothing=_AWAITED)
@@ -204,6 +206,7 @@ class StudyPage(Surface, Generic[View]):
 
     def show_in_results(self) -> None:
         """Offer what only a saved study offers: its settings for the form."""
+        self.is_in_results = True
         self.head.settings.show()
 
     def show_in_tab(self) -> None:
@@ -283,6 +286,7 @@ class AnswerTabs(QTabWidget):
         for arrow in self.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
         self.setCornerWidget(self.guide)
+        self.currentChanged.connect(self._forget_wanted)
 
     def set_tabs(self, names: Mapping[str, None]) -> None:
         """Show these tabs in the order of the guides. The tab in front stays there if it can."""
@@ -290,21 +294,26 @@ class AnswerTabs(QTabWidget):
             *(name for name in self._guides if name in names),
             *(n for n in names if n not in self._guides),
         ]
-        if list(self.views) != order:
-            front = self._wanted or self.name()
-            self.blockSignals(True)
-            while self.count():
-                self.removeTab(0)
-            views = {name: self.views.get(name) or self._make(name) for name in order}
-            for name in self.views.keys() - views.keys():
-                self.views[name].deleteLater()
-            self.views = views
-            for name, view in views.items():
-                self.addTab(view, name)
-            self.open(front)
-            self.blockSignals(False)
-            self.tabBar().setVisible(len(order) > 1)
-            self.guide.setVisible(bool(order))
+        if list(self.views) == order:
+            return
+        front = self._wanted or self.name()
+        self.blockSignals(True)
+        for name in [name for name in self.views if name not in order]:
+            gone = self.views.pop(name)
+            self.removeTab(self.indexOf(gone))
+            gone.deleteLater()
+        # those that stay are not taken out: they would lose the keyboard's focus
+        for place, name in enumerate(order):
+            if name not in self.views:
+                self.views[name] = self._make(name)
+                self.insertTab(place, self.views[name], name)
+        self.views = {name: self.views[name] for name in order}
+        if front not in self.views:
+            self.setCurrentIndex(0)
+        self.open(front)
+        self.blockSignals(False)
+        self.tabBar().setVisible(len(order) > 1)
+        self.guide.setVisible(bool(order))
 
     def open(self, name: str) -> None:
         """Bring a tab to the front, now or when it appears."""
@@ -312,6 +321,15 @@ class AnswerTabs(QTabWidget):
         if name in self.views:
             self._wanted = ""
             self.setCurrentWidget(self.views[name])
+
+    def restore(self, name: str) -> None:
+        """Open the tab that was remembered by its title. Raise KeyError if there is no such tab."""
+        if name:
+            self.open({title: title for title in self._guides}[name])
+
+    def _forget_wanted(self) -> None:
+        # another tab was opened meanwhile
+        self._wanted = ""
 
     def name(self) -> str:
         """Return the title of the tab in front. Without tabs, return that of the tab to open."""

@@ -85,7 +85,10 @@ class DocumentView(QWidget):
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
                 view.asked.connect(self.asked)
                 view.rows_selected.connect(partial(self.rows_selected.emit, title))
-                self._column.insertWidget(place, view)
+            if self._column.indexOf(self.sections[title]) != place:
+                # another study's advice may have another order
+                self._column.removeWidget(self.sections[title])
+                self._column.insertWidget(place, self.sections[title])
             self.sections[title].show_section(section, answer)
             self._column.setStretchFactor(self.sections[title], int(self.sections[title].grows))
         self._show_offer(None if sections else offer)
@@ -122,6 +125,7 @@ class SectionView(Surface):
         for part in (self._buttons, self._pictures, self._facts):
             part.hide()
         self.table: ResultTable[_Row] | None = None
+        self._held: QWidget | None = None
         self._is_long = False
         self._filtered: FilteredTable[_Row] | None = None
         self._head = QWidget()
@@ -140,9 +144,8 @@ class SectionView(Surface):
     def grows(self) -> bool:
         """True if its widget or its table takes all the height that is left on the page."""
         expanding = QSizePolicy.Policy.Expanding
-        return self._is_long or (
-            self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding
-        )
+        is_long = self._is_long and self._held is not None and not self._held.isHidden()
+        return is_long or (self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding)
 
     def show_section(self, section: Section, answer: Any) -> None:
         """Fill what differs from the section that is shown."""
@@ -165,8 +168,12 @@ class SectionView(Surface):
         if before is None or section.pairs != before.pairs:
             self._facts = self._replaced(self._column, self._facts, facts(section.pairs))
         is_drawn = section.is_drawn and bool(section.pictures)
-        if section.rows and not is_drawn and (before is None or section.rows != before.rows):
+        has_table = bool(section.rows) and not is_drawn
+        is_shown = self._held is not None and not self._held.isHidden()
+        if has_table and (before is None or not is_shown or section.rows != before.rows):
             self._fill_table(section)
+        if self._held is not None:
+            self._held.setVisible(has_table)
 
     def _replaced(self, layout: Any, old: QWidget, new: QWidget) -> QWidget:
         layout.replaceWidget(old, new)
@@ -200,17 +207,23 @@ class SectionView(Surface):
             self.table.select_keys(row.key for row in self.table.row_model.given if row.place in places)
 
     def _fill_table(self, section: Section) -> None:
+        is_long = len(section.rows) > _MOST_WHOLE
+        if self._held is not None and is_long != self._is_long:
+            self._column.removeWidget(self._held)
+            self._held.hide()
+            self._held.deleteLater()
+            self.table = None
         if self.table is None:
-            self._is_long = len(section.rows) > _MOST_WHOLE
-            self.table = ResultTable(section.title, key=lambda row: row.key, whole=not self._is_long)
+            self._is_long = is_long
+            self.table = ResultTable(section.title, key=lambda row: row.key, whole=not is_long)
             self.table.selected.connect(
                 lambda rows: self.rows_selected.emit(tuple(row.place for row in rows))
             )
-            held: QWidget = self.table
-            if self._is_long:
+            self._held, self._filtered = self.table, None
+            if is_long:
                 self.table.setMinimumHeight(_LEAST_HEIGHT)
-                self._filtered = held = FilteredTable(self.table, "row", _FILTER_TIP)
-            self._column.insertWidget(self._column.count() - 1, held)
+                self._held = self._filtered = FilteredTable(self.table, "row", _FILTER_TIP)
+            self._column.insertWidget(self._column.count() - 1, self._held)
         self.table.show_rows(tuple(_numbered(section.rows)), table_columns(section))
         if self._filtered is not None:
             self._filtered.show_count("")

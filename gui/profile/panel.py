@@ -91,7 +91,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`. Raise KeyError for a broken one."""
         if state:
-            self.tabs.open(state["tab"])
+            self.tabs.restore(state["tab"])
             self._table = {table: table for table in TABLES}[state["table"]]
 
     def rows(self) -> RowsView | None:

@@ -89,7 +89,10 @@ class StudyTab(QWidget):
     def show_pair(self, pair: Pair) -> None:
         """Show the newest study of these runs."""
         self._pair = pair
-        key = self._made.get(pair.run_ids) or self._offer.find(pair)
+        made = self._made.get(pair.run_ids)
+        # it may have been deleted, or stopped before anything was known
+        is_left = made is not None and self._maker.experiments.jobs[self._kind].view(made) is not None
+        key = made if is_left else self._offer.find(pair)
         if key is not None:
             self._open(key)
             return

@@ -127,7 +127,7 @@ class SweepPanel(StudyPage[SweepView]):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`. Raises KeyError for a broken one."""
         if state:
-            self.tabs.open(state["tab"])
+            self.tabs.restore(state["tab"])
 
     def _chart(self, name: str, make: Callable[[], ChartView]) -> ChartView:
         chart = self.charts[name] = make()

@@ -62,7 +62,9 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
 
     def show_view(self, view: StudyView[Tuning] | None) -> None:
         super().show_view(view)
-        self.head.settings.setVisible(view is not None and view.answer.winner is not None)
+        # in Results they are those to start from, as long as nothing faster is known
+        has_settings = view is not None and (view.answer.winner is not None or self.is_in_results)
+        self.head.settings.setVisible(has_settings)
         self.resume.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
 
     def document(self, view: StudyView[Tuning]) -> Document:
