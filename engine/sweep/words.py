@@ -112,6 +112,8 @@ def _why_none(results: Results, speed: Metric) -> str:
         return "No combination has finished yet"
     if all(cell.does_not_fit for cell in results.cells):
         return f"No combination fits {memory_words(results)}"
+    if any(cell.status == "done" for cell in results.cells):
+        return "No throughput was measured: the runs have too few steps"
     return "No combination could be trained"
 
 

@@ -88,6 +88,11 @@ ALL = {0: 500.0, 1: 600.0, 2: 650.0, 3: 800.0, 4: 1_200.0, 5: 1_300.0}
             ("6 of 6 do not fit into 24.0 GiB",),
         ),
         (
+            results_with(ALL, {index: {"values": {}} for index in range(6)}),
+            "No throughput was measured: the runs have too few steps",
+            (),
+        ),
+        (
             results_with({}, dict.fromkeys(range(6), FAILED)),
             "No combination could be trained",
             ("6 failed",),
