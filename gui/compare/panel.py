@@ -202,11 +202,12 @@ class LossChartPanel(Surface):
         super().__init__("panel", name)
         self._title, self._note = label("", "panelTitle"), ElidedLabel("", "unit")
         self.by = Segmented((("seconds", "Time"), ("step", "Steps")), "Horizontal axis", _BY_TIP)
-        self.by.setVisible(has_switch)
         self.chart: LossChart | None = None
         self.view = _LossChartView(self)
         head = in_row(self._title, wide(self._note), self.by, spacing=8)
         in_column(head, wide(self.view), parent=self, margins=(12, 10, 12, 8), spacing=6)
+        # shown before it has its place, it would be a window of its own for a moment
+        self.by.setVisible(has_switch)
 
     def show_chart(self, chart: LossChart | None) -> None:
         """Show a chart. None hides the panel."""

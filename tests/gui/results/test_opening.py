@@ -23,7 +23,8 @@ from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.studies import Study
 from engine.store.store import Store
-from gui.results.controller import ResultsController
+from gui.answer.page import StudyPage
+from gui.results.controller import ItemPage, ResultsController
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE
 from gui.results.tabs import StudyTab
 from gui.runs.table.rows import Item, StudyKind
@@ -182,6 +183,14 @@ def nothing_is_to_be_read(results: Results) -> bool:
     return not (reader._is_stale or reader._is_reading)
 
 
+def shown_title(page: ItemPage) -> str:
+    """The title of what is opened."""
+    panel = page.studies.currentWidget()
+    if isinstance(panel, StudyPage) and panel.isVisibleTo(page):
+        return panel.head.title.text()
+    return page.head.title.whole_text()
+
+
 @pytest.mark.parametrize(
     ("opened", "others"),
     [
@@ -209,8 +218,8 @@ def test_what_is_opened_stays_when_runs_come_and_go(
         assert row is not None
         results.window.runs.table.setCurrentIndex(model.index(row, 1))
     results.qtbot.waitUntil(lambda: nothing_is_to_be_read(results))
-    marked, head = results.window.runs.table.marked, reader.page.head
-    title, words = head.title.whole_text(), reader.page.comparison.headline.text()
+    marked = results.window.runs.table.marked
+    title, words = shown_title(reader.page), reader.page.comparison.headline.text()
     assert title
     added = [add_run(store) for _ in range(others)]
     for change in (
@@ -220,7 +229,7 @@ def test_what_is_opened_stays_when_runs_come_and_go(
     ):
         change()
         results.qtbot.waitUntil(lambda: nothing_is_to_be_read(results))
-        assert (head.title.whole_text(), reader.page.comparison.headline.text()) == (title, words)
+        assert (shown_title(reader.page), reader.page.comparison.headline.text()) == (title, words)
         assert results.window.runs.table.marked == marked
 
 
@@ -281,9 +290,12 @@ def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
     assert (item.title, item.result, item.ratio) == (title, result, ratio)
     results.open(item)
     page = results.controller.page
-    assert page.head.title.whole_text() == title and not page.is_comparison
+    panel = page.studies.currentWidget()
+    assert isinstance(panel, StudyPage) and not page.is_comparison
+    view = panel.view()
+    assert view is not None and item.study is not None and view.key == item.study.id
     assert window.runs.table.marked == {item.key} and window.results.table_width(1_440) == width
-    page.head.settings.click()
+    panel.head.settings.click()
     assert window.place == "experiment"
     wanted = item.study.experiment if item.study is not None else None
     assert wanted is not None
