@@ -216,7 +216,8 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         return _no_solution(said, source)
     number = re.search(r"\(os error (\d+)\)", said)
     error = OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
-    archive = re.search(r"Failed to extract archive: (?:.*[/\\])?(\S+)", said)
+    # uv breaks a line before a long path
+    archive = re.search(r"Failed to extract archive:\s+(?:.*[/\\])?(\S+)", said)
     # a file that a wheel has twice, whatever uv says of it first: its folders are new
     is_twice = error is not None and error.errno in (errno.EEXIST, errno.EISDIR)
     if is_twice or (archive is not None and (error is None or error.errno not in _OF_THE_DISK)):
@@ -225,7 +226,7 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         again = f"Try again, or {OTHER_SOURCE}" if source.folder is None else "Copy it there again"
         name = wheel[1] if wheel is not None else "A wheel"
         return _download(
-            f"{name} cannot be unpacked: {shortened(str(why), _LONGEST_QUOTE)}.",
+            f"{name} cannot be unpacked: {shortened(' '.join(str(why).split()), _LONGEST_QUOTE)}.",
             f"The wheel is damaged. {again}.",
         )
     if error is not None and folder is not None:

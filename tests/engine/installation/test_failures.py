@@ -217,6 +217,18 @@ No space left on device (os error 28)
 """
 
 
+def test_a_long_path_on_a_line_of_its_own_names_its_wheel(tmp_path: Path) -> None:
+    said = (
+        "error: Failed to download `torch==2.15.0`\n  cause: Failed to extract archive:\n"
+        "    /a/long/folder of/wheels/torch-2.15.0-py3-none-any.whl\n"
+        "  cause: Invalid zip file structure\n    unable to locate the end of central directory record\n"
+    )
+    assert explained(said, Source(folder=tmp_path), tmp_path).message == (
+        "torch-2.15.0-py3-none-any.whl cannot be unpacked: Invalid zip file structure unable to locate the "
+        "end of central directory record."
+    )
+
+
 def test_a_full_disk_is_not_blamed_on_the_wheel(tmp_path: Path) -> None:
     problem = explained(FULL, Source(), tmp_path)
     assert (problem.kind, problem.message) == (Kind.DISK_FULL, f"The disk is full at {tmp_path}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEventLoop, QPoint, Qt, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -42,7 +42,14 @@ class Desk:
     qtbot: QtBot
 
     def settle(self) -> None:
-        self.qtbot.waitUntil(lambda: not self.background.is_busy, timeout=20_000)
+        # Qt's own wait holds Python's lock, for which a thread that paints blocks waits at each of them
+        loop, poll = QEventLoop(), QTimer(interval=10)
+        poll.timeout.connect(lambda: None if self.background.is_busy else loop.quit())
+        poll.start()
+        QTimer.singleShot(60_000, loop, loop.quit)
+        loop.exec()
+        poll.stop()
+        assert not self.background.is_busy
 
 
 @pytest.fixture
@@ -234,4 +241,4 @@ def test_a_report_follows_what_compare_shows(
     assert title is not None and re.sub(r"<[^>]*>", "", title[1]).strip().startswith("BF16 AMP")
     assert '<p class="name"><bdi>Our new card</bdi></p>' in text
     heads = re.findall(r"<bdi>([^<]+)</bdi></th>", text)
-    assert heads[:3] == ["FP16 AMP", "FP32", "BF16 AMP"] and "with ratios to FP16 AMP" in text
+    assert heads[:2] == ["Rank", "Side"], heads

@@ -109,7 +109,7 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *asked: told.append(asked[-1]))
     monkeypatch.setattr(Experiments, "in_progress", "run")
     _own, shown = training.submit(window, endless, endless)
-    window.others.demo.measurement.pair._submitted.add(shown)
+    window.others.demo.measurement._submitted.add(shown)
     window._may_close()
     assert told == ["a run"]
 
