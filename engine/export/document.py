@@ -161,8 +161,8 @@ class Document:
     """A result as titled sections, from which every export format is written.
 
     `subject` is the training, with place and time. It starts with its `answers`, in a comparison one per
-    side. It `is_named` if its title is the user's own. `nothing` is shown if there are no sections, `undrawn`
-    in place of a chart.
+    side. If it `is_named`, its title stands above them. `nothing` is shown if there are no sections,
+    `undrawn` in place of a chart.
     `tables` are the full data as rows, by the ending of the file to write. The ending "" is the exported file
     itself, which without such an entry contains the sentences. `values` are the JSON object, `facts` the
     metadata of an image, with the `foot` below it. A page shows at most `most_rows` rows of a table.

@@ -377,8 +377,9 @@ def _causes(ratio: float, side: _Side, first: _Side) -> tuple[Pieces, tuple[str,
     if -works[-1].fell >= _NOTED * saved:
         cost = Piece(milliseconds(-works[-1].fell), "strong", precision=now)
         pieces += [Piece(f", and {works[-1].name} costs "), cost, Piece(" more")]
-    share = share_text(min(1.0, fallen[0].fell / saved)) if fallen else ""
-    most = f", {share} of it in {fallen[0].name}" if fallen else ""
+    # more than all of it where other work rose: that has no share
+    share = fallen[0].fell / saved if fallen else 0.0
+    most = f", {share_text(share)} of it in {fallen[0].name}" if 0 < share <= 1 else ""
     return tuple(pieces), (f"{milliseconds(saved)} saved per step{most}",)
 
 

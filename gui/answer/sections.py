@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter
@@ -28,13 +28,6 @@ _TITLE_WIDTH, _LEAST_WIDTH, _GAP = 150, 360, 8
 _MOST_WHOLE, _LEAST_HEIGHT = 40, 240
 """The rows up to which a table is as high as its rows. A longer one scrolls, and is at least so high."""
 _FILTER_TIP = "Show only rows with all of these words in any column"
-
-
-class SectionWidget(Protocol):
-    """The interface of an interactive part of an answer, which a section names as its `widget`."""
-
-    def show_answer(self, answer: Any) -> None:
-        """Show what is known of the answer."""
 
 
 class Offer(NamedTuple):

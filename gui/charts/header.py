@@ -210,12 +210,6 @@ class PlotHeader(QWidget):
         self.log.toggled.connect(self.changed)
         self.follow.toggled.connect(self.follow_switched)
 
-    def add_toggle(self, toggle: Button) -> None:
-        """Put another toggle before Log."""
-        self._row.insertWidget(self._row.indexOf(self.log), toggle)
-        # the order of Tab follows that of the children
-        toggle.stackUnder(self.log)
-
     def set_plain(self) -> None:
         """Hide the toggles, where the page has one set of them for all plots."""
         self._is_plain = True

@@ -46,11 +46,6 @@ _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Ke
 _PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
-def words_width(text: str, size: float, weight: int = 400) -> float:
-    """Return the width of a text in the window, in pixels."""
-    return QFontMetricsF(_face(size, weight)).horizontalAdvance(text)
-
-
 @lru_cache(maxsize=128)
 def _face(size: float, weight: int) -> QFont:
     return font(round(size), weight, display=size >= _DISPLAY_FROM)

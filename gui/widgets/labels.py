@@ -57,11 +57,6 @@ def wrapped(text: str, role: str) -> QLabel:
     return line
 
 
-def breakable(text: str) -> str:
-    """Return the text with break points in module names, because a label is as wide as its longest word."""
-    return re.sub(r"[._](?=[a-zA-Z])", "\\g<0>\N{ZERO WIDTH SPACE}", text)
-
-
 def set_text(target: QLabel, text: str) -> None:
     """Set the text only if it changed: setting it would redo the window's layout."""
     if target.text() != text:

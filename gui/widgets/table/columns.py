@@ -42,7 +42,6 @@ class Group(NamedTuple):
 
 
 PLAIN = Look()
-FAINT = Look(ink="text3")
 
 
 def plain_look(_row: Any) -> Look:
