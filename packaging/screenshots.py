@@ -26,7 +26,7 @@ from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import State
 from engine.installation.installer import Installer
-from engine.installation.request import InstallRequest, Package, Plan
+from engine.installation.request import InstallPlan, InstallRequest, Package
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, try_out
@@ -93,12 +93,12 @@ def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -
         def describe(self) -> Description:
             return found
 
-        def plan(self, wanted: InstallRequest) -> Plan:
+        def plan(self, wanted: InstallRequest) -> InstallPlan:
             build = found.builds[0]
             size_bytes = build.download_bytes or 0
             packages = (Package("torch", "2.15.0"),) * ENGINE_PACKAGES
             sizes = (size_bytes, False, 2 * size_bytes, 0, 200 * 2**30)
-            return Plan(wanted, build.backend, "2.15.0", packages, Path(ENGINE_FOLDER), *sizes)
+            return InstallPlan(wanted, build.backend, "2.15.0", packages, Path(ENGINE_FOLDER), *sizes)
 
     make_installer = partial(Constructed, Path(ENGINE_FOLDER), try_out)
     with pytest.MonkeyPatch.context() as patch, Store() as store:

@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from engine.machines.machine import Machine, Machines
-from engine.machines.ssh import Line
+from engine.machines.ssh import SshConnection
 from engine.protocol.events import Event
 from engine.worker.launcher import Session, iterate
 
@@ -218,7 +218,7 @@ def remote_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteMachine]:
         with used(machine):
             yield machine
     finally:
-        options = Line(machine.machine).command(())
+        options = SshConnection(machine.machine).command(())
         exits = [*options[: options.index("--")], "-O", "exit", "far"]
         subprocess.run(exits, capture_output=True, check=False)
         machine.kill_sessions()

@@ -26,7 +26,7 @@ from engine.training import precision
 from engine.training.measuring.memory_cap import check_cap
 from engine.worker.launcher import iterate
 from engine.worker.site import WorkerProcess, interpreter
-from engine.worker.supervision import Limits, ProcessSession, death_problem
+from engine.worker.supervision import ProcessSession, Timeouts, death_problem
 from tests import elsewhere
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pretends to be elsewhere than on Linux")
@@ -50,7 +50,7 @@ def events() -> list[Event]:
     worker = WorkerProcess((sys.executable, "-P", elsewhere.__file__))
     events: list[Event] = []
     for job in (jobs.ReadCatalog(), jobs.Examine(), jobs.Train(experiment=TINY)):
-        session = ProcessSession(worker, job, Limits())
+        session = ProcessSession(worker, job, Timeouts())
         events += [event for event in iterate(session) if event is not None]
         assert not isinstance(events[-1], Failed), events
     session.close()

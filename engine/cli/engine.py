@@ -41,7 +41,7 @@ from engine.installation.request import (
 from engine.machines.check import check_known
 from engine.machines.machine import Machine, Machines, refuse_kept
 from engine.machines.program import RemoteInstaller, answer_of, remote_description, remove_all
-from engine.machines.ssh import Line
+from engine.machines.ssh import SshConnection
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 
@@ -253,7 +253,7 @@ def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
 def description_on(name: str) -> Description:
     """Return PyTorch and the hardware of a remote machine. Raises ProblemError."""
     machine = _known(name)
-    return remote_description(Line(machine), machine)
+    return remote_description(SshConnection(machine), machine)
 
 
 def install_on(name: str, wanted: InstallRequest, as_json: bool) -> int:
@@ -265,7 +265,7 @@ def install_on(name: str, wanted: InstallRequest, as_json: bool) -> int:
 def check_on(name: str, trains: bool, as_json: bool) -> int:
     """Check PyTorch's files on a remote machine, and with `trains` that it trains a step."""
     machine = _known(name)
-    value = answer_of(Line(machine), machine, "engine", "check", *["--train"] * trains)
+    value = answer_of(SshConnection(machine), machine, "engine", "check", *["--train"] * trains)
     step = ", and it trains a step" if trains else ""
     output.outcome(as_json, value, f"All files of PyTorch on {machine.name} are complete{step}.")
     return DONE

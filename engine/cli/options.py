@@ -28,7 +28,7 @@ from engine.experiment.problem import request_error
 from engine.experiment.setting import Flag
 from engine.experiment.sweep import MOST_REPEATS, AxisValues, values_of_table
 from engine.experiment.value import shortened
-from engine.export.formats import Kind
+from engine.export.formats import ResultKind
 
 _PANEL = "Experiment"
 
@@ -273,7 +273,7 @@ def refuse_settings(asked: RunOptions, run: str, *, precisions: Sequence[str] = 
         raise request_error(message, remedy, key="run", value=run)
 
 
-def export_option(kind: Kind[Any]) -> Any:
+def export_option(kind: ResultKind[Any]) -> Any:
     """Return the option --to of a command that writes a result of `kind` to files."""
     text = f"Also write {kind.noun} to a file, in the format of its ending: {kind.endings}. Repeatable."
     return typer.Option("--to", metavar="FILE", help=text)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.session import Session, TargetOption, find, open_session, saved_results
+from engine.cli.session import CommandSession, TargetOption, find, open_session, saved_results
 from engine.cli.study import run_study
 from engine.cli.sweep import time_limit_seconds
 from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
@@ -312,13 +312,13 @@ def tune(
         return _follow(session, study, to, force=force, as_json=as_json)
 
 
-def resume_tuning(session: Session, study_id: str, *, trust_code: bool, as_json: bool) -> int:
+def resume_tuning(session: CommandSession, study_id: str, *, trust_code: bool, as_json: bool) -> int:
     """Resume an interrupted or stopped tuning, and return the exit status."""
     study = _saved(session, study_id, trusts_all=trust_code)
     return _follow(session, study, None, force=False, as_json=as_json)
 
 
-def _saved(session: Session, start: str, *, trusts_all: bool) -> Study[Tuning]:
+def _saved(session: CommandSession, start: str, *, trusts_all: bool) -> Study[Tuning]:
     study = session.store.studies.find(find(session.store, start).id, "tune")
     if trusts_all:
         session.trust(study.experiments)
@@ -326,7 +326,7 @@ def _saved(session: Session, start: str, *, trusts_all: bool) -> Study[Tuning]:
 
 
 def _follow(
-    session: Session, study: Study[Tuning], to: Iterable[str] | None, *, force: bool, as_json: bool
+    session: CommandSession, study: Study[Tuning], to: Iterable[str] | None, *, force: bool, as_json: bool
 ) -> int:
     session.warn_if_busy(study.experiments[0])
     ended = run_study(session, TuneDriver, study, to, force=force)

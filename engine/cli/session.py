@@ -207,7 +207,7 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 
 @dataclass(frozen=True)
-class Session:
+class CommandSession:
     """The open store, launcher, runner and Ctrl+C handling of one command.
 
     `watch` has measured the load by other programs since before the command's own work.
@@ -322,7 +322,7 @@ def open_store() -> Iterator[Store]:
 
 
 @contextmanager
-def open_session(target: Target, machine: str = "", *, saves: bool = True) -> Iterator[Session]:
+def open_session(target: Target, machine: str = "", *, saves: bool = True) -> Iterator[CommandSession]:
     """Open the store and a runner. At the end, close both and stop the running job.
 
     If this machine trains, it is kept awake. Raises ProblemError if the store is not writable although
@@ -341,14 +341,14 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
         runner.on_wait = lambda words: output.aside(f"{machine}: {words}.")
         with Interrupt(runner.stop, machine=launcher.site.name) as interrupt:
             try:
-                yield Session(store, launcher, runner, interrupt, watch)
+                yield CommandSession(store, launcher, runner, interrupt, watch)
             except ProblemError:
                 if interrupt.asked:
                     raise InterruptError from None
                 raise
 
 
-def train(session: Session, added: RunRecord, title: str) -> Event:
+def train(session: CommandSession, added: RunRecord, title: str) -> Event:
     """Train the queued run to its last event. Raises ProblemError if refused, InterruptError if left."""
     last: Event | None = None
     began = False
@@ -366,7 +366,7 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
     return last
 
 
-def raise_if_left(session: Session, run_id: str, name: str, to_resume: str) -> None:
+def raise_if_left(session: CommandSession, run_id: str, name: str, to_resume: str) -> None:
     """Raise InterruptError, which says how to reconnect, if the run still trains on a remote machine."""
     if session.store.remote_place(run_id) is not None:
         message = f"{name} keeps training on {session.machine}."

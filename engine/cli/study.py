@@ -8,13 +8,21 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from engine.cli import output
-from engine.cli.session import DONE, FAILED, INTERRUPTED, NOT_ALL_DONE, Interrupt, PhaseProgress, Session
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    NOT_ALL_DONE,
+    CommandSession,
+    Interrupt,
+    PhaseProgress,
+)
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export import formats
 from engine.export.document import Document
-from engine.export.formats import Kind as Formats
+from engine.export.formats import ResultKind as Formats
 from engine.export.kinds import limit, numerics, profile, tune
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.events import Event, Failed, Finished, Summary
@@ -125,7 +133,7 @@ def show_study(study: Study[Any], *, as_json: bool) -> None:
 
 
 def run_study(
-    session: Session,
+    session: CommandSession,
     driver_of: Callable[[Store, Launcher, Catalog], Driver[A]],
     study: Study[A],
     to: Iterable[str] | None,

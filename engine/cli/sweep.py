@@ -17,8 +17,8 @@ from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
+    CommandSession,
     Interrupt,
-    Session,
     TargetOption,
     open_session,
     raise_if_left,
@@ -91,7 +91,7 @@ DryRun = Annotated[
 
 
 @dataclass(frozen=True)
-class Request:
+class SweepOptions:
     """The options of `compare` besides the settings. `swept` are the texts of --sweep.
 
     `is_dry`: list the runs without training them.
@@ -112,13 +112,15 @@ def parse_plan(repeats: int, to_within: str, time_limit: str) -> Plan:
     )
 
 
-def is_sweep(asked: RunOptions, request: Request) -> bool:
+def is_sweep(asked: RunOptions, request: SweepOptions) -> bool:
     """Return True if settings are swept, or an option applies only to a sweep."""
     has_axes = request.swept or asked.sweep or (asked.preset is not None and asked.preset.sweep)
     return bool(has_axes) or request.is_dry or request.plan != Plan(repeats=request.plan.repeats)
 
 
-def grid_from(asked: RunOptions, request: Request, catalog: Catalog | None = None, *, on_gpu: bool) -> Grid:
+def grid_from(
+    asked: RunOptions, request: SweepOptions, catalog: Catalog | None = None, *, on_gpu: bool
+) -> Grid:
     """Return the grid of the options: the preset's variants, then the swept settings.
 
     Several precisions are an axis, by default also if nothing is swept. With a catalog, "all" devices are
@@ -139,7 +141,7 @@ def grid_from(asked: RunOptions, request: Request, catalog: Catalog | None = Non
     return grid_of(base, (*variants, *axes), catalog)
 
 
-def typed_code(grid: Grid, request: Request) -> list[Code]:
+def typed_code(grid: Grid, request: SweepOptions) -> list[Code]:
     """Return the code of the model files named by --sweep, not by a preset or TOML file."""
     if "model" not in values_of_texts(request.swept):
         return []
@@ -232,7 +234,7 @@ def sweep(
     """
     asked = options.parse(ctx.params)
     options.refuse_limit(asked)
-    request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
+    request = SweepOptions(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if not is_sweep(asked, request):
         message = "No setting has several values."
         remedy = "Add a setting with several values, such as --sweep batch_size=32,64,128."
@@ -241,7 +243,13 @@ def sweep(
 
 
 def compare_grid(
-    asked: RunOptions, request: Request, *, name: str | None, trust_code: bool, as_json: bool, target: Target
+    asked: RunOptions,
+    request: SweepOptions,
+    *,
+    name: str | None,
+    trust_code: bool,
+    as_json: bool,
+    target: Target,
 ) -> int:
     """Train the cells of a grid, or only print them in a dry run. Return the exit status."""
     grid_from(asked, request, on_gpu=True)
@@ -263,7 +271,7 @@ def compare_grid(
         return _run(session, sweeper, sweep_id, as_json=as_json)
 
 
-def resume_sweep(session: Session, sweep_id: str, *, trust_code: bool, as_json: bool) -> int:
+def resume_sweep(session: CommandSession, sweep_id: str, *, trust_code: bool, as_json: bool) -> int:
     """Resume a saved sweep, and return the exit status."""
     record = session.store.sweeps.find(sweep_id)
     if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
@@ -289,7 +297,7 @@ def _results(store: Store, record: SweepRecord) -> Results:
     return results_of(record, evidence_of(store, [run for cell in record.cells for run in cell.runs]))
 
 
-def _excluded(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
+def _excluded(session: CommandSession, grid: Grid, catalog: Catalog) -> dict[int, str]:
     forecasts = Forecasts(session.store.path.parent, session.launcher.site.name)
     unknown = fit_of(grid, catalog, forecasts).unknown
     if unknown:
@@ -302,7 +310,7 @@ def _excluded(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
     return exclusion_reasons(grid, catalog, forecasts)
 
 
-def _run(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
+def _run(session: CommandSession, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
     session.raise_if_interrupted()
     store, last = session.store, cast(SweepEvent | None, None)
     grid = store.sweeps.find(sweep_id).grid

@@ -17,8 +17,8 @@ from engine.cli.session import (
     RUN,
     STUDY,
     SWEEP,
+    CommandSession,
     Id,
-    Session,
     TargetOption,
     find,
     open_session,
@@ -28,7 +28,7 @@ from engine.cli.session import (
 )
 from engine.cli.sweep import (
     DryRun,
-    Request,
+    SweepOptions,
     Swept,
     TimeLimit,
     ToWithin,
@@ -40,13 +40,13 @@ from engine.cli.sweep import (
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
-from engine.compare.metrics import Cell
+from engine.compare.metrics import MetricCell
 from engine.compare.ranking import MANY, ranking
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
-from engine.experiment.sweep import Turn, alternating_turns
+from engine.experiment.sweep import Repetition, alternating_turns
 from engine.experiment.value import shortened
 from engine.export.report.metrics import metrics_sections
 from engine.export.report.report import answer_of
@@ -106,7 +106,7 @@ def resume(
     return _print_outcome(*outcome, as_json)
 
 
-def _train(session: Session, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
+def _train(session: CommandSession, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     return last, session.store.run(queued.id), session.interrupt.asked
 
@@ -145,7 +145,7 @@ def compare(
     """
     asked = options.parse(ctx.params)
     options.refuse_limit(asked)
-    request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
+    request = SweepOptions(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _check_count(sides_of(asked, precision, on_gpu=True))
@@ -177,7 +177,7 @@ def _check_count(sides: Sequence[LabeledExperiment]) -> None:
 
 
 def _train_turns(
-    session: Session, sides: Sequence[LabeledExperiment], turns: Sequence[Turn], name: str | None
+    session: CommandSession, sides: Sequence[LabeledExperiment], turns: Sequence[Repetition], name: str | None
 ) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
@@ -257,7 +257,7 @@ def _ordered(comparison: Comparison) -> list[SideReport]:
     return sorted(comparison.reports, key=lambda report: not report.is_baseline)
 
 
-def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
+def _variant(report: SideReport, cells: dict[str, MetricCell]) -> dict[str, Any]:
     verdict, difference = report.verdict, cells["accuracy"].difference
     # a preset may have named the sides
     labels = {run.label for run in report.side.runs}

@@ -8,7 +8,16 @@ from functools import partial
 from typing import Any
 
 from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
-from engine.compare.metrics import ACCURACY, LOSS, SPEED, Cell, Metric, MetricRow, metric_row, shown_metrics
+from engine.compare.metrics import (
+    ACCURACY,
+    LOSS,
+    SPEED,
+    Metric,
+    MetricCell,
+    MetricRow,
+    metric_row,
+    shown_metrics,
+)
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
@@ -178,13 +187,13 @@ class Comparison:
         """Return the report of a side by its id. Raises KeyError."""
         return {report.side.id: report for report in self.reports}[side_id]
 
-    def cells(self, side_id: str) -> dict[str, Cell]:
+    def cells(self, side_id: str) -> dict[str, MetricCell]:
         """Return the metrics of one side by name. Raises KeyError."""
         place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
         return {row.metric.name: row.cells[place] for row in self.metrics}
 
 
-def learned_worse(report: SideReport, cells: Mapping[str, Cell]) -> bool:
+def learned_worse(report: SideReport, cells: Mapping[str, MetricCell]) -> bool:
     """Return True if the side's loss is not finite, or if it is known to learn worse than the baseline."""
     if any(doubt.kind == "nan" and doubt.side_id == report.side.id for doubt in report.doubts):
         return True

@@ -30,7 +30,7 @@ _SLOW_START = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class TrainedSamples:
     """The progress of a run after its warm-up: row `i` ended at `seconds[i]`, with `samples[i]` trained.
 
     `speeds` are the samples per second of whole blocks, which ended at `block_ends`. The run starts counting
@@ -95,7 +95,7 @@ def progress_of(
     total_steps: int | None,
     *,
     is_over: bool = False,
-) -> Progress | None:
+) -> TrainedSamples | None:
     """Return a run's progress from the samples per second of its rows, which represent `row_steps` steps.
 
     Steps without a usable speed get the median. Returns None until a step after the warm-up has a speed.
@@ -115,7 +115,7 @@ def progress_of(
     first_step = round(float(row_steps[:first].sum()))
     ends = _block_ends(steps, experiment.measure.block_steps)
     times, counts = (np.concatenate(([0.0], values[ends])) for values in (seconds, samples))
-    return Progress(
+    return TrainedSamples(
         seconds,
         samples,
         times[1:],
@@ -161,13 +161,16 @@ class Standing:
         return self.points[-1]
 
 
-def clock_of(live: Progress, *recorded: Progress) -> float:
+def clock_of(live: TrainedSamples, *recorded: TrainedSamples) -> float:
     """Return the time up to which runs can be compared: the live run's, or the end of a shorter one."""
     return min([live.now, *(one.end for one in recorded if one.is_over)])
 
 
 def standing_of(
-    side: Progress, base: Progress, live: Progress, known: Mapping[float, Point] | None = None
+    side: TrainedSamples,
+    base: TrainedSamples,
+    live: TrainedSamples,
+    known: Mapping[float, Point] | None = None,
 ) -> Standing | None:
     """Return how `side` does against `base`, at the clock of `live`, which is one of the two.
 
@@ -194,7 +197,7 @@ def standing_of(
     return Standing(tuple(points), forecast, max(end, clock))
 
 
-def _point(side: Progress, base: Progress, seconds: float) -> Point:
+def _point(side: TrainedSamples, base: TrainedSamples, seconds: float) -> Point:
     ratio = side.samples_at(seconds) / base.samples_at(seconds)
     (down, up), (base_down, base_up) = side.spread_at(seconds), base.spread_at(seconds)
     low, high = math.hypot(down, base_up), math.hypot(up, base_down)

@@ -210,7 +210,7 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 
 
 @dataclass(frozen=True)
-class Cell:
+class MetricCell:
     """The value of one metric on one side of a comparison, over its repeats. None where it does not apply.
 
     `interval` (95%) comes from repeats, or, for a single run, from its blocks, which show only how steady it
@@ -238,7 +238,7 @@ class MetricRow:
     """One metric of a comparison, with a cell per side in the order of the sides."""
 
     metric: Metric
-    cells: tuple[Cell, ...]
+    cells: tuple[MetricCell, ...]
 
 
 def metric_row(metric: Metric, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> MetricRow:
@@ -246,14 +246,14 @@ def metric_row(metric: Metric, sides: Sequence[Side], baseline: Side, blocks: Bl
     return MetricRow(metric, tuple(_cell(metric, side, baseline, blocks) for side in sides))
 
 
-def own_cell(metric: Metric, side: Side, blocks: Blocks) -> Cell:
+def own_cell(metric: Metric, side: Side, blocks: Blocks) -> MetricCell:
     """Return the metric of one side with its interval, without a comparison."""
     values = _values(metric, side)
     interval, kind = _interval(metric, side, values, blocks)
-    return Cell(_over_repeats(metric, values), values, interval, kind)
+    return MetricCell(_over_repeats(metric, values), values, interval, kind)
 
 
-def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> Cell:
+def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> MetricCell:
     cell, base_values = own_cell(metric, side, blocks), _values(metric, baseline)
     value, base = cell.value, _over_repeats(metric, base_values)
     if value is None or base is None or not is_comparable(metric, side, baseline):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SideReport, learned_worse
-from engine.compare.metrics import LOSS, SPEED, Cell, Metric
+from engine.compare.metrics import LOSS, SPEED, Metric, MetricCell
 from engine.compare.sides import Side, is_interleaved
 from engine.compare.verdict import Piece, Pieces
 from engine.words.names import listed
@@ -28,7 +28,7 @@ class RankedSide:
     report: SideReport
     place: int | None
     tags: tuple[str, ...]
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, MetricCell]
 
     @property
     def side(self) -> Side:
@@ -70,7 +70,7 @@ def _obstacle(report: SideReport, comparison: Comparison) -> str:
     return "not comparable" if is_other and not report.is_baseline else ""
 
 
-def learning_words(metric: Metric, cell: Cell) -> str:
+def learning_words(metric: Metric, cell: MetricCell) -> str:
     """Return whether a side's loss or accuracy is the "same", "worse" or "better". "" if that is unknown."""
     if cell.within_spread is None or (not cell.difference and not cell.within_spread):
         return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
-from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
+from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, MetricCell, energy_of
 from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
 from engine.experiment.experiment import Precision
@@ -19,7 +19,7 @@ _LEAST_DIFFERENCE = 0.03  # two repeats on the same GPU, one on a warmer GPU, di
 
 
 def claimed_energy(
-    side: Side, baseline: Side, cells: Mapping[str, Cell], doubts: Sequence[Doubt]
+    side: Side, baseline: Side, cells: Mapping[str, MetricCell], doubts: Sequence[Doubt]
 ) -> float | None:
     """Return the energy of `side` relative to the baseline for the same samples, if a headline may claim it.
 
@@ -57,7 +57,7 @@ def step_energy_text(energy: Energy) -> str:
     return ", ".join(filter(None, parts))
 
 
-Cells = Mapping[str, Cell]
+Cells = Mapping[str, MetricCell]
 VerdictKind = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
 
 
@@ -186,7 +186,7 @@ def verdict_of(
     )
 
 
-def _kind(speed: Cell, doubts: Sequence[Doubt]) -> VerdictKind:
+def _kind(speed: MetricCell, doubts: Sequence[Doubt]) -> VerdictKind:
     if speed.ratio is None:
         return "no-speed"
     if is_disturbed(doubts):
@@ -196,7 +196,7 @@ def _kind(speed: Cell, doubts: Sequence[Doubt]) -> VerdictKind:
     return "open" if is_inconclusive(speed) else "ratio"
 
 
-def is_inconclusive(cell: Cell) -> bool:
+def is_inconclusive(cell: MetricCell) -> bool:
     """Return True if the interval of the ratio includes 1, so that neither side is faster."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
@@ -232,8 +232,8 @@ class _Wording:
 
     side: Side
     baseline: Side
-    speed: Cell
-    base_speed: Cell
+    speed: MetricCell
+    base_speed: MetricCell
     rest: Pieces
     doubts: Sequence[Doubt]
 

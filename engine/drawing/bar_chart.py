@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, hatching, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, TextLine, hatching, shortened, text_width
 from engine.words.numbers import linear_ticks
 
 _AXIS = 28.0
@@ -31,7 +31,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class Bar:
+class ChartBar:
     """A bar of a chart, for one side of a comparison. `text` is its `value` as shown.
 
     With `is_fast`, a lightning bolt (all optimizations) follows `note`. A disturbed side's bar is hatched.
@@ -47,7 +47,9 @@ class Bar:
     is_disturbed: bool = False
 
 
-def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: float | None = None) -> Drawing:
+def bar_chart(
+    bars: tuple[ChartBar, ...], width: float, description: str, height: float | None = None
+) -> Drawing:
     """Draw bars on an axis that starts at zero, because a bar's length is its value.
 
     A whisker far longer than the bars is cut and ends in an arrow. The rows share the `height`, if there is
@@ -71,7 +73,7 @@ def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: flo
     return Drawing(width, bottom + _AXIS, tuple(shapes), description)
 
 
-def _finite(bar: Bar) -> Bar:
+def _finite(bar: ChartBar) -> ChartBar:
     if bar.value is None or not 0 <= bar.value <= LARGEST:
         return replace(bar, value=None, interval=None)
     if bar.interval is None or any(map(math.isnan, bar.interval)):
@@ -79,7 +81,7 @@ def _finite(bar: Bar) -> Bar:
     return bar
 
 
-def axis_end(bars: Sequence[Bar]) -> float:
+def axis_end(bars: Sequence[ChartBar]) -> float:
     """Return the end of the axis, limited so that no whisker dwarfs the bars."""
     return longest_bar([(bar.value, bar.interval) for bar in bars])
 
@@ -115,20 +117,20 @@ def _axis(left: float, right: float, bottom: float, highest: float) -> list[Shap
     for tick in linear_ticks(0.0, highest, max(1, int((right - left) / widest))):
         x = round(left + tick.position / highest * (right - left)) + 0.5
         shapes.append(Stroke(((x, 0), (x, bottom)), "grid"))
-        shapes.append(Words(x, bottom + 17, tick.text, "text3", 11, anchor="middle"))
+        shapes.append(TextLine(x, bottom + 17, tick.text, "text3", 11, anchor="middle"))
     return shapes
 
 
-def _name(bar: Bar, middle: float, room: float, rows: _Rows) -> list[Shape]:
+def _name(bar: ChartBar, middle: float, room: float, rows: _Rows) -> list[Shape]:
     if rows.one_line or not bar.note:
         title = shortened(_whole_name(bar), room - _BESIDE_NAME, 12, 600)
-        return [*bar.look.mark(6, middle, 9), Words(18, middle + 4, title, "text", 12, 600)]
+        return [*bar.look.mark(6, middle, 9), TextLine(18, middle + 4, title, "text", 12, 600)]
     note = shortened(bar.note, room - _BESIDE_NAME - _BOLT * bar.is_fast, 12)
     bolt = [_bolt(20 + text_width(note, 12), middle + 1)] if bar.is_fast else []
     return [
         *bar.look.mark(6, middle - 8, 9),
-        Words(18, middle - 4, shortened(bar.title, room - _BESIDE_NAME, 12, 600), "text", 12, 600),
-        Words(18, middle + 12, note, "text2", 12),
+        TextLine(18, middle - 4, shortened(bar.title, room - _BESIDE_NAME, 12, 600), "text", 12, 600),
+        TextLine(18, middle + 12, note, "text2", 12),
         *bolt,
     ]
 
@@ -139,9 +141,9 @@ def _bolt(x: float, y: float) -> Shape:
     return Stroke(tuple((x + 0.875 * right, y + 0.875 * down) for right, down in corners), "text2", 1.2)
 
 
-def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, right: float) -> list[Shape]:
+def _bar(bar: ChartBar, left: float, middle: float, scale: float, height: float, right: float) -> list[Shape]:
     if bar.value is None:
-        return [Words(left + 6, middle + 4, bar.text, "text3", 12)]
+        return [TextLine(left + 6, middle + 4, bar.text, "text3", 12)]
     end = left + bar.value * scale
     top, length = middle - height / 2, max(0.0, end - left)
     shapes: list[Shape] = [Box(left, top, length, height, bar.look.ink)]
@@ -162,14 +164,14 @@ def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, righ
             left, half = high - 0.35 * height, 0.175 * height
             shapes.append(Fill(((high, middle), (left, middle - half), (left, middle + half)), "text"))
         end = max(end, high)
-    return [*shapes, Words(end + 8, middle + 5, bar.text, "text", 13, 600)]
+    return [*shapes, TextLine(end + 8, middle + 5, bar.text, "text", 13, 600)]
 
 
-def _name_width(bar: Bar, rows: _Rows) -> float:
+def _name_width(bar: ChartBar, rows: _Rows) -> float:
     if rows.one_line:
         return text_width(_whole_name(bar), 12, 600)
     return max(text_width(bar.title, 12, 600), text_width(bar.note, 12) + _BOLT * bar.is_fast)
 
 
-def _whole_name(bar: Bar) -> str:
+def _whole_name(bar: ChartBar) -> str:
     return f"{bar.title}, {bar.note}" if bar.note else bar.title

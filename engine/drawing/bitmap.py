@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from engine.drawing.blocks import RADIUS, Blocks
+from engine.drawing.blocks import RADIUS, BlockGrid
 from engine.drawing.shapes import (
     Anchor,
     Box,
@@ -26,7 +26,7 @@ from engine.drawing.shapes import (
     Point,
     Shape,
     Stroke,
-    Words,
+    TextLine,
     font_at,
     font_runs,
     ink_color,
@@ -91,7 +91,7 @@ class Painter:
                     lines[0].width,
                 )
 
-    def paint_blocks(self, blocks: Blocks) -> None:
+    def paint_blocks(self, blocks: BlockGrid) -> None:
         """Paint all blocks, lit or not."""
         unlit = ink_color(self._palette, blocks.unlit)
         table = shades(*(ink_color(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
@@ -112,11 +112,11 @@ class Painter:
             self.image.paste(tile, (left + rim, top + rim), _rounded_mask(*size))
 
     def _paint(self, shape: Shape) -> None:
-        if isinstance(shape, Blocks):
+        if isinstance(shape, BlockGrid):
             self.paint_blocks(shape)
             return
         ink = ink_color(self._palette, shape.ink)
-        if isinstance(shape, Words):
+        if isinstance(shape, TextLine):
             self._write(shape, ink)
         elif isinstance(shape, Box):
             left, top = shape.x * self._scale, shape.y * self._scale
@@ -136,7 +136,7 @@ class Painter:
                 # round and one side further, so that the first corner is joined like the others
                 self._lines([(*outline, *outline[:2])], ink_color(self._palette, shape.edge), _EDGE)
 
-    def _write(self, words: Words, ink: str) -> None:
+    def _write(self, words: TextLine, ink: str) -> None:
         text = printable(words.text)
         share = _BEFORE[words.anchor]
         x = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
@@ -218,7 +218,9 @@ def _dashes(stroke: Stroke) -> list[list[Point]]:
     return [*dashes, piece][::2]
 
 
-def blocks_bitmap(blocks: Blocks, palette: Palette, scale: float, ground: str | None = None) -> Image.Image:
+def blocks_bitmap(
+    blocks: BlockGrid, palette: Palette, scale: float, ground: str | None = None
+) -> Image.Image:
     """Return the blocks alone, on the ink `ground`, or transparent (RGBA, colors multiplied by alpha)."""
     width, height = (math.ceil(length * scale) + 1 for length in blocks.size)
     at_corner = replace(blocks, x=0.0, y=0.0)

@@ -28,7 +28,7 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockGrid:
     """Blocks from (x, y) on, each `width` by `height` with `gap` between them, in columns filled downward.
 
     The first `lit` blocks show their tiles in the shades of the precision's color `ink`, the others have

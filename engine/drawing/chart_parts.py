@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.drawing.shapes import Box, Drawing, Point, Shape, Words, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Point, Shape, TextLine, shortened, text_width
 from engine.words.numbers import Tick, linear_ticks, tick_text
 
 LARGEST = 1e150  # of what a chart's axis spans
@@ -66,7 +66,7 @@ class Rect:
 
 
 @dataclass(frozen=True)
-class Span:
+class AxisScale:
     """A chart axis: maps values from `low` to `high` to pixels from `start` to `end`, linearly or by log."""
 
     low: float
@@ -98,7 +98,7 @@ class Span:
         return math.log10(value) if self.is_log else value
 
 
-def span_of(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Span:
+def span_of(values: Iterable[float], start: float, end: float, room: float = 0.06) -> AxisScale:
     """Return an axis for these values, with `room` as a fraction of it at both ends.
 
     It is logarithmic if positive values span a decade or more. Values that are not finite are ignored, and
@@ -108,13 +108,13 @@ def span_of(values: Iterable[float], start: float, end: float, room: float = 0.0
     low, high = min(known), max(known)
     if is_wide(known):
         reach = (high / low) ** room
-        return Span(low / reach, high * reach, start, end, is_log=True)
+        return AxisScale(low / reach, high * reach, start, end, is_log=True)
     margin = (
         room * (high - low)
         if high - low > 1e-9 * max(1.0, abs(high))
         else 0.5 * (abs(high) if abs(high) > 1 / LARGEST else 1.0)
     )
-    return Span(low - margin, high + margin, start, end)
+    return AxisScale(low - margin, high + margin, start, end)
 
 
 def is_wide(values: Sequence[float]) -> bool:
@@ -166,7 +166,9 @@ def place_label(
         box = Rect(left - 2, base - 11, left + width + 2, base + 3)
         if area.contains(box) and not any(box.meets(rect) for rect in taken):
             taken.append(box)
-            return Box(box.left, box.top, box.width, box.height, "bg1"), Words(left, base, text, "text", 11)
+            return Box(box.left, box.top, box.width, box.height, "bg1"), TextLine(
+                left, base, text, "text", 11
+            )
     return ()
 
 
@@ -191,11 +193,11 @@ def legend(entries: Sequence[LegendEntry], width: float, most_rows: int | None =
         room_for_rest = text_width(rest, 12) if is_last_row and place < len(entries) - 1 else 0.0
         if right and right + needed - 20 + room_for_rest > width:
             if is_last_row:
-                shapes.append(Words(right, down + 13, rest, "text3", 12))
+                shapes.append(TextLine(right, down + 13, rest, "text3", 12))
                 break
             right, down = 0.0, down + _LEGEND_ROW
         shapes += entry.sample(right, down + 9)
-        shapes.append(Words(right + entry.width + 8, down + 13, title, "text2", 12))
+        shapes.append(TextLine(right + entry.width + 8, down + 13, title, "text2", 12))
         right += needed
     return Drawing(width, down + _LEGEND_ROW if entries else 0.0, tuple(shapes))
 

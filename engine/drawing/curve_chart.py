@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from engine.compare.sides import Side
 from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import By, SideLook
-from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, TextLine, text_width
 from engine.lazy_imports import np
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
@@ -143,7 +143,7 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Curve:
+class RunCurve:
     """One run's curve, numbered by `repeat` within its side. `line` may be smoothed.
 
     `low` and `high` bound the values that were recorded.
@@ -188,7 +188,7 @@ _FAR_OFF = 4.0
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlotArea:
     """The plot area of a chart: its edges in pixels, and the values at these edges."""
 
     left: float
@@ -209,17 +209,17 @@ class Frame:
 
 
 def curve_chart(
-    curves: Sequence[Curve],
+    curves: Sequence[RunCurve],
     looks: Mapping[str, SideLook],
     by: By,
     size: tuple[float, float],
     room: float,
     x_end: float,
     description: str,
-) -> tuple[Drawing, Frame]:
+) -> tuple[Drawing, PlotArea]:
     """Draw the curves from 0 to `x_end` with clipped outliers, pale repeats, and `room` for y labels."""
     low, high = bounds_of(curves)
-    frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
+    frame = PlotArea(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
     shapes = [*draw_axes(frame, by)]
     if len(curves) <= _MOST_BANDS and all(curve.repeat == 0 for curve in curves):
         for curve in curves:
@@ -236,13 +236,13 @@ def label_room(low: float, high: float) -> float:
     return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(low, high, 5))
 
 
-def last_x(curves: Sequence[Curve], by: By) -> float:
+def last_x(curves: Sequence[RunCurve], by: By) -> float:
     """Return the x value at which the longest curve ends."""
     ends = [float(x[-1]) for curve in curves if len(x := curve.line.x(by)) and np.isfinite(x[-1])]
     return max(ends, default=0.0) or 1.0
 
 
-def bounds_of(curves: Sequence[Curve]) -> tuple[float, float]:
+def bounds_of(curves: Sequence[RunCurve]) -> tuple[float, float]:
     """Return the lowest and highest value on the y axis. It cuts off a single spike."""
     values = np.concatenate([curve.line.values for curve in curves] or [np.empty(0)])
     finite = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
@@ -259,14 +259,14 @@ def bounds_of(curves: Sequence[Curve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def draw_axes(frame: Frame, by: By, *, is_signed: bool = False) -> list[Shape]:
+def draw_axes(frame: PlotArea, by: By, *, is_signed: bool = False) -> list[Shape]:
     """Draw the frame's grid and ticks. The x axis starts at 0. Values have a sign if they are differences."""
     shapes: list[Shape] = []
     for tick in linear_ticks(frame.y_low, frame.y_high, 5):
         y = round(frame.y(tick.position)) + 0.5
         shapes.append(Stroke(((frame.left, y), (frame.right, y)), "grid"))
         sign = "+" if is_signed and tick.position > 0 and tick.text.strip("0.") else ""
-        shapes.append(Words(frame.left - 8, y + 4, sign + tick.text, "text3", 11, anchor="end"))
+        shapes.append(TextLine(frame.left - 8, y + 4, sign + tick.text, "text3", 11, anchor="end"))
     shapes.append(Stroke(((frame.left, frame.bottom), (frame.right, frame.bottom)), "line2"))
     ticks = linear_ticks(
         0.0, frame.x_high, max(2, int((frame.right - frame.left) / 90)), whole=by != "seconds"
@@ -278,13 +278,13 @@ def draw_axes(frame: Frame, by: By, *, is_signed: bool = False) -> list[Shape]:
         if is_last and place:
             # the number stays centred, and the unit follows it
             x = min(x - text_width(tick.text, 11) / 2, frame.right + 6 - text_width(text, 11))
-            shapes.append(Words(x, frame.bottom + 17, text, "text3", 11))
+            shapes.append(TextLine(x, frame.bottom + 17, text, "text3", 11))
         else:
-            shapes.append(Words(x, frame.bottom + 17, text, "text3", 11, anchor="middle"))
+            shapes.append(TextLine(x, frame.bottom + 17, text, "text3", 11, anchor="middle"))
     return shapes
 
 
-def _band(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
+def _band(curve: RunCurve, look: SideLook, by: By, frame: PlotArea) -> list[Shape]:
     shapes: list[Shape] = []
     for upper, lower in zip(_pieces(curve.high, by, frame), _pieces(curve.low, by, frame), strict=True):
         if len(upper) > 1:
@@ -293,7 +293,7 @@ def _band(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
 
 
 def draw_line(
-    curve: Curve, look: SideLook, by: By, frame: Frame, stagger: float = 0.0, marks: int = _MARKS
+    curve: RunCurve, look: SideLook, by: By, frame: PlotArea, stagger: float = 0.0, marks: int = _MARKS
 ) -> list[Shape]:
     """Draw a curve with a mark at its end. `stagger` shifts the other marks by a part of their distance."""
     pieces = _pieces(curve.line, by, frame)
@@ -309,7 +309,7 @@ def draw_line(
     return shapes
 
 
-def _pieces(points: Points, by: By, frame: Frame) -> list[tuple[Point, ...]]:
+def _pieces(points: Points, by: By, frame: PlotArea) -> list[tuple[Point, ...]]:
     pieces: list[list[Point]] = [[]]
     for x, value in zip(points.x(by), points.values, strict=True):
         if np.isfinite(value) and np.isfinite(x):

@@ -10,9 +10,9 @@ from engine.compare.metrics import LOSS
 from engine.compare.ranking import ranking
 from engine.compare.sides import Side
 from engine.drawing.curve_chart import (
-    Curve,
-    Frame,
+    PlotArea,
     Points,
+    RunCurve,
     Values,
     bounds_of,
     draw_axes,
@@ -21,7 +21,7 @@ from engine.drawing.curve_chart import (
     last_x,
 )
 from engine.drawing.looks import By, SideLook, side_looks
-from engine.drawing.shapes import Drawing, Fill, Shape, Stroke, Words, shortened, text_width
+from engine.drawing.shapes import Drawing, Fill, Shape, Stroke, TextLine, shortened, text_width
 from engine.lazy_imports import np
 from engine.words.names import listed
 from engine.words.numbers import number
@@ -44,7 +44,7 @@ class _Label:
     y: float
 
 
-def mean_curves(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+def mean_curves(curves: Sequence[RunCurve]) -> tuple[RunCurve, ...]:
     """Return one curve per side: the mean of its repeats at each step of the first, up to the shortest.
 
     Repeats without samples do not count.
@@ -54,7 +54,7 @@ def mean_curves(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     return tuple(_mean([curve for curve in known if curve.side.id == side_id]) for side_id in ids)
 
 
-def _mean(repeats: Sequence[Curve]) -> Curve:
+def _mean(repeats: Sequence[RunCurve]) -> RunCurve:
     first, steps = repeats[0], repeats[0].line.steps
     values, seconds = (
         np.mean([_at(steps, curve.line, column) for curve in repeats], axis=0)
@@ -62,7 +62,7 @@ def _mean(repeats: Sequence[Curve]) -> Curve:
     )
     known = np.isfinite(seconds)
     line = Points(steps[known], seconds[known], first.line.samples[known], values[known])
-    return Curve(first.run, first.side, 0, line, line, line)
+    return RunCurve(first.run, first.side, 0, line, line, line)
 
 
 def _at(steps: Values, points: Points, column: str) -> Values:
@@ -80,7 +80,7 @@ class LossChart:
 
 
 def time_to_loss(
-    comparison: Comparison, curves: Sequence[Curve], unit: str, by: By = "seconds"
+    comparison: Comparison, curves: Sequence[RunCurve], unit: str, by: By = "seconds"
 ) -> LossChart | None:
     """Return the loss of each side, labeled with when it ended, or by step with its last loss.
 
@@ -104,7 +104,7 @@ def time_to_loss(
         room = _RIGHT if is_timed else _labels_room(means, texts)
         low, high = bounds_of(means)
         edges = (label_room(low, high), width - room, _TOP, height - _BOTTOM)
-        frame = Frame(*edges, 0.0, last_x(means, by), low, high)
+        frame = PlotArea(*edges, 0.0, last_x(means, by), low, high)
         labels = _labels(means, texts, by, frame)
         beside = _cascade(labels, looks, frame) if is_timed else _column(labels, looks, frame, width)
         shapes = (*draw_axes(frame, by), *beside, *_lines(means, looks, by, frame))
@@ -113,7 +113,7 @@ def time_to_loss(
     return LossChart(title, note, draw)
 
 
-def difference_to_baseline(comparison: Comparison, curves: Sequence[Curve], unit: str) -> LossChart | None:
+def difference_to_baseline(comparison: Comparison, curves: Sequence[RunCurve], unit: str) -> LossChart | None:
     """Return the loss of each side minus the baseline's at the same step, over the spread of its repeats.
 
     Sides that did another training are left out. None if there is nothing to draw.
@@ -139,7 +139,7 @@ def difference_to_baseline(comparison: Comparison, curves: Sequence[Curve], unit
 
     def draw(width: float, height: float) -> Drawing:
         left, right = label_room(low, high) + _SIGN, width - _labels_room(differences, texts)
-        frame = Frame(left, right, _TOP, height - _BOTTOM, 0.0, last_x(differences, "step"), low, high)
+        frame = PlotArea(left, right, _TOP, height - _BOTTOM, 0.0, last_x(differences, "step"), low, high)
         shapes = [*_band(base, spread, frame), *draw_axes(frame, "step", is_signed=True)]
         shapes += _column(_labels(differences, texts, "step", frame), looks, frame, width)
         shapes += _lines(differences, looks, "step", frame)
@@ -148,7 +148,7 @@ def difference_to_baseline(comparison: Comparison, curves: Sequence[Curve], unit
     return LossChart(f"Difference to {baseline.title}", note, draw)
 
 
-def _ranked_means(comparison: Comparison, curves: Sequence[Curve]) -> list[Curve]:
+def _ranked_means(comparison: Comparison, curves: Sequence[RunCurve]) -> list[RunCurve]:
     by_side = {curve.side.id: curve for curve in mean_curves(curves)}
     ids = (row.side.id for row in ranking(comparison))
     return [by_side[side_id] for side_id in ids if side_id in by_side]
@@ -160,7 +160,7 @@ def _does_same_steps(report: SideReport, baseline: Side) -> bool:
     return is_alike and not any(doubt.kind == "workload" for doubt in report.doubts)
 
 
-def _lines(curves: Sequence[Curve], looks: Mapping[str, SideLook], by: By, frame: Frame) -> list[Shape]:
+def _lines(curves: Sequence[RunCurve], looks: Mapping[str, SideLook], by: By, frame: PlotArea) -> list[Shape]:
     shapes: list[Shape] = []
     # the best is drawn last, in front of all others
     for place, curve in reversed([*enumerate(curves)]):
@@ -168,7 +168,7 @@ def _lines(curves: Sequence[Curve], looks: Mapping[str, SideLook], by: By, frame
     return shapes
 
 
-def _minus(curve: Curve, base: Points) -> Curve:
+def _minus(curve: RunCurve, base: Points) -> RunCurve:
     differences = _at(base.steps, curve.line, "values") - base.values
     values = _smooth(differences)
     known = np.isfinite(_at(base.steps, curve.line, "seconds"))
@@ -196,7 +196,7 @@ def _spread_of(parts: Sequence[Values]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _band(base: Points, spread: Sequence[Values], frame: Frame) -> list[Shape]:
+def _band(base: Points, spread: Sequence[Values], frame: PlotArea) -> list[Shape]:
     if len(spread) < 2:
         return []
     low, high = np.min(spread, axis=0), np.max(spread, axis=0)
@@ -216,7 +216,7 @@ def _end_text(line: Points, *, is_timed: bool) -> str:
     return f"{number(float(line.seconds[last]))} s" if is_timed else number(float(line.values[last]), 3)
 
 
-def _final_difference(comparison: Comparison, curve: Curve) -> str:
+def _final_difference(comparison: Comparison, curve: RunCurve) -> str:
     # as in the table, so that a side has one final difference and not two
     cell, last = comparison.cells(curve.side.id)[LOSS.name], _last(curve.line)
     if curve.side is comparison.baseline or last is None:
@@ -232,7 +232,7 @@ def _last(line: Points) -> int | None:
     return int(known[-1]) if len(known) else None
 
 
-def _labels(curves: Sequence[Curve], texts: Mapping[str, str], by: By, frame: Frame) -> list[_Label]:
+def _labels(curves: Sequence[RunCurve], texts: Mapping[str, str], by: By, frame: PlotArea) -> list[_Label]:
     labels = []
     for curve in curves[:MOST_LABELS]:
         last = _last(curve.line)
@@ -242,13 +242,13 @@ def _labels(curves: Sequence[Curve], texts: Mapping[str, str], by: By, frame: Fr
     return labels
 
 
-def _labels_room(curves: Sequence[Curve], texts: Mapping[str, str]) -> float:
+def _labels_room(curves: Sequence[RunCurve], texts: Mapping[str, str]) -> float:
     names = max((min(_NAME, text_width(curve.side.title, 12)) for curve in curves), default=0.0)
     values = max((text_width(text, 12, 600) for text in texts.values()), default=0.0)
     return _LEADER + _MARK + _GAP + names + _GAP + values + 4
 
 
-def _cascade(labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: Frame) -> list[Shape]:
+def _cascade(labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: PlotArea) -> list[Shape]:
     """Return labels below one another, the first to end highest, each on a line to the end of its curve."""
     shapes: list[Shape] = []
     pitch = min(_CASCADE, 0.75 * (frame.bottom - frame.top) / max(1, len(labels)))
@@ -265,7 +265,7 @@ def _cascade(labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: Fra
 
 
 def _column(
-    labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: Frame, width: float
+    labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: PlotArea, width: float
 ) -> list[Shape]:
     """Return labels in a column at the right, in the order of their curves' ends, with lines to these."""
     ordered = sorted(labels, key=lambda label: label.y)
@@ -285,10 +285,10 @@ def _label(
     look: SideLook, name: str, text: str, left: float, y: float, right: float, *, is_right: bool
 ) -> list[Shape]:
     start = left + _MARK + _GAP
-    value = Words(right, y + 4, text, look.ink, 12, 600, anchor="end")
+    value = TextLine(right, y + 4, text, look.ink, 12, 600, anchor="end")
     if not is_right:
         value = replace(value, x=start + text_width(name, 12) + 6, anchor="start")
-    return [*look.mark(left + _MARK / 2, y, _MARK), Words(start, y + 4, name, "text2", 12), value]
+    return [*look.mark(left + _MARK / 2, y, _MARK), TextLine(start, y + 4, name, "text2", 12), value]
 
 
 def _apart(wanted: Sequence[float], pitch: float, low: float, high: float) -> list[float]:

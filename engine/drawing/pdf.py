@@ -15,7 +15,7 @@ from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
 from fpdf.fonts import TTFFont
 
 from engine.drawing.bitmap import blocks_bitmap
-from engine.drawing.blocks import Blocks
+from engine.drawing.blocks import BlockGrid
 from engine.drawing.shapes import (
     Box,
     Dot,
@@ -24,7 +24,7 @@ from engine.drawing.shapes import (
     Point,
     Shape,
     Stroke,
-    Words,
+    TextLine,
     embedded_file,
     fallback_file,
     ink_color,
@@ -84,15 +84,15 @@ def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: fl
     """Draw with the top left corner at that position of the page, in points."""
     place = _Place(*corner, scale)
     for shape in drawing.shapes:
-        if isinstance(shape, Words):
+        if isinstance(shape, TextLine):
             _write(pdf, shape, palette, place)
-        elif isinstance(shape, Blocks):
+        elif isinstance(shape, BlockGrid):
             _place_blocks(pdf, shape, palette, place)
         else:
             _paint(pdf, shape, palette, place)
 
 
-def _write(pdf: FPDF, words: Words, palette: Palette, place: _Place) -> None:
+def _write(pdf: FPDF, words: TextLine, palette: Palette, place: _Place) -> None:
     size = words.size * place.scale
     set_face(pdf, words.weight, size, ink_color(palette, words.ink))
     width = text_width(words.text, words.size, words.weight)
@@ -106,7 +106,7 @@ def _write(pdf: FPDF, words: Words, palette: Palette, place: _Place) -> None:
 _FINER, _QUALITY = 2.5, 85  # pixels of the blocks' image per pixel of the drawing, and JPEG's quality
 
 
-def _place_blocks(pdf: FPDF, blocks: Blocks, palette: Palette, place: _Place) -> None:
+def _place_blocks(pdf: FPDF, blocks: BlockGrid, palette: Palette, place: _Place) -> None:
     image = blocks_bitmap(blocks, palette, _FINER, "bg0")
     packed = io.BytesIO()
     image.save(packed, "JPEG", quality=_QUALITY, subsampling=0)

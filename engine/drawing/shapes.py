@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engine.drawing.blocks import Blocks
+from engine.drawing.blocks import BlockGrid
 from resources.looks import MarkFill, Palette
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Words:
+class TextLine:
     """A line of text whose baseline starts, is centered or ends at (x, y). `weight` is as in CSS."""
 
     x: float
@@ -151,7 +151,7 @@ class Words:
     anchor: Anchor = "start"
 
 
-Shape = Stroke | Fill | Box | Dot | Words | Blocks
+Shape = Stroke | Fill | Box | Dot | TextLine | BlockGrid
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Drawing:
         object.__setattr__(self, "shapes", held)
 
     def _near(self, shape: Shape) -> Shape | None:
-        if isinstance(shape, Blocks):
+        if isinstance(shape, BlockGrid):
             return shape
         least, right, down = -_OUTSIDE, self.width + _OUTSIDE, self.height + _OUTSIDE
         if isinstance(shape, Stroke | Fill):

@@ -8,8 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.drawing.blocks import RADIUS, Blocks
-from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, ink_color, text_width
+from engine.drawing.blocks import RADIUS, BlockGrid
+from engine.drawing.shapes import (
+    Box,
+    Dot,
+    Drawing,
+    Fill,
+    Point,
+    Shape,
+    Stroke,
+    TextLine,
+    ink_color,
+    text_width,
+)
 from engine.experiment.value import printable
 from resources.looks import Palette
 
@@ -59,7 +70,7 @@ def svg_file(
 
 
 def _element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) -> str:
-    if isinstance(shape, Blocks):
+    if isinstance(shape, BlockGrid):
         return _blocks(shape, css)
     ink = css(shape.ink)
     if isinstance(shape, Stroke):
@@ -80,7 +91,7 @@ def _element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) -> str
     return _text(shape, ink, keeps_widths)
 
 
-def _text(words: Words, ink: str, keeps_widths: bool) -> str:
+def _text(words: TextLine, ink: str, keeps_widths: bool) -> str:
     anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
     weight = "" if words.weight == 400 else f' font-weight="{words.weight}"'
     text = escape(printable(words.text))
@@ -93,7 +104,7 @@ def _text(words: Words, ink: str, keeps_widths: bool) -> str:
     )
 
 
-def _blocks(blocks: Blocks, css: Callable[[str], str]) -> str:
+def _blocks(blocks: BlockGrid, css: Callable[[str], str]) -> str:
     # the images are a gray mask, so that the theme of a page colors them
     lit = int(blocks.lit)
     shown = f'<path d="{_squares(blocks, lit, blocks.count)}" fill="{css(blocks.unlit)}"/>'
@@ -112,7 +123,7 @@ def _blocks(blocks: Blocks, css: Callable[[str], str]) -> str:
     )
 
 
-def _squares(blocks: Blocks, first: int, last: int) -> str:
+def _squares(blocks: BlockGrid, first: int, last: int) -> str:
     radius = RADIUS * min(blocks.width, blocks.height)
     across, down, r = (
         _n(length) for length in (blocks.width - 2 * radius, blocks.height - 2 * radius, radius)
@@ -127,7 +138,7 @@ def _squares(blocks: Blocks, first: int, last: int) -> str:
 _FINER, _QUALITY = 1.5, 78  # pixels of the images per pixel of the drawing, and JPEG's quality
 
 
-def _mosaic(blocks: Blocks, lit: int) -> bytes:
+def _mosaic(blocks: BlockGrid, lit: int) -> bytes:
     from PIL import Image, ImageOps
 
     width, height = (round(_FINER * length) for length in blocks.size)

@@ -115,7 +115,7 @@ class Group(StrEnum):
     MACHINE = "Machine and measurement"
 
 
-class Entry(Enum):
+class EntryKind(Enum):
     """The ways to enter a value in the form: type a number or a text, or select it from a list."""
 
     NUMBER = auto()
@@ -152,7 +152,7 @@ class Setting:
     place: int = 0
     is_picked: bool = False
     key: str = ""
-    entry: Entry = Entry.TEXT
+    entry: EntryKind = EntryKind.TEXT
     choices: tuple[tuple[str, str], ...] = ()
 
 
@@ -172,20 +172,22 @@ def setting_of(key: str, info: FieldInfo, group: Group | None) -> Setting:
     """Return the `Setting` of a field, with its key, the group of its table, and its choices added."""
     (own,) = (extra for extra in info.metadata if isinstance(extra, Setting))
     entry, choices = _entry_of(info.annotation, own.words)
-    entry = Entry.CHOICE if own.is_picked else entry
+    entry = EntryKind.CHOICE if own.is_picked else entry
     return replace(own, key=key, group=own.group or group, entry=entry, choices=choices)
 
 
-def _entry_of(kind: Any, words: Mapping[str, str]) -> tuple[Entry, tuple[tuple[str, str], ...]]:
+def _entry_of(kind: Any, words: Mapping[str, str]) -> tuple[EntryKind, tuple[tuple[str, str], ...]]:
     if get_origin(kind) is Annotated:
         return _entry_of(get_args(kind)[0], words)
     if get_origin(kind) in (Union, UnionType):
         (inner,) = (member for member in get_args(kind) if member is not NoneType)
         if inner is bool:
-            return Entry.CHOICE, (("", "Auto"), ("true", "On"), ("false", "Off"))
+            return EntryKind.CHOICE, (("", "Auto"), ("true", "On"), ("false", "Off"))
         return _entry_of(inner, words)
     if get_origin(kind) is Literal:
-        return Entry.CHOICE, tuple((value, words.get(value, value.capitalize())) for value in get_args(kind))
+        return EntryKind.CHOICE, tuple(
+            (value, words.get(value, value.capitalize())) for value in get_args(kind)
+        )
     if kind is bool:
-        return Entry.CHOICE, (("false", "Off"), ("true", "On"))
-    return (Entry.NUMBER if kind in (int, float) else Entry.TEXT), ()
+        return EntryKind.CHOICE, (("false", "Off"), ("true", "On"))
+    return (EntryKind.NUMBER if kind in (int, float) else EntryKind.TEXT), ()

@@ -35,7 +35,7 @@ _LARGEST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Turn:
+class Repetition:
     """One of the `repeats` runs of an experiment. `repeat` is its number, from 1."""
 
     label: str
@@ -52,11 +52,11 @@ class Turn:
         return ", ".join([common, *label, *repeat])
 
 
-def alternating_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
+def alternating_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Repetition, ...]:
     """Return the runs in training order, A B, B A, A B, so drift affects all alike. Raises ProblemError."""
     check_seeds(sides, repeats)
     return tuple(
-        Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
+        Repetition(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
         for repeat in range(repeats)
         for label, side in (sides if repeat % 2 == 0 else reversed(sides))
     )

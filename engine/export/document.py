@@ -138,7 +138,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Conclusion:
     """The conclusion at the start of a document in one sentence, and notes in small print below it.
 
     A comparison has one for each `side`. Empty notes are skipped.
@@ -173,7 +173,7 @@ class Document:
     sections: tuple[Section, ...]
     made: str
     where: str = ""
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Conclusion, ...] = ()
     warnings: tuple[str, ...] = ()
     is_named: bool = False
     nothing: str = ""

@@ -50,7 +50,7 @@ class Format(Generic[Result]):
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Result]):
+class ResultKind(Generic[Result]):
     """A kind of result and the formats to which it can be exported. `noun` is its name: "the numerics"."""
 
     noun: str
@@ -169,13 +169,19 @@ _CSV_COMPANIONS = ("-runs.csv", "-summary.csv")
 _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
 _SCRIPT = _own("script", ".py", "Python script of the fastest settings", "kinds.tune.write_script")
 
-COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
-LIMIT: Kind[Study[Limit]] = Kind("the largest batch", _document_formats("kinds.limit.document"))
-NUMERICS: Kind[Study[Numerics]] = Kind("the numerics", _document_formats("kinds.numerics.document"))
-PROFILE: Kind[Study[Profiles]] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
-TRACES: Kind[Study[Profiles]] = Kind("traces", (_TRACE,))
-SWEEP: Kind[SweepRecord] = Kind("a sweep", _document_formats("kinds.sweep.document"))
-TUNE: Kind[Study[Tuning]] = Kind("the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document")))
+COMPARISON: ResultKind[Content] = ResultKind("runs", _comparison_formats())
+LIMIT: ResultKind[Study[Limit]] = ResultKind("the largest batch", _document_formats("kinds.limit.document"))
+NUMERICS: ResultKind[Study[Numerics]] = ResultKind(
+    "the numerics", _document_formats("kinds.numerics.document")
+)
+PROFILE: ResultKind[Study[Profiles]] = ResultKind(
+    "the profile", (*_document_formats("kinds.profile.document"), _TRACE)
+)
+TRACES: ResultKind[Study[Profiles]] = ResultKind("traces", (_TRACE,))
+SWEEP: ResultKind[SweepRecord] = ResultKind("a sweep", _document_formats("kinds.sweep.document"))
+TUNE: ResultKind[Study[Tuning]] = ResultKind(
+    "the fastest settings", (_SCRIPT, *_document_formats("kinds.tune.document"))
+)
 
 
 def companion_files(path: Path) -> tuple[Path, ...]:

@@ -21,7 +21,7 @@ from engine.export.content import ByRun, Content, Write
 from engine.export.report.report import report_of
 from engine.export.writers.picture import metadata_of
 from engine.protocol.pictures import brightened, patterns
-from engine.race.card import BLOCKS, GROUND, Frame, RaceCard
+from engine.race.card import BLOCKS, GROUND, CardFrame, RaceCard
 from engine.race.race import Race, race_of
 from engine.race.words import card_of, frame_of
 from resources.looks import DARK, LIGHT, Palette
@@ -41,7 +41,7 @@ class RaceSource:
         return card_of(self.race, self.tiles)
 
     @cached_property
-    def end(self) -> Frame:
+    def end(self) -> CardFrame:
         """The last frame."""
         return frame_of(self.race, self.race.seconds)
 
@@ -151,7 +151,7 @@ class RaceFrames(Image.Image):
         self.durations = [FIRST_MS, *(FRAME_MS for _ in range(count)), LAST_MS]
         self.n_frames, self._at = len(self.durations), 0
         self._still = _painted(source.card.still, palette, scale)
-        self._before: Frame | None = None
+        self._before: CardFrame | None = None
         self._paint(source.end)
 
     def tell(self) -> int:
@@ -164,7 +164,7 @@ class RaceFrames(Image.Image):
             self._at = frame
             self._paint(frame_of(self._source.race, self._seconds[frame - 1]))
 
-    def _paint(self, frame: Frame) -> None:
+    def _paint(self, frame: CardFrame) -> None:
         if frame == self._before:
             return
         self._before = frame

@@ -44,8 +44,8 @@ from engine.installation.request import (
     Fetched,
     Installed,
     InstallEvent,
+    InstallPlan,
     InstallRequest,
-    Plan,
     Planned,
     Stage,
     StageBegan,
@@ -62,7 +62,7 @@ class Installs(Protocol):
     """Interface of a local or remote installer, for one call. Any thread may call `stop`."""
 
     def describe(self) -> Description: ...
-    def plan(self, wanted: InstallRequest) -> Plan: ...
+    def plan(self, wanted: InstallRequest) -> InstallPlan: ...
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
     def stop(self) -> None: ...
 
@@ -83,7 +83,7 @@ class Installer:
         """Describe this machine and its PyTorch. It takes a moment."""
         return description_here()
 
-    def plan(self, wanted: InstallRequest) -> Plan:
+    def plan(self, wanted: InstallRequest) -> InstallPlan:
         """Resolve a request. Raises ProblemError, Stopped."""
         return make_plan(wanted, self._folder, self._is_stopped.is_set)
 
@@ -120,7 +120,7 @@ class Installer:
         shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
         yield Installed(installation)
 
-    def _fetch(self, plan: Plan, packages: Path) -> Iterator[Fetched]:
+    def _fetch(self, plan: InstallPlan, packages: Path) -> Iterator[Fetched]:
         """Download, verify and unpack the packages, which uv does at the same time in its cache."""
         cache, source = cache_folder(self._folder), plan.wanted.source
         lock = lock_file(self._folder, source)
@@ -138,7 +138,7 @@ class Installer:
                 done = folder_size(cache)[1] - before
                 yield _progress(plan, done, time.monotonic() - began, said)
 
-    def _try(self, plan: Plan, packages: Path) -> None:
+    def _try(self, plan: InstallPlan, packages: Path) -> None:
         missing = find_missing_file(packages, {package.name: package.version for package in plan.packages})
         if missing is not None:
             # of a crash in an earlier attempt: uv keeps no record of files
@@ -156,7 +156,7 @@ class Installer:
         if self._is_stopped.is_set():
             raise Stopped
 
-    def _make_room(self, plan: Plan) -> None:
+    def _make_room(self, plan: InstallPlan) -> None:
         """Remove the packages of another plan if their space is needed. Raises ProblemError."""
         if plan.needed_bytes > shutil.disk_usage(self._folder).free and not plan.kept_bytes:
             shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
@@ -167,7 +167,7 @@ class Installer:
             raise ProblemError(Problem(kind=Kind.DISK_FULL, message=message, remedy=ROOM))
 
 
-def _progress(plan: Plan, done_bytes: int, seconds: float, said: str) -> Fetched:
+def _progress(plan: InstallPlan, done_bytes: int, seconds: float, said: str) -> Fetched:
     """Return the progress after `seconds`. uv lists each large package as it starts and as it ends."""
     ended = re.findall(r"^ Downloaded (\S+)", said, re.MULTILINE)
     names = dict.fromkeys(re.findall(r"^Downloading (\S+)", said, re.MULTILINE))
@@ -238,7 +238,7 @@ def _unused(folder: Path) -> list[Path]:
     return [place for place in installations.iterdir() if place.name != current]
 
 
-def _describe(plan: Plan, place: Path) -> Installation:
+def _describe(plan: InstallPlan, place: Path) -> Installation:
     files, size_bytes = folder_size(place)
     return Installation(
         name=place.name,

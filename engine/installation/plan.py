@@ -20,7 +20,7 @@ from engine.experiment.value import shortened
 from engine.installation.builds import automatic_backend, build_title, builds_for
 from engine.installation.hardware import hardware_here
 from engine.installation.installed import cache_folder, engines_folder, folder_size, normal_name
-from engine.installation.request import AUTOMATIC, InstallRequest, Package, Plan, Source, Stopped
+from engine.installation.request import AUTOMATIC, InstallPlan, InstallRequest, Package, Source, Stopped
 from engine.installation.uv import OTHER_SOURCE, run_uv
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
@@ -36,7 +36,7 @@ the CPU build."""
 
 def make_plan(
     wanted: InstallRequest, folder: Path | None = None, is_stopped: Callable[[], bool] = lambda: False
-) -> Plan:
+) -> InstallPlan:
     """Resolve a request for this machine from metadata alone. Raises ProblemError, Stopped.
 
     PyTorch's own index has no sizes. The size is then what the build usually takes.
@@ -67,7 +67,7 @@ def make_plan(
     whole = cache_folder(folder).glob("[!.]*")
     # the disk where the folder is or will be
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    return Plan(
+    return InstallPlan(
         wanted=wanted,
         backend=backend,
         torch=lock.versions["torch"].partition("+")[0],

@@ -56,7 +56,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Plan:
+class InstallPlan:
     """The result of resolving an installation with uv: the packages, their download and the disk space.
 
     `backend` is the chosen build, never "auto". `download_bytes` is the size of all wheels. It is rough
@@ -117,7 +117,7 @@ class StageBegan:
 class Planned:
     """Event: uv has resolved the packages to install."""
 
-    plan: Plan
+    plan: InstallPlan
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from engine.store.store import Store
 from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher, iterate
 from engine.worker.site import Worker
-from engine.worker.supervision import Limits, ProcessSession
+from engine.worker.supervision import ProcessSession, Timeouts
 
 DEFAULT_MARGIN = 0.1
 _LOOK_SECONDS = 0.05
@@ -325,7 +325,7 @@ class TrialRunner:
         return self._launcher.fresh_worker(RETURNS_MEMORY if is_glibc else None)
 
 
-def trial_limits(limits: Limits) -> Limits:
+def trial_limits(limits: Timeouts) -> Timeouts:
     """Return the launcher's limits with shorter timeouts than for a run."""
     standstill = {
         phase: seconds if phase in _LONG_PHASES else min(seconds, _STANDSTILL_SECONDS)

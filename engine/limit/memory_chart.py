@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.drawing.chart_parts import LegendEntry, Rect, Span, TextPlaces, legend
+from engine.drawing.chart_parts import AxisScale, LegendEntry, Rect, TextPlaces, legend
 from engine.drawing.looks import precision_look
 from engine.drawing.shapes import (
     CAPITAL,
@@ -14,7 +14,7 @@ from engine.drawing.shapes import (
     Point,
     Shape,
     Stroke,
-    Words,
+    TextLine,
     hatching,
     marker,
     text_width,
@@ -50,8 +50,8 @@ class _Chart:
         bottom = size[1] - _BOTTOM - (_TITLE if self._has_title else _LOW_FOOT)
         self._area = area = Rect(_LEFT, self._legend.height + _BELOW_LEGEND, size[0] - _RIGHT, bottom)
         self._reach = memory_range(content)
-        self._x = Span(0.0, self._reach.batches, area.left, area.right)
-        self._y = Span(0.0, self._reach.gib, area.bottom, area.top)
+        self._x = AxisScale(0.0, self._reach.batches, area.left, area.right)
+        self._y = AxisScale(0.0, self._reach.gib, area.bottom, area.top)
         self._crosses = self._failed()
         self._places = TextPlaces(area)
         for _, _, center in self._crosses:
@@ -85,15 +85,15 @@ class _Chart:
             level = round(self._y.place(tick.position)) + 0.5
             if level < area.bottom - 1:
                 yield Stroke(((area.left, level), (area.right, level)), "grid")
-            yield Words(area.left - 9, level + 4, tick.text, "text3", 11, anchor="end")
+            yield TextLine(area.left - 9, level + 4, tick.text, "text3", 11, anchor="end")
         bottom = round(area.bottom) + 0.5
         yield Stroke(((area.left, bottom), (area.right, bottom)), "line2")
         widest = text_width(f"{self._reach.batches:,.0f}", 11) + 32
         for tick in linear_ticks(0.0, self._reach.batches, max(1, int(area.width / widest)), whole=True):
             middle = min(self._x.place(tick.position), area.right - text_width(tick.text, 11) / 2)
-            yield Words(middle, area.bottom + 17, tick.text, "text3", 11, anchor="middle")
+            yield TextLine(middle, area.bottom + 17, tick.text, "text3", 11, anchor="middle")
         if self._has_title:
-            yield Words(area.right, self._size[1] - 8, "Batch size, samples", "text3", 11, anchor="end")
+            yield TextLine(area.right, self._size[1] - 8, "Batch size, samples", "text3", 11, anchor="end")
 
     def _hatch(self, capacity_gib: float) -> Iterator[Shape]:
         area, level = self._area, self._y.place(capacity_gib)
@@ -151,7 +151,7 @@ class _Chart:
         ink = precision_look(side.precision).ink
         yield from marker("x", *center, _CROSS, ink, "hollow")
         if batch > self._reach.batches:
-            yield Words(center[0] - 10, center[1] + 4, f"{batch:,} →", ink, 11, 500, "end")
+            yield TextLine(center[0] - 10, center[1] + 4, f"{batch:,} →", ink, 11, 500, "end")
 
     def _labels(self) -> Iterator[Shape]:
         content, area = self._content, self._area
@@ -233,7 +233,7 @@ class _Chart:
             rect = rects[0]
             self._places.reserve(rect)
         ground = Box(rect.left - 3, rect.top, rect.width + 6, rect.height, "bg1")
-        return ground, Words(rect.left, rect.bottom - 3, words, ink, size, weight)
+        return ground, TextLine(rect.left, rect.bottom - 3, words, ink, size, weight)
 
 
 def _hides(center: Point, other: Point) -> bool:

@@ -19,7 +19,7 @@ from engine.machines.program import (
     remote_description,
 )
 from engine.machines.slurm import Slurm
-from engine.machines.ssh import Line, RemoteFacts, inspect_machine, run_script
+from engine.machines.ssh import RemoteFacts, SshConnection, inspect_machine, run_script
 from engine.protocol.events import Check
 
 _LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB
@@ -27,9 +27,9 @@ _GPU = "GPU"
 _PROCESSORS = ("x86_64", "aarch64", "arm64")
 
 
-def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, tuple[Check, ...]]:
+def check_machine(machine: Machine, line: SshConnection | None = None) -> tuple[Machine, tuple[Check, ...]]:
     """Check a machine without changing it. Return its updated entry and the checks. Call it in a thread."""
-    line, began = line or Line(machine), time.monotonic()
+    line, began = line or SshConnection(machine), time.monotonic()
     try:
         look = inspect_machine(line, machine)
     except ProblemError as error:
@@ -131,7 +131,7 @@ def _tools(look: RemoteFacts) -> Check:
     return Check.ok("uv", f"{where}, {python}")
 
 
-def _of_slurm(slurm: Slurm, line: Line) -> Check:
+def _of_slurm(slurm: Slurm, line: SshConnection) -> Check:
     partition = ["-p", slurm.partition] if slurm.partition else []
     try:
         answer = run_script(line, "sbatch --version && sinfo -h -o '%D nodes in %P' \"$@\"", partition)

@@ -31,8 +31,8 @@ from engine.installation.request import (
     LONGEST_LINE,
     Installed,
     InstallEvent,
+    InstallPlan,
     InstallRequest,
-    Plan,
     Planned,
     Stage,
     StageBegan,
@@ -43,7 +43,15 @@ from engine.installation.request import (
 )
 from engine.installation.uv import explained, find_uv
 from engine.machines.machine import Machine, Machines, forget_catalog
-from engine.machines.ssh import NOT_FOUND, Answer, Channel, Line, RemoteFacts, inspect_machine, run_script
+from engine.machines.ssh import (
+    NOT_FOUND,
+    Channel,
+    RemoteFacts,
+    ScriptOutput,
+    SshConnection,
+    inspect_machine,
+    run_script,
+)
 
 REQUIREMENTS = (
     "numpy",
@@ -152,7 +160,7 @@ _INSTALL_SECONDS = 1_800.0
 _MOST_CHATTER = 64 * 1024
 
 
-def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
+def answer_of(line: SshConnection, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
     """Return the JSON object that a command prints on the machine. Raises ProblemError for one in it, too."""
     script = shlex.join(_words(machine.home, program, *verb, "--json"))
     answer = run_script(line, script, seconds=300.0)
@@ -172,7 +180,7 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
     return value
 
 
-def remote_description(line: Line, machine: Machine, program: str = "current") -> Description:
+def remote_description(line: SshConnection, machine: Machine, program: str = "current") -> Description:
     """Return the description of a remote machine's PyTorch and hardware. Raises ProblemError."""
     value = answer_of(line, machine, "engine", "show", program=program)
     try:
@@ -181,9 +189,9 @@ def remote_description(line: Line, machine: Machine, program: str = "current") -
         raise ProblemError(_useless(machine, str(error))) from None
 
 
-def remove_all(machine: Machine, line: Line | None = None) -> None:
+def remove_all(machine: Machine, line: SshConnection | None = None) -> None:
     """End all of Ammeter's processes on a machine and delete all its files. Raises ProblemError."""
-    line = line or Line(machine)
+    line = line or SshConnection(machine)
     run_script(line, _REMOVE, [inspect_machine(line, machine).home], 300.0)
 
 
@@ -194,9 +202,9 @@ class RemoteInstaller:
     The installed version stays in use until the new one has trained a step.
     """
 
-    def __init__(self, machine: Machine, line: Line | None = None) -> None:
+    def __init__(self, machine: Machine, line: SshConnection | None = None) -> None:
         self.machine = machine
-        self._line = line or Line(machine)
+        self._line = line or SshConnection(machine)
         self._stopped = threading.Event()
         self._channel: Channel | None = None
 
@@ -231,7 +239,7 @@ class RemoteInstaller:
         except Stopped:
             return
 
-    def plan(self, wanted: InstallRequest) -> Plan:
+    def plan(self, wanted: InstallRequest) -> InstallPlan:
         """Return the plan of an installation, after copying Ammeter there. Raises ProblemError, Stopped."""
         self.describe(wanted)
         for event in self._events("plan", wanted):
@@ -281,7 +289,7 @@ class RemoteInstaller:
             raise ProblemError(explained(done.text, wanted.source), detail=done.text)
         self._check_stopped()
 
-    def _run(self, script: str, *arguments: str) -> Answer:
+    def _run(self, script: str, *arguments: str) -> ScriptOutput:
         return run_script(self._line, script, arguments, _INSTALL_SECONDS)
 
     def _events(self, verb: str, wanted: InstallRequest) -> Iterator[InstallEvent]:

@@ -11,12 +11,12 @@ from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_error
 from engine.machines.machine import Machine
 from engine.machines.remote_worker import PROGRAM, Allocation, Opening, RemoteWorker
-from engine.machines.ssh import Line, inspect_machine
+from engine.machines.ssh import SshConnection, inspect_machine
 from engine.protocol import jobs
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher
 from engine.worker.site import Worker
-from engine.worker.supervision import Limits
+from engine.worker.supervision import Timeouts
 
 _ANSWER_SECONDS, _GIVE_BACK_SECONDS = 30.0, 10.0
 _FETCH_SECONDS = 3_600.0
@@ -36,7 +36,7 @@ class RemoteSite:
         self.keeps_spare, self.has_nodes = machine.slurm is None, machine.slurm is not None
         self._allocation: Allocation | None = None
         self._node = ""
-        self._line = Line(machine)
+        self._line = SshConnection(machine)
         self._patience = patience
         self._home = machine.home
 
@@ -115,6 +115,6 @@ class RemoteSite:
         return self._home
 
 
-def launcher_on(machine: Machine, limits: Limits | None = None) -> Launcher:
+def launcher_on(machine: Machine, limits: Timeouts | None = None) -> Launcher:
     """Return a launcher whose workers run on that machine."""
     return Launcher(limits=limits, site=RemoteSite(machine))

@@ -18,7 +18,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.value import Bounded, shortened
 from engine.experiment.value import Line as OneLine
 from engine.machines.slurm import JobState, ending, waiting_words
-from engine.machines.ssh import NOT_FOUND, Channel, Line, lasts
+from engine.machines.ssh import NOT_FOUND, Channel, SshConnection, lasts
 from engine.protocol import jobs
 from engine.protocol.events import Log, Phase, PhaseName
 from engine.protocol.jobs import RemotePlace
@@ -96,7 +96,7 @@ class RemoteWorker:
 
     def __init__(
         self,
-        line: Line,
+        line: SshConnection,
         worker: str,
         *,
         opening: Opening | None,

@@ -132,7 +132,7 @@ class Channel:
                 self._complaint = (self._complaint + block)[-_MOST_COMPLAINT_BYTES:]
 
 
-class Line:
+class SshConnection:
     """Runs programs on a remote machine through ssh, all over one shared connection."""
 
     def __init__(self, machine: Machine) -> None:
@@ -272,7 +272,7 @@ _HOME = re.compile(r"/[A-Za-z0-9._/+-]*")
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScriptOutput:
     """The output and exit status of a script on a remote machine. `chatter` is what the login printed."""
 
     text: str
@@ -280,7 +280,9 @@ class Answer:
     chatter: str = ""
 
 
-def run_script(line: Line, script: str, arguments: Sequence[str] = (), seconds: float = 30.0) -> Answer:
+def run_script(
+    line: SshConnection, script: str, arguments: Sequence[str] = (), seconds: float = 30.0
+) -> ScriptOutput:
     """Run a shell script on the machine and return its output. Raises ProblemError, also if cut off."""
     mark = f"ammeter-{secrets.token_hex(8)}"
     # the script is read as a whole before it begins: a program in it would read the rest of it
@@ -291,7 +293,7 @@ def run_script(line: Line, script: str, arguments: Sequence[str] = (), seconds: 
     found = re.fullmatch(rf"(.*?){mark}\n(.*?){mark} (\d+)\n?", text, re.DOTALL)
     if found is None:
         raise ProblemError(_unanswered(line.machine.name, text))
-    return Answer(found[2], int(found[3]), found[1].strip())
+    return ScriptOutput(found[2], int(found[3]), found[1].strip())
 
 
 def _unanswered(name: str, text: str) -> Problem:
@@ -362,7 +364,7 @@ true
 """
 
 
-def inspect_machine(line: Line, machine: Machine) -> RemoteFacts:
+def inspect_machine(line: SshConnection, machine: Machine) -> RemoteFacts:
     """Return the facts about a machine, without writing any file on it. Raises ProblemError."""
     answer = run_script(line, _LOOK, [machine.folder])
     found: dict[str, list[str]] = {}

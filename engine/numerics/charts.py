@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.drawing.curve_chart import Frame, draw_axes
+from engine.drawing.curve_chart import PlotArea, draw_axes
 from engine.drawing.looks import SideLook, mark_fills, precision_look
-from engine.drawing.shapes import Box, Drawing, Fill, Point, Stroke, Words, text_width
-from engine.numerics.range_histogram import Axis, histogram
+from engine.drawing.shapes import Box, Drawing, Fill, Point, Stroke, TextLine, text_width
+from engine.numerics.range_histogram import ExponentAxis, histogram
 from engine.protocol.numerics import DivergenceTest, FirstNonfinite, Losses
 from engine.protocol.ranges import FORMATS, FP16, QUANTITIES, Quantity, Ranges, merge_exponents
 from engine.words.numbers import linear_ticks, number
@@ -26,7 +26,7 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
         if whole.finite:
             share = f"{100 * whole.underflow_fraction(FP16):.1f}%"
             words = f"Exponents of all {quantity}s. {share} would underflow to zero in FP16."
-            charts[quantity] = histogram(whole, Axis.of((whole,)), FP16, (width, _HEIGHT), words)
+            charts[quantity] = histogram(whole, ExponentAxis.of((whole,)), FP16, (width, _HEIGHT), words)
     return charts
 
 
@@ -66,7 +66,7 @@ def run_looks(divergence: DivergenceTest) -> tuple[SideLook, ...]:
     return tuple(map(precision_look, precisions, mark_fills(precisions)))
 
 
-def _loss_frame(divergence: DivergenceTest, finite: Sequence[float], width: float) -> Frame:
+def _loss_frame(divergence: DivergenceTest, finite: Sequence[float], width: float) -> PlotArea:
     # the band and what is near it stays readable beside a loss that explodes
     known = [
         value for value in (*divergence.band_low, *divergence.band_high) if math.isfinite(value)
@@ -76,10 +76,10 @@ def _loss_frame(divergence: DivergenceTest, finite: Sequence[float], width: floa
     low, high = max(min(finite), low - room), min(max(finite), high + room)
     high = high if high > low else low + 1
     left = 12 + max(text_width(tick.text, 11) for tick in linear_ticks(low, high, 5))
-    return Frame(left, width - _SIDE, _SIDE, _LOSS_HEIGHT, 0, divergence.steps, low, high)
+    return PlotArea(left, width - _SIDE, _SIDE, _LOSS_HEIGHT, 0, divergence.steps, low, high)
 
 
-def _points(losses: Losses, frame: Frame) -> list[Point]:
+def _points(losses: Losses, frame: PlotArea) -> list[Point]:
     return [(frame.x(step), frame.y(loss)) for step, loss in enumerate(losses, 1) if math.isfinite(loss)]
 
 
@@ -109,7 +109,7 @@ def magnitude_line(first: FirstNonfinite, width: float) -> Drawing | None:
     places = ((texts[0], reach, _TOP - 7, "text"), (texts[1], largest, _LINE_HEIGHT - 4, "text2"))
     # words end there, unless they would start too far left
     words = (
-        Words(max(right, text_width(text, 12)), baseline, text, ink, 12, anchor="end")
+        TextLine(max(right, text_width(text, 12)), baseline, text, ink, 12, anchor="end")
         for text, right, baseline, ink in places
     )
     bars = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.drawing.chart_parts import Rect
-from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, text_width
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, TextLine, hatching, text_width
 from engine.protocol.ranges import BF16, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.words.numbers import linear_ticks, power_of_two
 
@@ -27,14 +27,14 @@ _OTHER_INKS = ("text3", "off")
 
 
 @dataclass(frozen=True)
-class Axis:
+class ExponentAxis:
     """The x axis of a histogram of binary exponents, from `low` up to but without `end`."""
 
     low: int = _LOW
     end: int = _HIGH
 
     @classmethod
-    def of(cls, histograms: Iterable[Exponents]) -> Axis:
+    def of(cls, histograms: Iterable[Exponents]) -> ExponentAxis:
         """Return the axis that shows all of these histograms, within limits."""
         filled = [histogram for histogram in histograms if histogram.finite]
         low = min((h.first for h in filled), default=_LOW) - 1
@@ -84,7 +84,7 @@ def histogram_area(size: tuple[float, float]) -> Rect:
 
 
 def histogram(
-    exponents: Exponents, axis: Axis, form: NumberFormat, size: tuple[float, float], description: str
+    exponents: Exponents, axis: ExponentAxis, form: NumberFormat, size: tuple[float, float], description: str
 ) -> Drawing:
     """Draw the exponents with a bracket for each dtype's range. Emphasize values that `form` would lose."""
     area, shares = histogram_area(size), axis.shares(exponents)
@@ -102,7 +102,7 @@ def histogram(
 
 
 @lru_cache(maxsize=256)
-def lost_range(area: Rect, axis: Axis, form: NumberFormat) -> tuple[Shape, ...]:
+def lost_range(area: Rect, axis: ExponentAxis, form: NumberFormat) -> tuple[Shape, ...]:
     """Hatch the exponents beyond a dtype's range, and mark where its subnormal range ends."""
     least, normal, end = _format_edges(form, axis, area)
     shapes: list[Shape] = []
@@ -116,7 +116,7 @@ def lost_range(area: Rect, axis: Axis, form: NumberFormat) -> tuple[Shape, ...]:
 
 
 def bars(
-    area: Rect, axis: Axis, shares: Sequence[float], highest: float, form: NumberFormat
+    area: Rect, axis: ExponentAxis, shares: Sequence[float], highest: float, form: NumberFormat
 ) -> Iterator[Shape]:
     """Draw the bars in the dtype's colors. Lost values are black or white. `highest` fills the height.
 
@@ -134,7 +134,7 @@ def bars(
 
 
 def bracket(
-    area: Rect, axis: Axis, form: NumberFormat, level: float, thickness: float = 4.0
+    area: Rect, axis: ExponentAxis, form: NumberFormat, level: float, thickness: float = 4.0
 ) -> tuple[Shape, ...]:
     """Draw a bar at the height `level` over the range of a dtype, lighter over its subnormal range."""
     full, dim = _INKS.get(form, _OTHER_INKS)
@@ -144,24 +144,24 @@ def bracket(
     )
 
 
-def exponent_ticks(area: Rect, axis: Axis, baseline: float) -> Iterator[Shape]:
+def exponent_ticks(area: Rect, axis: ExponentAxis, baseline: float) -> Iterator[Shape]:
     """Draw the exponents along the axis."""
     for exponent in axis.ticks(area.width):
         text = "1" if exponent == 0 else power_of_two(exponent)
         middle, half = axis.x(exponent, area), text_width(text, 11) / 2
         if middle - half >= area.left - 8 and middle + half <= area.right + 4:
-            yield Words(middle, baseline, text, "text3", 11, anchor="middle")
+            yield TextLine(middle, baseline, text, "text3", 11, anchor="middle")
 
 
-def _brackets(area: Rect, axis: Axis, chosen: NumberFormat) -> Iterator[Shape]:
+def _brackets(area: Rect, axis: ExponentAxis, chosen: NumberFormat) -> Iterator[Shape]:
     for row, form in enumerate(SMALL_FORMATS):
         level = row * _BRACKET_PITCH + 5
         is_chosen = form == chosen
         yield from bracket(area, axis, form, level, 5.0 if is_chosen else 3.0)
-        yield Words(0, level + 6, form.label, *(("text", 11, 600) if is_chosen else ("text3", 11, 400)))
+        yield TextLine(0, level + 6, form.label, *(("text", 11, 600) if is_chosen else ("text3", 11, 400)))
 
 
-def _format_edges(form: NumberFormat, axis: Axis, area: Rect) -> tuple[float, float, float]:
+def _format_edges(form: NumberFormat, axis: ExponentAxis, area: Rect) -> tuple[float, float, float]:
     # what is at least half of the smallest number is rounded up to it
     bounds = (form.subnormal_exponent - 1, form.normal_exponent, form.top_exponent + 1)
     least, normal, end = (axis.x(bound, area) for bound in bounds)
@@ -173,4 +173,4 @@ def _grid(area: Rect, highest: float) -> Iterator[Shape]:
         level = round(area.bottom - tick.position / (105 * highest) * area.height) + 0.5
         if tick.position:
             yield Stroke(((area.left, level), (area.right, level)), "grid")
-        yield Words(area.left - 8, level + 4, f"{tick.text}%", "text3", 11, anchor="end")
+        yield TextLine(area.left - 8, level + 4, f"{tick.text}%", "text3", 11, anchor="end")

@@ -11,9 +11,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.drawing.chart_parts import Rect, Span, place_label
+from engine.drawing.chart_parts import AxisScale, Rect, place_label
 from engine.drawing.looks import SideLook, mark_fills, precision_look
-from engine.drawing.shapes import Box, Drawing, Point, Shape, Stroke, Words, hatching, shortened, text_width
+from engine.drawing.shapes import (
+    Box,
+    Drawing,
+    Point,
+    Shape,
+    Stroke,
+    TextLine,
+    hatching,
+    shortened,
+    text_width,
+)
 from engine.experiment.experiment import Precision
 from engine.profile.names import part_title, side_names
 from engine.protocol.profile import Limits, Profiles, ProfileSide, StepPart, TimeRow
@@ -120,23 +130,23 @@ class _Bars:
                     width = text_width(words, 12, 600) + 2 * _PLATE
                     left, top = place.x + _INSIDE - _PLATE, place.y + _BAR / 2 - 9
                     yield Box(left, top, width, 18, "bg1")
-                yield Words(place.x + _INSIDE, place.y + _BAR / 2 + 4, words, above, 12, 600)
+                yield TextLine(place.x + _INSIDE, place.y + _BAR / 2 + 4, words, above, 12, 600)
                 return
 
     def _beside(self, number_: int) -> Iterator[Shape]:
         side, middle = self._sides[number_], _TOP + _PITCH * number_ + _BAR / 2
         yield from self._looks[number_].mark(9, middle, 11)
         name = shortened(self._names[number_], self._left - _BESIDE_NAME, 13, 600)
-        yield Words(22, middle + 5, name, "text", 13, 600)
+        yield TextLine(22, middle + 5, name, "text", 13, 600)
         if side.profile is None:
             words = side.problem.message if side.problem is not None else _NO_PROFILE
             words = shortened(words, self._width - self._left - 8, 12)
-            yield Words(self._left, middle + 4, words, "text3", 12)
+            yield TextLine(self._left, middle + 4, words, "text3", 12)
             return
         total = side.profile.bar.total_ms
         end = self._left + total * self._scale + 10
         ink = self._looks[number_].ink
-        yield Words(end, middle + 6, self._ms(total), ink, 18, 600)
+        yield TextLine(end, middle + 6, self._ms(total), ink, 18, 600)
         yield from self._saved(number_, end + text_width(self._ms(total), 18, 600) + 16, middle)
 
     def _saved(self, number_: int, left: float, middle: float) -> Iterator[Shape]:
@@ -150,7 +160,7 @@ class _Bars:
         if right - left < max(_LEAST_SAVED, width + 2 * 24) or side.bar.total_ms >= first.bar.total_ms:
             return
         center = (left + right) / 2
-        yield Words(center, middle + 4, words, "text", 12, 600, "middle")
+        yield TextLine(center, middle + 4, words, "text", 12, 600, "middle")
         for begin, end in ((left, center - width / 2 - 10), (center + width / 2 + 10, right)):
             yield Stroke(((begin, middle), (end, middle)), "line2")
         yield Stroke(((right, middle - 10), (right, middle + 10)), "line2")
@@ -284,10 +294,10 @@ class _Picture:
         self._upright = {10.0**power: _power(power + shift) for power in _powers(low, high)}
         self._left = 14 + max(text_width(text, 11) for text in self._upright.values())
         self._right, self._top, self._bottom = self._width - _RIGHT, _HEAD + 10, self._height - _BOTTOM
-        self._up = Span(low, high, self._bottom, self._top, is_log=True)
+        self._up = AxisScale(low, high, self._bottom, self._top, is_log=True)
         low, high = _ends(across)
         # with room for the names of the roofs
-        self._across = Span(low, high * 10**0.4, self._left, self._right, is_log=True)
+        self._across = AxisScale(low, high * 10**0.4, self._left, self._right, is_log=True)
 
     def drawing(self) -> Drawing:
         shapes = [*self._head(), *self._axes()]
@@ -295,19 +305,19 @@ class _Picture:
         if self._limits is not None:
             shapes += self._roofs(self._limits, taken)
         else:
-            shapes.append(Words(self._left + 8, self._top + 16, "No limits were measured.", "text3", 12))
+            shapes.append(TextLine(self._left + 8, self._top + 16, "No limits were measured.", "text3", 12))
         for mark in self.marks:
             shapes += self._looks[mark.place].mark(mark.x, mark.y, mark.size)
         if not self.marks:
             words = "The FLOPs and bytes of these kernels cannot be counted."
             shapes.append(
-                Words((self._left + self._right) / 2, self._bottom - 24, words, "text3", 12, 400, "middle")
+                TextLine((self._left + self._right) / 2, self._bottom - 24, words, "text3", 12, 400, "middle")
             )
         shapes += self._labels(taken)
         return Drawing(self._width, self._height, tuple(shapes), self._description())
 
     def _head(self) -> Iterator[Shape]:
-        yield Words(0, 15, self._unit, "text3", 11)
+        yield TextLine(0, 15, self._unit, "text3", 11)
         x = self._left + 60
         for look, name in zip(self._looks, self._names, strict=True):
             shown = shortened(name, max(40.0, self._width - x - 30), 12, 500)
@@ -315,21 +325,21 @@ class _Picture:
             if x + step - 20 > self._width:
                 return
             yield from look.mark(x + 5, 11, 9)
-            yield Words(x + 16, 15, shown, "text2", 12, 500)
+            yield TextLine(x + 16, 15, shown, "text2", 12, 500)
             x += step
 
     def _axes(self) -> Iterator[Shape]:
         for tflops, text in self._upright.items():
             y = round(self._up.place(tflops)) + 0.5
             yield Stroke(((self._left, y), (self._right, y)), "grid")
-            yield Words(self._left - 8, y + 4, text, "text3", 11, anchor="end")
+            yield TextLine(self._left - 8, y + 4, text, "text3", 11, anchor="end")
         for power in _powers(self._across.low, self._across.high):
             x = round(self._across.place(10.0**power)) + 0.5
             yield Stroke(((x, self._top), (x, self._bottom)), "grid")
-            yield Words(x, self._bottom + 17, _power(power), "text3", 11, anchor="middle")
+            yield TextLine(x, self._bottom + 17, _power(power), "text3", 11, anchor="middle")
         yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
         words = "Arithmetic intensity, FLOP/byte"
-        yield Words(self._right, self._bottom + 33, words, "text3", 11, anchor="end")
+        yield TextLine(self._right, self._bottom + 33, words, "text3", 11, anchor="end")
 
     def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
         ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]
@@ -360,7 +370,7 @@ class _Picture:
                 right -= 8
                 box = Rect(right - width - 12, box.top, right, box.bottom)
             taken.append(box)
-            yield Words(right, base, text, "text2", 11, anchor="end")
+            yield TextLine(right, base, text, "text2", 11, anchor="end")
         taken += lines  # now that the roofs' own names, which may be near another's, have their places
 
     def _bandwidth_label(
@@ -372,7 +382,7 @@ class _Picture:
             x, y = (begin + part * (stop - begin) for begin, stop in zip(start, end, strict=True))
             if x - width - 8 >= self._left:
                 taken.append(Rect(x - width - 8, y - _LINE, x - 4, y + 2))
-                yield Words(x - 8, y - 2, text, "text2", 11, anchor="end")
+                yield TextLine(x - 8, y - 2, text, "text2", 11, anchor="end")
                 return
 
     def _labels(self, taken: list[Rect]) -> Iterator[Shape]:

@@ -129,7 +129,7 @@ _BANDWIDTH_TIP = (
 
 
 @dataclass(frozen=True)
-class Column:
+class SideColumn:
     """A column of a profile's table, for one side (a profiled experiment) or, if `side` is None, for all.
 
     Rows sort by `value` and show `text`. Where space is short, the window shows a column with `is_in_tip`
@@ -146,22 +146,22 @@ class Column:
     is_in_tip: bool = False
 
 
-def columns_of(profiles: Profiles, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
+def columns_of(profiles: Profiles, table: Table, rows: Sequence[SideRow]) -> tuple[SideColumn, ...]:
     """Return the columns for these rows. Columns that are empty in all rows are skipped."""
     noun = NOUNS[table]
     tip = f"Sort by name. A third click brings the longest {noun.lower()} to the top."
-    columns = [Column(noun, tip, 0, lambda row: row.name, lambda row: row.name)]
+    columns = [SideColumn(noun, tip, 0, lambda row: row.name, lambda row: row.name)]
     for place, side in enumerate(profiles.sides):
         if side.profile is not None:
             columns += _side_columns(place, side.profile, rows)
     if any(row.ratio is not None for row in rows):
         first, *_, last = side_names(profiles)
         tip = f"Time in {first} divided by time in {last}. Above 1, {last} is faster."
-        columns.append(Column("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
+        columns.append(SideColumn("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
     return tuple(columns)
 
 
-def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> list[Column]:
+def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> list[SideColumn]:
     def column(
         heading: str,
         tip: str,
@@ -171,7 +171,7 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
         *,
         shows_units: bool = False,
         is_in_tip: bool = False,
-    ) -> Column:
+    ) -> SideColumn:
         def value(row: SideRow) -> float | None:
             cell = row.cells[side]
             return None if cell is None else figure(cell)
@@ -180,7 +180,7 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
             known = value(row)
             return "" if known is None else text(known)
 
-        return Column(heading, tip, width, value, shown, side, shows_units, is_in_tip)
+        return SideColumn(heading, tip, width, value, shown, side, shows_units, is_in_tip)
 
     units = profile.matrix_units
     ms_tip, share_tip = "Milliseconds per step, mean of the recorded steps", "Share of the step's time"

@@ -25,7 +25,7 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Bottleneck:
     """The bottleneck of a step as a sentence, and in `next_step` the fix to try next.
 
     `changes` are the settings that apply the fix, and `action` is the label of their button. Both are empty
@@ -60,18 +60,18 @@ _FAR_FROM_PEAK = 0.4
 _LONG_FORMATS = ("fp32", "tf32")
 
 
-def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
+def verdict_of(profile: StepProfile, experiment: Experiment) -> Bottleneck:
     """Return the bottleneck of an experiment's step. It is unknown if the profile is unreliable."""
     bar = profile.bar
     parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
     if not parts:
-        return Verdict("The profile has no times.", "Profile the experiment again.")
+        return Bottleneck("The profile has no times.", "Profile the experiment again.")
     if experiment.precision is Precision.FP8 and profile.device_type == "cpu":
         sentence = "FP8 is emulated on a CPU, so these times say nothing about a GPU."
-        return Verdict(sentence, "Profile on a GPU with compute capability 8.9 or later.")
+        return Bottleneck(sentence, "Profile on a GPU with compute capability 8.9 or later.")
     if profile.disturbance is not None:
         sentence = f"The profile is unreliable: {profile.disturbance}."
-        return Verdict(sentence, "Profile again when nothing else runs.")
+        return Bottleneck(sentence, "Profile again when nothing else runs.")
     longest = parts[0].part
     enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE
     is_bound = longest is not StepPart.OTHER and bar.fraction(longest) >= enough
@@ -82,8 +82,8 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
         if step is not None:
             why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
             words, remedy = step
-            return Verdict(sentence, f"{why}{words}", *remedy, bound)
-    return Verdict(sentence, _nothing(longest, profile), bound=bound)
+            return Bottleneck(sentence, f"{why}{words}", *remedy, bound)
+    return Bottleneck(sentence, _nothing(longest, profile), bound=bound)
 
 
 def peak_sentence(profile: StepProfile) -> str | None:
@@ -292,7 +292,7 @@ _NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | N
 
 
 @dataclass(frozen=True)
-class Gain:
+class ProfileSpeedup:
     """The speedup of a profiled experiment over the first one, and a sentence on the part that caused it.
 
     `ratio` is None if a profile is unreliable or its matmuls are emulated.
@@ -302,12 +302,12 @@ class Gain:
     sentence: str
 
 
-def verdicts(profiles: Profiles) -> tuple[Verdict | None, ...]:
+def verdicts(profiles: Profiles) -> tuple[Bottleneck | None, ...]:
     """Return the bottleneck of each side. A side without a profile has None."""
     return tuple(_verdict(side, profiles.sides) for side in profiles.sides)
 
 
-def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
+def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Bottleneck | None:
     if side.profile is None:
         return None
     verdict, precision = verdict_of(side.profile, side.experiment), side.experiment.precision
@@ -329,7 +329,7 @@ def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
     return replace(verdict, next_step=sentence, **remedy._asdict())
 
 
-def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
+def gains(profiles: Profiles) -> tuple[ProfileSpeedup | None, ...]:
     """Return each side's gain over the first. None for the first side, and if either has no profile."""
     names = side_names(profiles)
     sides = [
@@ -420,15 +420,15 @@ _NOTED = 0.05
 """The smallest notable change, as a share of the first side's step. Smaller ones count as none."""
 
 
-def _gain(side: _Side, first: _Side) -> Gain:
+def _gain(side: _Side, first: _Side) -> ProfileSpeedup:
     disturbed = next((other for other in (first, side) if other.profile.disturbance), None)
     if disturbed is not None:
         why = f"the profile of {disturbed.name} is unreliable"
-        return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
+        return ProfileSpeedup(None, f"{side.name} is not compared with {first.name}: {why}.")
     emulated = next((other for other in (first, side) if other.is_emulated), None)
     if emulated is not None:
         why = f"{emulated.name} is emulated on a CPU, which says nothing about a GPU"
-        return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
+        return ProfileSpeedup(None, f"{side.name} is not compared with {first.name}: {why}.")
     scale = first.profile.samples / side.profile.samples
     before, now = first.profile.step_ms, side.profile.step_ms * scale
     ratio, noted = before / now if now else 1.0, _NOTED * before
@@ -452,7 +452,7 @@ def _gain(side: _Side, first: _Side) -> Gain:
         lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {both_times}"
         reason = f"{fallen.change}, but " if fallen.fell >= noted else ""
         reason += f"{risen.change}{_reason(risen, side, first)}"
-    return Gain(ratio, f"{lead}: {reason}.")
+    return ProfileSpeedup(ratio, f"{lead}: {reason}.")
 
 
 def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:

@@ -17,7 +17,7 @@ from engine.protocol.numerics import USUAL_PARTS, Part
 from engine.protocol.profile import Limits
 
 
-class Rank(Message):
+class RankAssignment(Message):
     """The place of a process in a multi-device run: its number (0-based) among `count` processes.
 
     `meeting` is the file through which the processes find each other.
@@ -52,7 +52,7 @@ class Train(Message):
     experiment: Experiment
     checkpoints: str | None = None
     resume: bool = False
-    rank: Rank | None = None
+    rank: RankAssignment | None = None
 
 
 class ReadCatalog(Message):
@@ -76,7 +76,7 @@ class TryBatch(Message):
     job: Literal["try"] = "try"
     experiment: Experiment
     searches_algorithms: bool = True
-    rank: Rank | None = None
+    rank: RankAssignment | None = None
 
 
 class Forecast(Message):
@@ -120,7 +120,7 @@ class Profile(Message):
     experiment: Experiment
     trace: str | None = None
     limits: Limits | None = None
-    rank: Rank | None = None
+    rank: RankAssignment | None = None
 
 
 class Stop(Message):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from engine.drawing.blocks import Blocks, Tiles
+from engine.drawing.blocks import BlockGrid, Tiles
 from engine.drawing.chart_parts import Rect
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import (
@@ -15,7 +15,7 @@ from engine.drawing.shapes import (
     Fill,
     Shape,
     Stroke,
-    Words,
+    TextLine,
     hatching,
     rounded,
     shortened,
@@ -58,7 +58,7 @@ class LaneHead:
 
 
 @dataclass(frozen=True)
-class Frame:
+class CardFrame:
     """Everything on the card that changes with time, each pair with the full-precision lane first.
 
     `lit` are the lit blocks of 200, `words` follow the count of samples. `number` is "" before its first
@@ -110,7 +110,7 @@ class RaceCard:
             ]
         )
 
-    def moving(self, frame: Frame) -> Drawing:
+    def moving(self, frame: CardFrame) -> Drawing:
         """Return the lit blocks, the counts, the number and the gauges of a frame."""
         shapes: list[Shape] = [self._blocks(place, frame.lit[place]) for place in (0, 1)]
         for place in (0, 1):
@@ -120,7 +120,7 @@ class RaceCard:
         shapes += _gauges(self._gauge_room, looks, frame.peaks_mib, frame.fill, self.absent)
         return self._drawing(shapes)
 
-    def drawing(self, frame: Frame, *, on_page: bool = False) -> Drawing:
+    def drawing(self, frame: CardFrame, *, on_page: bool = False) -> Drawing:
         """Return the whole card. `on_page` gives it a ground of its own, with round corners."""
         ground = [rounded(0, 0, WIDTH, HEIGHT, 12, GROUND, "line")] if on_page else []
         shapes = (*ground, *self.still.shapes, *self.moving(frame).shapes)
@@ -137,7 +137,7 @@ class RaceCard:
         below = "\n".join(self.doubts)
         return (above, f"{self.title}. {self.sentence}"), *heads, (_FOOT, below)
 
-    def description(self, frame: Frame) -> str:
+    def description(self, frame: CardFrame) -> str:
         """Return all of the card in words, for a screen reader."""
         number = f"{frame.number} times" if frame.number else ""
         lanes = (
@@ -155,8 +155,8 @@ class RaceCard:
     def _head(self) -> list[Shape]:
         lines = wrapped_evenly(self.sentence, _LANES, 17, most=2) if self.sentence else ()
         return [
-            Words(_LEFT, 61, shortened(self.title, _LANES, 30, 600), "text", 30, 600),
-            *(Words(_LEFT, 90 + 22 * row, line, "text2", 17) for row, line in enumerate(lines)),
+            TextLine(_LEFT, 61, shortened(self.title, _LANES, 30, 600), "text", 30, 600),
+            *(TextLine(_LEFT, 90 + 22 * row, line, "text2", 17) for row, line in enumerate(lines)),
         ]
 
     def _lane_head(self, place: int) -> list[Shape]:
@@ -167,26 +167,26 @@ class RaceCard:
         detail = shortened(head.detail, _RIGHT - 300 - x, 15)
         return [
             *head.look.mark(_LEFT + 8, baseline - CAPITAL * 25 / 2, 16.5),
-            Words(_LEFT + 28, baseline, name, "text", 25, 600),
-            Words(x, baseline, detail, "text2", 15),
+            TextLine(_LEFT + 28, baseline, name, "text", 25, 600),
+            TextLine(x, baseline, detail, "text2", 15),
         ]
 
-    def _counter(self, place: int, frame: Frame) -> list[Shape]:
+    def _counter(self, place: int, frame: CardFrame) -> list[Shape]:
         baseline, words = _LANE_TOPS[place] - _HEAD_ABOVE, frame.words[place]
         x = _RIGHT - text_width(words, 15) - 12
         return [
-            Words(_RIGHT, baseline, words, "text2", 15, anchor="end"),
-            Words(x, baseline, frame.samples[place], self.heads[place].look.ink, 25, 600, "end"),
+            TextLine(_RIGHT, baseline, words, "text2", 15, anchor="end"),
+            TextLine(x, baseline, frame.samples[place], self.heads[place].look.ink, 25, 600, "end"),
         ]
 
-    def _blocks(self, place: int, lit: float) -> Blocks:
+    def _blocks(self, place: int, lit: float) -> BlockGrid:
         look, columns = self.heads[place].look, BLOCKS // _ROWS
         top = _LANE_TOPS[place]
-        return Blocks(
+        return BlockGrid(
             _LEFT, top, columns, _ROWS, _BLOCK, _BLOCK, _GAP, look.ink, self.tiles, lit, fill=look.fill
         )
 
-    def _number(self, frame: Frame) -> list[Shape]:
+    def _number(self, frame: CardFrame) -> list[Shape]:
         size, left = _NUMBER, _LEFT
         shapes: list[Shape] = []
         if self.widest:
@@ -196,7 +196,7 @@ class RaceCard:
         if frame.number:
             baseline = _NUMBER_MIDDLE + CAPITAL * size / 2
             shapes += [
-                Words(_LEFT + x * size, baseline - rise * size, letter, "text", part * size, 700, "middle")
+                TextLine(_LEFT + x * size, baseline - rise * size, letter, "text", part * size, 700, "middle")
                 for letter, x, rise, part in _laid_out(frame.number)[0]
             ]
         room = _RIGHT - left
@@ -205,12 +205,12 @@ class RaceCard:
         sure = wrapped_evenly(frame.sure, room, _SURE, most=2) if frame.sure else ()
         # what is said only at the end has its room from the start, so that nothing jumps
         down = _NUMBER_MIDDLE - 0.625 * _CAPTION * len(lines) + (0.3 if lines else 0.36) * _CAPTION - 6
-        shapes.append(Words(left, down, shortened(strong, room, _CAPTION, 600), "text", _CAPTION, 600))
+        shapes.append(TextLine(left, down, shortened(strong, room, _CAPTION, 600), "text", _CAPTION, 600))
         for line in lines:
             down += 1.25 * _CAPTION
-            shapes.append(Words(left, down, line, "text2", _CAPTION))
+            shapes.append(TextLine(left, down, line, "text2", _CAPTION))
         for row, line in enumerate(sure):
-            shapes.append(Words(left, down + 32 + 1.4 * _SURE * row, line, "text3", _SURE))
+            shapes.append(TextLine(left, down + 32 + 1.4 * _SURE * row, line, "text3", _SURE))
         return shapes
 
     @property
@@ -234,10 +234,10 @@ class RaceCard:
             begin = "Caution:"
             x = _LEFT + text_width(begin, 14, 600) + 6
             first = shortened(self.doubts[0], _LEFT + room - x - text_width(more, 14), 14)
-            shapes.append(Words(_LEFT, baseline, begin, "text", 14, 600))
-            shapes.append(Words(x, baseline, first + more, "text2", 14))
+            shapes.append(TextLine(_LEFT, baseline, begin, "text", 14, 600))
+            shapes.append(TextLine(x, baseline, first + more, "text2", 14))
         if self.facts:
-            shapes.append(Words(_LEFT, 701, shortened(self.facts, room, 13), "text3", 13))
+            shapes.append(TextLine(_LEFT, 701, shortened(self.facts, room, 13), "text3", 13))
         return shapes
 
 
@@ -273,17 +273,17 @@ def _panel(area: Rect, memory: tuple[str, str], *, has_busy: bool) -> list[Shape
     strong, rest = memory
     shapes: list[Shape] = [
         rounded(area.left, area.top, area.width, area.height, 12, "bg1", "line"),
-        Words(left, area.top + 40, "Memory used", "text", 19, 600),
-        Words(left, area.top + 61, "at its peak", "text2", 14),
+        TextLine(left, area.top + 40, "Memory used", "text", 19, 600),
+        TextLine(left, area.top + 61, "at its peak", "text2", 14),
     ]
     if strong or rest:
         rule = bottom - 102
         lines = wrapped_evenly(rest, room, 13, most=3) if rest else ()
         shapes += [
             Stroke(((left, rule), (area.right - _PAD, rule)), "line"),
-            Words(left, rule + 29, shortened(strong, room, 18, 600), "text", 18, 600),
+            TextLine(left, rule + 29, shortened(strong, room, 18, 600), "text", 18, 600),
             *(
-                Words(left, rule + (50 if strong else 28) + 17 * row, line, "text2", 13)
+                TextLine(left, rule + (50 if strong else 28) + 17 * row, line, "text2", 13)
                 for row, line in enumerate(lines)
             ),
         ]
@@ -300,7 +300,7 @@ def _gauge_names(room: Rect, names: Sequence[tuple[tuple[str, ...], SideLook]]) 
         left = middle - max(text_width(line, size, 500) for line in lines) / 2
         shapes += look.mark(left - 12, rect.bottom + 22 - CAPITAL * size / 2, 10)
         shapes += [
-            Words(left, rect.bottom + 22 + 1.2 * size * row, line, "text", size, 500)
+            TextLine(left, rect.bottom + 22 + 1.2 * size * row, line, "text", size, 500)
             for row, line in enumerate(lines)
         ]
     return shapes
@@ -321,7 +321,7 @@ def _gauges(
     ]
     full, mixed = peaks_mib
     lower = None if full is None or mixed is None or full == mixed else int(mixed < full)
-    shapes: list[Shape] = [Words(room.left, room.top - 16, memory_unit_text(*peaks_mib), "text3", 12)]
+    shapes: list[Shape] = [TextLine(room.left, room.top - 16, memory_unit_text(*peaks_mib), "text3", 12)]
     for place, (rect, look, level) in enumerate(zip(rects, looks, levels, strict=True)):
         free = rect.top if lower != place else min(levels[1 - place], level)
         shapes += _gauge(rect, look, level, free, is_lower=lower == place)
@@ -337,7 +337,7 @@ def _gauges(
         bottom = max(level - 4, rect.top + 6 + _LABEL)
         if lower == place:
             shapes.append(rounded(rect.left + 5, bottom - _LABEL, rect.width - 10, _LABEL, 6, "bg1"))
-        shapes.append(Words(middle, bottom - 8, memory_text(peak), look.ink, 17, 600, "middle"))
+        shapes.append(TextLine(middle, bottom - 8, memory_text(peak), look.ink, 17, 600, "middle"))
     if lower is not None and full is not None and mixed is not None and fill >= 1:
         top, bottom = min(levels), levels[lower] - 4 - _LABEL
         shapes += _note(rects[lower], top, bottom, memory_apart_text(full, mixed))
@@ -377,15 +377,15 @@ def _note(rect: Rect, top: float, bottom: float, text: str) -> list[Shape]:
     x = (rect.left + rect.right) / 2
     return [
         rounded(rect.left + 8, middle - _NOTE / 2, rect.width - 16, _NOTE, 6, "bg1"),
-        Words(x, middle - 3, text, "text", 15, 600, "middle"),
-        Words(x, middle + 16, "left free", "text2", 12, anchor="middle"),
+        TextLine(x, middle - 3, text, "text", 15, 600, "middle"),
+        TextLine(x, middle + 16, "left free", "text2", 12, anchor="middle"),
     ]
 
 
 def _centered(x: float, middle: float, lines: Sequence[str], size: float) -> list[Shape]:
     first = middle + CAPITAL * size / 2 - 0.6 * size * (len(lines) - 1)
     return [
-        Words(x, first + 1.2 * size * row, line, "text3", size, anchor="middle")
+        TextLine(x, first + 1.2 * size * row, line, "text3", size, anchor="middle")
         for row, line in enumerate(lines)
     ]
 
@@ -395,7 +395,7 @@ def _busy_bars(area: Rect, looks: Sequence[SideLook], percent: Sequence[float]) 
     left, right = area.left + _PAD, area.right - _PAD
     shapes: list[Shape] = [
         Stroke(((left, _BUSY_TOP), (right, _BUSY_TOP)), "line"),
-        Words(left, _BUSY_TOP + 27, "Tensor Cores busy", "text", 15, 600),
+        TextLine(left, _BUSY_TOP + 27, "Tensor Cores busy", "text", 15, 600),
     ]
     for row, (look, share) in enumerate(zip(looks, percent, strict=True)):
         top, room = _BUSY_TOP + 42 + 28 * row, right - left - 64
@@ -403,5 +403,5 @@ def _busy_bars(area: Rect, looks: Sequence[SideLook], percent: Sequence[float]) 
         shapes.append(rounded(left + 20, top, room, 18, 4, "bg2"))
         if share > 0:
             shapes.append(rounded(left + 20, top, max(room * share / 100, 1), 18, 4, look.ink))
-        shapes.append(Words(right, top + 14, f"{share:.0f}%", "text", 14, 600, "end"))
+        shapes.append(TextLine(right, top + 14, f"{share:.0f}%", "text", 14, 600, "end"))
     return shapes

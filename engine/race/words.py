@@ -8,7 +8,7 @@ from engine.compare.verdict import VerdictKind, energy_words
 from engine.drawing.blocks import Tiles
 from engine.experiment.experiment import Precision
 from engine.experiment.settings import PLAIN
-from engine.race.card import Frame, LaneHead, RaceCard
+from engine.race.card import CardFrame, LaneHead, RaceCard
 from engine.race.race import Lane, Moment, Race
 from engine.words.names import optimizations_words
 from engine.words.numbers import seconds_abbreviated, seconds_text, times
@@ -171,10 +171,10 @@ def card_of(race: Race, tiles: Tiles) -> RaceCard:
     )
 
 
-def frame_of(race: Race, seconds: float) -> Frame:
+def frame_of(race: Race, seconds: float) -> CardFrame:
     """Return the card's moving parts at a second of the replay."""
     moment = race.at(seconds)
-    return Frame(
+    return CardFrame(
         lit=moment.blocks,
         samples=(f"{moment.samples[0]:,}", f"{moment.samples[1]:,}"),
         words=(_counter_words(race, 0, moment), _counter_words(race, 1, moment)),

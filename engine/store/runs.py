@@ -97,7 +97,7 @@ def cleaned_name(name: str) -> str:
     return shortened(name.strip(), LONGEST_NAME)
 
 
-class SavedRuns:
+class RunTable:
     """Reads and edits saved runs, except deleted ones, in the thread that opened the connection.
 
     An edit, such as rename and delete, applies to all given runs or none.

@@ -29,15 +29,15 @@ from engine.store.queue import (
     this_owner,
 )
 from engine.store.record import RunRecord, Status
-from engine.store.runs import KEPT_SECONDS, SavedRuns, add_comparison, cleaned_name
+from engine.store.runs import KEPT_SECONDS, RunTable, add_comparison, cleaned_name
 from engine.store.saved import whole_runs
-from engine.store.saved.studies import Studies
-from engine.store.saved.sweeps import Sweeps
+from engine.store.saved.studies import StudyTable
+from engine.store.saved.sweeps import SweepTable
 from engine.store.saved.whole_runs import ImportedRun, WholeRun
 from engine.store.schema import insert, seal
 
 
-class Store(SavedRuns):
+class Store(RunTable):
     """The saved runs, studies, sweeps and queue. Reads, edits and records runs.
 
     `studies` has batch-size searches, numerics studies, profiles and tunings, and `waiting` is the queue.
@@ -49,8 +49,8 @@ class Store(SavedRuns):
         path = path or store_path()
         connection = Connection(path)
         super().__init__(connection, path)
-        self.studies = Studies(connection)
-        self.sweeps = Sweeps(connection)
+        self.studies = StudyTable(connection)
+        self.sweeps = SweepTable(connection)
         self.waiting = Waiting(connection)
         self.check_writable, self.close = connection.check_writable, connection.close
         self.set_aside = connection.set_aside

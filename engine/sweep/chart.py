@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from engine.compare.metrics import ACCURACY, SPEED, Metric
-from engine.drawing.chart_parts import LegendEntry, Rect, Span, span_of
+from engine.drawing.chart_parts import AxisScale, LegendEntry, Rect, span_of
 from engine.drawing.looks import SideLook, precision_look
-from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, marker, text_width
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, TextLine, hatching, marker, text_width
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
 from engine.experiment.value import in_sentence
@@ -87,7 +87,7 @@ def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:
     for tick in ticks:
         y = round(tick.position) + 0.5
         yield Stroke(((left, y), (right, y)), "grid")
-        yield Words(left - 8, y + 4, tick.text, "text3", 11, anchor="end")
+        yield TextLine(left - 8, y + 4, tick.text, "text3", 11, anchor="end")
 
 
 def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
@@ -167,7 +167,7 @@ def unfit_strip(
     shapes = [*unfit_hatch(area)]
     if left != lefts[0] or not is_taken:
         shapes.append(Box(left, area.top + 2, width, area.height - 4, "bg1"))
-        shapes.append(Words(left + 4, middle + 4, words, "text2", 11))
+        shapes.append(TextLine(left + 4, middle + 4, words, "text2", 11))
     for _, look, across in placed:
         shapes += replace(look, fill="hollow").mark(across, middle, 9.0)
     spots = (CellSpot(cell.index, across - 9, area.top, 18, area.height) for cell, _, across in placed)
@@ -255,14 +255,14 @@ class Shades:
             Box(left + _SHADE_WIDTH * step, 0.0, _SHADE_WIDTH + 0.5, _BAR, f"heat-{step}")
             for step in range(_SHADES)
         )
-        words = Words(0.0, 11, low, "text3", 11), Words(right, 11, high, "text3", 11)
+        words = TextLine(0.0, 11, low, "text3", 11), TextLine(right, 11, high, "text3", 11)
         return Drawing(right + text_width(high, 11), _BAR, (*words, *boxes))
 
 
 _BAR, _PARTS, _SHADE_WIDTH = 14.0, 4, 22.0
 
 
-def _rounded(span: Span) -> Span:
+def _rounded(span: AxisScale) -> AxisScale:
     if span.is_log:
         decades = range(math.floor(math.log10(span.low)), math.ceil(math.log10(span.high)) + 1)
         known = [factor * 10.0**decade for decade in decades for factor in (1, 2, 5)]

@@ -11,7 +11,7 @@ from engine.drawing.shapes import (
     Drawing,
     Shape,
     Stroke,
-    Words,
+    TextLine,
     hatching,
     rounded,
     shifted,
@@ -101,24 +101,24 @@ class _HeatMap(Slice):
     def _names(self) -> Iterator[Shape]:
         wide, high = self._pitch
         if self._of is not None and self._top:
-            yield Words(0, 11, shortened(self._of.title, self._width, 11), "text3", 11)
+            yield TextLine(0, 11, shortened(self._of.title, self._width, 11), "text3", 11)
         rows = [self._top + high * (row + 0.5) for row in range(len(self._row_names))]
         for row in labels_that_fit(rows, [14.0] * len(rows)):
             name = shortened(self._row_names[row], _LONGEST_NAME, 12, 500)
             if self._looks:
                 yield from self._looks[row].mark(6, rows[row], 9)
-            yield Words(_MARK_ROOM if self._looks else 0.0, rows[row] + 4, name, "text", 12, 500)
+            yield TextLine(_MARK_ROOM if self._looks else 0.0, rows[row] + 4, name, "text", 12, 500)
         names = [self._across.text(column) for column in range(len(self._across.values))]
         if wide > 40:
             names = [shortened(name, wide - 4, 11) for name in names]
         columns = [self._left + wide * (column + 0.5) for column in range(len(names))]
         for column in labels_that_fit(columns, [text_width(name, 11) + 6 for name in names]):
-            yield Words(columns[column], self._bottom + 16, names[column], "text3", 11, anchor="middle")
+            yield TextLine(columns[column], self._bottom + 16, names[column], "text3", 11, anchor="middle")
         title = self._across.title
         if text_width(title, 11) <= self._left - 8:
-            yield Words(0, self._bottom + 16, title, "text3", 11)
+            yield TextLine(0, self._bottom + 16, title, "text3", 11)
         else:
-            yield Words(self._left, self._bottom + 30, title, "text3", 11)
+            yield TextLine(self._left, self._bottom + 30, title, "text3", 11)
 
     def _best_column(self) -> Iterator[Shape]:
         if not self._has_bests:
@@ -146,8 +146,8 @@ class _HeatMap(Slice):
                 )
             top = middle - 9.0 * len(lines)
             for place, (text, color, size, weight) in enumerate(lines):
-                yield Words(x, top + 18 * place + 14, text, color, size, weight)
-        yield Words(x, self._bottom + 16, _BEST_OF_ROWS, "text2", 11, 500)
+                yield TextLine(x, top + 18 * place + 14, text, color, size, weight)
+        yield TextLine(x, self._bottom + 16, _BEST_OF_ROWS, "text2", 11, 500)
 
     @property
     def _compares(self) -> bool:
@@ -205,7 +205,7 @@ class _HeatMap(Slice):
         bar, width = self._shades.bar(self._figure.unit), right - self._left
         entries = legend(list(self._entries()), width)
         taken = max(
-            (shape.x + text_width(shape.text, 12) for shape in entries.shapes if isinstance(shape, Words)),
+            (shape.x + text_width(shape.text, 12) for shape in entries.shapes if isinstance(shape, TextLine)),
             default=0.0,
         )
         is_below = taken + 24 + bar.width > width and taken > 0
@@ -272,7 +272,7 @@ def _written(lines: Sequence[_Line], box: Rect, ink: str) -> Iterator[Shape]:
     top = center + 5 - _LINE / 2 * (len(lines) - 1)
     for place, (text, size, weight) in enumerate(lines):
         color = "text2" if ink == "text3" and place else ink
-        yield Words(middle, top + _LINE * place, text, color, size, weight, "middle")
+        yield TextLine(middle, top + _LINE * place, text, color, size, weight, "middle")
 
 
 def _plate(lines: Sequence[_Line], box: Rect) -> Shape:

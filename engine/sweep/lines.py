@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import groupby
 
 from engine.compare.metrics import Metric
-from engine.drawing.chart_parts import LegendEntry, Rect, Span, legend, span_of
+from engine.drawing.chart_parts import AxisScale, LegendEntry, Rect, legend, span_of
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, TextLine, text_width
 from engine.sweep.chart import (
     STRIP,
     CellChart,
@@ -71,7 +71,7 @@ class _Lines(Slice):
             return tuple(map(span_of(numbers, start, end).place, numbers))
         return tuple(start + (end - start) / count * (place + 0.5) for place in range(count))
 
-    def _span(self) -> Span:
+    def _span(self) -> AxisScale:
         values = [IDEAL] if self._figure in (WEAK, STRONG) else []
         for cell in self._cells:
             value = cell.finite(self._figure)
@@ -111,7 +111,7 @@ class _Lines(Slice):
                 spots.append(CellSpot(cell.index, across - _HIT, down - _HIT, 2 * _HIT, 2 * _HIT))
         if not any(of_lines):
             center = (self._left + self._width) / 2, (self._top + self._bottom) / 2
-            shapes.append(Words(*center, "No combination has a value yet.", "text3", 12, anchor="middle"))
+            shapes.append(TextLine(*center, "No combination has a value yet.", "text3", 12, anchor="middle"))
         drawing = Drawing(self._width, self._base + _BOTTOM, tuple(shapes), self._description(of_lines))
         note = self._caption("95% intervals" if self._has_intervals else "")
         return CellChart(drawing, tuple(reversed(spots)), self._figure.title, note)
@@ -172,15 +172,15 @@ class _Lines(Slice):
         if self._figure in (WEAK, STRONG):
             ideal = self._up.place(IDEAL)
             yield Stroke(((self._left, ideal), (right, ideal)), "text3", 1.0, (4, 4))
-            yield Words((self._left + right) / 2, ideal - 5, "ideal", "text3", 11, anchor="middle")
+            yield TextLine((self._left + right) / 2, ideal - 5, "ideal", "text3", 11, anchor="middle")
         names = [self._across.text(place) for place in range(len(self._places))]
         sizes = [text_width(name, 11) + 8 for name in names]
         for place in labels_that_fit(self._places, sizes):
             # the outermost names stay within the picture
             half = (sizes[place] - 8) / 2
             x = min(max(self._places[place], half), self._width - half)
-            yield Words(x, self._base + 16, names[place], "text3", 11, anchor="middle")
-        yield Words(right, self._base + 33, self._across.title, "text2", 11, 500, anchor="end")
+            yield TextLine(x, self._base + 16, names[place], "text3", 11, anchor="middle")
+        yield TextLine(right, self._base + 33, self._across.title, "text2", 11, 500, anchor="end")
 
     def _description(self, of_lines: Sequence[Sequence[CellResult]]) -> str:
         parts = []

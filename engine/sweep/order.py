@@ -57,7 +57,7 @@ def finished_runs(cell: CellRecord) -> tuple[RunRecord, ...]:
 
 
 @dataclass(frozen=True)
-class Group:
+class CellGroup:
     """The cells of a sweep (combinations of its values) that are compared with one baseline.
 
     `baseline` is the index of the first of them, unless that cell is no longer trained.
@@ -91,20 +91,20 @@ class Group:
         return max((_reach(cell, first) for cell in others), default=0.0)
 
 
-def groups_of(record: SweepRecord) -> tuple[Group, ...]:
+def groups_of(record: SweepRecord) -> tuple[CellGroup, ...]:
     """Return the cells to train, grouped by their baseline."""
     groups: dict[int, list[CellRecord]] = defaultdict(list)
     for cell in record.cells:
         if is_trained(cell):
             groups[record.grid.baseline(record.grid.cells[cell.index]).index].append(cell)
-    return tuple(Group(baseline, tuple(cells)) for baseline, cells in groups.items())
+    return tuple(CellGroup(baseline, tuple(cells)) for baseline, cells in groups.items())
 
 
-def _cells(groups: Iterable[Group]) -> Iterator[CellRecord]:
+def _cells(groups: Iterable[CellGroup]) -> Iterator[CellRecord]:
     return (cell for group in groups for cell in group.cells)
 
 
-def _extra_turns(record: SweepRecord, groups: Sequence[Group], wanted: float) -> Iterator[Turn]:
+def _extra_turns(record: SweepRecord, groups: Sequence[CellGroup], wanted: float) -> Iterator[Turn]:
     # whoever was repeated less often than its partners catches up first
     for group in groups:
         for repeat in range(record.plan.repeats + 1, group.begun + 1):

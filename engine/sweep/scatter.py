@@ -8,7 +8,17 @@ from itertools import pairwise
 from engine.compare.metrics import Metric
 from engine.drawing.chart_parts import LegendEntry, Rect, legend, place_label, span_of
 from engine.drawing.looks import SideLook
-from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, shifted, shortened, text_width
+from engine.drawing.shapes import (
+    Drawing,
+    Point,
+    Shape,
+    Stroke,
+    TextLine,
+    marker,
+    shifted,
+    shortened,
+    text_width,
+)
 from engine.experiment.value import in_sentence
 from engine.sweep.chart import (
     STRIP,
@@ -89,7 +99,9 @@ class _Scatter:
         shapes += self._names(size)
         if not self._cells:
             middle = (self._left + self._right) / 2, (self._top + self._bottom) / 2
-            shapes.append(Words(*middle, "No combination has both values yet.", "text3", 12, anchor="middle"))
+            shapes.append(
+                TextLine(*middle, "No combination has both values yet.", "text3", 12, anchor="middle")
+            )
         below = self._bottom + _BOTTOM
         strip, unfit_spots = self._strip(below)
         below += STRIP + 8 if strip else 0.0
@@ -165,14 +177,14 @@ class _Scatter:
 
     def _axes(self) -> Iterator[Shape]:
         yield from levels(self._ups, self._left, self._right)
-        yield Words(0, self._top - 8, f"{self._y.title}{_unit(self._y)}", "text2", 11, 500)
+        yield TextLine(0, self._top - 8, f"{self._y.title}{_unit(self._y)}", "text2", 11, 500)
         for tick in self._across.ticks(max(2, int((self._right - self._left) / 90))):
             x = round(tick.position) + 0.5
             yield Stroke(((x, self._top), (x, self._bottom)), "grid")
-            yield Words(x, self._bottom + 16, tick.text, "text3", 11, anchor="middle")
+            yield TextLine(x, self._bottom + 16, tick.text, "text3", 11, anchor="middle")
         yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
         title = f"{self._x.title}{_unit(self._x)}"
-        yield Words(self._right, self._bottom + 33, title, "text2", 11, 500, anchor="end")
+        yield TextLine(self._right, self._bottom + 33, title, "text2", 11, 500, anchor="end")
 
     def _description(self) -> str:
         best = "; ".join(

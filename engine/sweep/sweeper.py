@@ -263,7 +263,7 @@ class Sweeper(Inspector):
         count = max(plan.repeats, turn.repeat, 2 if plan.precision_percent is not None else 1)
         return self._store.add(
             experiment,
-            name=sweep.Turn(label, experiment, turn.repeat, count).name(record.name),
+            name=sweep.Repetition(label, experiment, turn.repeat, count).name(record.name),
             comparison=record.comparison,
             label=label,
             sweep=record.id,

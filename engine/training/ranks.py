@@ -54,7 +54,7 @@ def current_rank() -> Rank:
 
 
 @contextmanager
-def process_group(rank: jobs.Rank | None, device_type: str) -> Iterator[None]:
+def process_group(rank: jobs.RankAssignment | None, device_type: str) -> Iterator[None]:
     """Connect to the other ranks of the run in this context. No-op for a single process."""
     if rank is None:
         yield

@@ -14,7 +14,7 @@ from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.settings import RECIPE_PARTS, joined
-from engine.experiment.sweep import Turn
+from engine.experiment.sweep import Repetition
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.tune import Proof, Tuning, TuningTrial
@@ -340,7 +340,7 @@ class TuneDriver(Driver[Tuning]):
         self._study = self._study.knowing(**changes, seconds=self._seconds())
         return self._study
 
-    def _turns(self, changes: Changes) -> tuple[Turn, ...]:
+    def _turns(self, changes: Changes) -> tuple[Repetition, ...]:
         tuning, trials = self._tuning, self._tuning.trials
         per_epoch = next((trial.steps_per_epoch for trial in trials if trial.steps_per_epoch), 1)
         own = tuning.experiment.steps or (tuning.experiment.epochs or 1) * per_epoch

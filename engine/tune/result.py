@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, TextLine, shortened, text_width
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, flattened, named
 from engine.experiment.value import MIB_PER_GIB
@@ -23,7 +23,7 @@ _LOSS = "text3"
 
 
 @dataclass(frozen=True)
-class Step:
+class WaterfallBar:
     """A bar of the waterfall chart of a tuning: one change's gain in speed, as a multiple of plain FP32.
 
     Bars without a `gain`, for plain FP32 and the fastest settings, start at 0.
@@ -48,18 +48,18 @@ class Step:
         return self.gain is None
 
 
-def waterfall_steps(tuning: Tuning) -> tuple[Step, ...]:
+def waterfall_steps(tuning: Tuning) -> tuple[WaterfallBar, ...]:
     """Return the bars from top to bottom: plain FP32, the gains, the fastest settings. Empty without any."""
     if not tuning.gains or tuning.winner is None:
         return ()
     ink = tuning.winner.precision.value
-    steps, total = [Step("FP32, plain", 0.0, 1.0, Precision.FP32.value, _factor(1.0))], 1.0
+    steps, total = [WaterfallBar("FP32, plain", 0.0, 1.0, Precision.FP32.value, _factor(1.0))], 1.0
     for gain in tuning.gains:
         before, total = total, total * gain.speedup
         inks = _LOSS if gain.speedup < 1 or not gain.changes else f"{ink}-dim"
         words = gain.words[:1].upper() + gain.words[1:]
-        steps.append(Step(words, before, total, inks, _factor(gain.speedup), gain))
-    return *steps, Step("Fastest", 0.0, total, ink, _factor(total))
+        steps.append(WaterfallBar(words, before, total, inks, _factor(gain.speedup), gain))
+    return *steps, WaterfallBar("Fastest", 0.0, total, ink, _factor(total))
 
 
 def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
@@ -69,7 +69,7 @@ def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
     left = min(0.4 * width, widest + 16)
     room = max(text_width(_beside(step), 12, 600) for step in steps) + 12
     scale = max(1.0, width - left - room) / max(step.end for step in steps)
-    shapes: list[Shape] = [Words(0, 14, _CAPTION, "text3", 11)]
+    shapes: list[Shape] = [TextLine(0, 14, _CAPTION, "text3", 11)]
     for place, step in enumerate(steps):
         y = _TOP + _ROW * place
         shapes += _row(step, y, left, scale)
@@ -85,15 +85,15 @@ def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
 _CAPTION = "Speedup over plain FP32, with changes added one by one"
 
 
-def _row(step: Step, y: float, left: float, scale: float) -> Iterator[Shape]:
+def _row(step: WaterfallBar, y: float, left: float, scale: float) -> Iterator[Shape]:
     low, high = sorted((step.begin, step.end))
     weight = 600 if step.is_whole else 400
-    yield Words(0, y + _BAR / 2 + 4, shortened(step.words, left - 12, 12, weight), "text", 12, weight)
+    yield TextLine(0, y + _BAR / 2 + 4, shortened(step.words, left - 12, 12, weight), "text", 12, weight)
     yield Box(left + low * scale, y, max(1.0, (high - low) * scale), _BAR, step.ink)
-    yield Words(left + high * scale + 8, y + _BAR / 2 + 4, _beside(step), "text", 12, weight)
+    yield TextLine(left + high * scale + 8, y + _BAR / 2 + 4, _beside(step), "text", 12, weight)
 
 
-def _beside(step: Step) -> str:
+def _beside(step: WaterfallBar) -> str:
     return f"{step.value} ({step.interval})" if step.interval else step.value
 
 
@@ -101,7 +101,7 @@ def _factor(speedup: float) -> str:
     return f"{times(speedup)}×"
 
 
-def _description(steps: tuple[Step, ...]) -> str:
+def _description(steps: tuple[WaterfallBar, ...]) -> str:
     return ", ".join(f"{step.words} {_beside(step)}" for step in steps) + "."
 
 

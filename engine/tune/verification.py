@@ -13,7 +13,7 @@ from engine.compare.evidence import was_slowed_down
 from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.experiment.settings import LEAST_BLOCKS
-from engine.experiment.sweep import Pilot, Turn, alternating_turns
+from engine.experiment.sweep import Pilot, Repetition, alternating_turns
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial
@@ -36,7 +36,7 @@ NOTHING_FASTER = "No tried combination is faster than plain FP32."
 
 def verification_turns(
     tuning: Tuning, changes: Mapping[str, Any], speed: float, own_steps: int
-) -> tuple[Turn, ...]:
+) -> tuple[Repetition, ...]:
     """Return the runs of a verification in order. Both sides train on the same number of samples.
 
     `speed` is plain FP32's in samples per second, `own_steps` the experiment's own length.

@@ -18,7 +18,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Examined, Failed
 from engine.protocol.jobs import RemotePlace
 from engine.worker.site import COMMAND, HERE, Site, Worker
-from engine.worker.supervision import Limits, ProcessSession
+from engine.worker.supervision import ProcessSession, Timeouts
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.2
@@ -70,14 +70,14 @@ class Launcher:
     def __init__(
         self,
         target: Target = Target.PROCESS,
-        limits: Limits | None = None,
+        limits: Timeouts | None = None,
         command: tuple[str, ...] = COMMAND,
         environment: dict[str, str] | None = None,
         site: Site = HERE,
     ) -> None:
         self.target = target
         self.site = site
-        self.limits = limits or Limits()
+        self.limits = limits or Timeouts()
         self._command = command
         self._environment = environment or {}
         self.trusted_code = TrustedCode()
@@ -135,7 +135,7 @@ class Launcher:
         self._check(job)
         return ProcessSession(self.site.reconnect(place, job), job, self.limits, resumes=True)
 
-    def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
+    def start_on(self, worker: Worker, job: jobs.Job, limits: Timeouts) -> ProcessSession:
         """Start the job in a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
         self._check(job)
         return ProcessSession(worker, job, limits)

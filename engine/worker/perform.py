@@ -49,12 +49,12 @@ from engine.training.runs.prepare import RunPlan, fetch_data
 from engine.training.runs.trial import try_batch
 from engine.worker.merging import Merger
 from engine.worker.site import BadLine, WorkerExited, WorkerProcess
-from engine.worker.supervision import Limits, Watchdog, death_problem, protocol_problem, spill_problem
+from engine.worker.supervision import Timeouts, Watchdog, death_problem, protocol_problem, spill_problem
 
 _FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in which the ranks meet
 _LOOK_SECONDS = 0.02
 _ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
-LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
+LIMITS = Timeouts(standstill={phase: 0.9 * limit for phase, limit in Timeouts().standstill.items()})
 """Limits of a rank, shorter than those of the run, whose errors name no rank."""
 _PLACE = re.compile(r"Current thread 0x.*\n((?:  File .*\n)+)")
 _FILE = re.compile(r'  File "(.*?)", line')
@@ -95,7 +95,9 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
         started.callback(_end, workers)
         for number in range(experiment.devices):
             workers.append(WorkerProcess(environment=_environment(experiment)))
-            rank = jobs.Rank(number=number, count=experiment.devices, meeting=str(Path(folder) / "meeting"))
+            rank = jobs.RankAssignment(
+                number=number, count=experiment.devices, meeting=str(Path(folder) / "meeting")
+            )
             # a NaN of one rank ends the run for all of them, which only this process can tell them
             own = experiment.model_copy(update={"on_nan": "continue"})
             workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))

@@ -52,7 +52,7 @@ _CORRECT = {
 
 
 @dataclass(frozen=True)
-class Frame:
+class TracebackFrame:
     """A frame of a traceback in the user's code: file, line and function."""
 
     file: str
@@ -73,11 +73,11 @@ class LastWords:
     The innermost frame is first.
     """
 
-    frames: tuple[Frame, ...]
+    frames: tuple[TracebackFrame, ...]
     rest: str
 
     @property
-    def frame(self) -> Frame | None:
+    def frame(self) -> TracebackFrame | None:
         """The innermost line. None if no line of the user's code was running."""
         return self.frames[0] if self.frames else None
 
@@ -97,16 +97,16 @@ def last_words(stderr: str, code: Code) -> LastWords:
     paths = {str(Path(code.folder) / name): name for name in (code.file, *code.beside)}
     # as faulthandler writes them
     names = {path.encode("ascii", "backslashreplace").decode(): name for path, name in paths.items()}
-    threads: list[list[Frame]] = []
+    threads: list[list[TracebackFrame]] = []
     rest: list[str] = []
-    frames: list[Frame] | None = None
+    frames: list[TracebackFrame] | None = None
     for line in stderr.splitlines():
         if thread := _THREAD.fullmatch(line):
             frames = []
             threads.insert(len(threads) if thread["other"] else 0, frames)
         elif frames is not None and (found := _FRAME.fullmatch(line)):
             if found["path"] in names:
-                frames.append(Frame(names[found["path"]], int(found["line"]), found["function"]))
+                frames.append(TracebackFrame(names[found["path"]], int(found["line"]), found["function"]))
         elif not _MODULES.match(line):
             frames = None
             rest.append(line)
@@ -159,7 +159,7 @@ def with_frame(problem: Problem, code: Code, words: LastWords) -> Problem:
     return problem
 
 
-class Progress:
+class TrainingProgress:
     """A run's progress as seen in its events: the last completed `step`, and the metrics `so_far`."""
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ _STANDSTILL_SECONDS: Mapping[PhaseName, float] = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class Timeouts:
     """The time limits, in seconds, after which a worker that does not respond is ended.
 
     `ready`: to import torch. `silence`: without any message. `standstill`, by phase: without a completed step
@@ -210,7 +210,7 @@ class ProcessSession:
     no longer has the worker, for example after a restart. The job then counts as interrupted.
     """
 
-    def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, resumes: bool = False) -> None:
+    def __init__(self, worker: Worker, job: jobs.Job, limits: Timeouts, *, resumes: bool = False) -> None:
         self._worker = worker
         self._job = job
         self._limits = limits
@@ -386,9 +386,9 @@ class ProcessSession:
 class Watchdog:
     """Measures how long a worker has sent no message and made no progress. Only supervised time counts."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Timeouts) -> None:
         now = time.monotonic()
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         self._limits = limits
         self._looked = self._heard = self._advanced = now
         self._is_ready = False

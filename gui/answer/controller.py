@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
-from engine.export.formats import Kind
+from engine.export.formats import ResultKind
 from gui.answer.page import AnswerHead
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -30,7 +30,7 @@ class StudyController(QObject, Generic[View]):
     page_wanted = Signal()
     reported = Signal(str)
     written = Signal(object)  # Path
-    kind: ClassVar[Kind[Any]]
+    kind: ClassVar[ResultKind[Any]]
 
     def __init__(
         self,

@@ -11,15 +11,15 @@ from PySide6.QtWidgets import QLabel, QStackedLayout, QTabWidget, QToolButton, Q
 
 from engine.experiment.experiment import Precision
 from engine.experiment.value import printable
-from engine.export.document import Action, Answer, Document
+from engine.export.document import Action, Conclusion, Document
 from engine.words.numbers import date_text, share_text
 from gui.answer.sections import DocumentView, Offer
 from gui.session.work import JobView, View
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
-from gui.widgets import Button, ElidedLabel, EmptyState, ProgressLine, label, set_text
+from gui.widgets import Button, ElidedLabel, EmptyState, ThinProgressBar, label, set_text
 from gui.widgets.boxes import Surface, in_column, in_row, wide
-from gui.widgets.buttons import ExportMenu, Format, IconButton, StudyMenu
+from gui.widgets.buttons import ExportMenu, FileFormat, IconButton, StudyMenu
 from gui.widgets.quiet_line import QuietLine
 from gui.widgets.verdict_label import VerdictLabel
 
@@ -35,7 +35,7 @@ class PageTexts(NamedTuple):
     icon: str
     noun: str
     contents: str
-    formats: Sequence[Format]
+    formats: Sequence[FileFormat]
 
 
 class AnswerHead(QWidget):
@@ -47,7 +47,7 @@ class AnswerHead(QWidget):
         noun, contents = kind.noun, kind.contents
         self.title, self.note = label(kind.title, "title"), ElidedLabel("", "legend")
         self._icon, self._icon_name = QLabel(), kind.icon
-        self.progress = ProgressLine(noun.capitalize())
+        self.progress = ThinProgressBar(noun.capitalize())
         self.stop = Button("Stop", "strip", f"Stop the {noun} and keep the finished {contents}", "stop")
         self.settings = Button("Use these settings", "strip", "Put these settings into the form")
         self.settings.hide()
@@ -228,7 +228,7 @@ class StudyPage(Surface, Generic[View]):
 
     def _show_document(self, document: Document) -> None:
         sections = [section for section in document.sections if section.part == "answer"]
-        answer = document.answers[0] if document.answers else Answer(None, (), ())
+        answer = document.answers[0] if document.answers else Conclusion(None, (), ())
         self.sentence.setVisible(bool(answer.pieces))
         self.sentence.show_lines((answer.pieces,))
         warnings = document.warnings if sections else (document.nothing,)

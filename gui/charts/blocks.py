@@ -9,11 +9,11 @@ from functools import lru_cache
 from PySide6.QtCore import QPointF, QRect, QRectF
 from PySide6.QtGui import QImage, QPainter, QPixmap
 
-from engine.drawing.blocks import Blocks
+from engine.drawing.blocks import BlockGrid
 from gui.theme.theme import theme
 
 
-def paint_blocks(painter: QPainter, blocks: Blocks) -> None:
+def paint_blocks(painter: QPainter, blocks: BlockGrid) -> None:
     """Paint the blocks in the theme's colors, at the painter's scale, on whole pixels of the screen.
 
     If a fraction of a block is lit, it is filled from below.
@@ -38,7 +38,7 @@ def _on_widget(rect: QRect, pixels: float) -> QRectF:
     return QRectF(QPointF(rect.topLeft()) / pixels, rect.toRectF().size() / pixels)
 
 
-def _lit_rects(blocks: Blocks, scale: float) -> Iterator[QRect]:
+def _lit_rects(blocks: BlockGrid, scale: float) -> Iterator[QRect]:
     # whole columns, the blocks of the last one, and the part of the newest
     whole, rows = int(blocks.lit), blocks.rows
 
@@ -58,7 +58,7 @@ def _lit_rects(blocks: Blocks, scale: float) -> Iterator[QRect]:
 
 
 @lru_cache(maxsize=40)
-def _pixmap(blocks: Blocks, palette_name: str, scale: float) -> QPixmap:
+def _pixmap(blocks: BlockGrid, palette_name: str, scale: float) -> QPixmap:
     from engine.drawing.bitmap import blocks_bitmap  # the window's start does without Pillow
 
     # painted once for a size and theme: a frame then only copies parts of it

@@ -25,7 +25,7 @@ _WHOLE = 10_000.0
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendCurve:
     """One curve in the legend: its `value` at the crosshair, then `extra` in small gray text.
 
     `is_background` marks the curve of a finished run that is drawn below the others.
@@ -64,14 +64,14 @@ class LegendRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.entries: tuple[Entry, ...] = ()
+        self.entries: tuple[LegendCurve, ...] = ()
         self.place = ""
         self._skip_color: str | None = None
         self.setFixedHeight(20)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         theme().changed.connect(self.update)
 
-    def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
+    def show_values(self, entries: Sequence[LegendCurve], place: str, skip_color: str | None = None) -> None:
         """Show the entries, and at the right the place of their values ("step 96").
 
         `skip_color` adds the sample of a skipped step in that color.
@@ -105,7 +105,7 @@ class LegendRow(QWidget):
             _write(painter, left + 10, _SKIPPED, plain, palette.text2)
         painter.end()
 
-    def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
+    def _paint_entry(self, painter: QPainter, entry: LegendCurve, left: float, fit: _Fit) -> float:
         palette = theme().palette
         look = palette.look(entry.precision)
         if fit.sample > 12:
@@ -134,7 +134,7 @@ def _write(painter: QPainter, left: float, text: str, face: QFont, color: str) -
     return left + _width(face, text)
 
 
-def _needed(entries: Sequence[Entry], fit: _Fit) -> float:
+def _needed(entries: Sequence[LegendCurve], fit: _Fit) -> float:
     width = -float(fit.gap)
     for entry in entries:
         width += fit.sample + 8 + _width(font(12, 600), entry.value) + fit.gap
@@ -143,7 +143,7 @@ def _needed(entries: Sequence[Entry], fit: _Fit) -> float:
     return width
 
 
-def _name(entry: Entry, fit: _Fit) -> str:
+def _name(entry: LegendCurve, fit: _Fit) -> str:
     return QFontMetricsF(font(12)).elidedText(entry.name, Qt.TextElideMode.ElideRight, fit.name)
 
 
@@ -159,7 +159,7 @@ class LegendRows(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.entries: tuple[Entry, ...] = ()
+        self.entries: tuple[LegendCurve, ...] = ()
         self.place = ""
         self._skip_color: str | None = None
         self._rows: list[LegendRow] = []
@@ -168,7 +168,7 @@ class LegendRows(QWidget):
         self._column = in_column(parent=self, margins=(0, 0, 0, 4), spacing=0)
         self._share_out()
 
-    def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
+    def show_values(self, entries: Sequence[LegendCurve], place: str, skip_color: str | None = None) -> None:
         """Show the entries in as many rows as they need."""
         self.entries, self.place, self._skip_color = tuple(entries), place, skip_color
         self._share_out()
@@ -192,7 +192,7 @@ class LegendRows(QWidget):
             part = parts[number] if number < len(parts) else ()
             row.show_values(part, *((self.place, self._skip_color) if number == 0 else ("", None)))
 
-    def _parts(self, rows: int) -> list[tuple[Entry, ...]]:
+    def _parts(self, rows: int) -> list[tuple[LegendCurve, ...]]:
         in_a_row = -(-len(self.entries) // rows) or 1
         return [self.entries[first : first + in_a_row] for first in range(0, len(self.entries), in_a_row)]
 

@@ -123,7 +123,7 @@ class Level:
     y: Values
 
 
-class Trace:
+class RecordedCurve:
     """A recorded quantity of a saved run, which can be drawn at several resolutions.
 
     `x` has the position of each value in steps, time and samples, rising. `smooths` is True for noisy values,
@@ -219,7 +219,7 @@ Quantity = Literal["loss", "accuracy", "throughput", "memory"]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class SavedCurves:
     """The curves of one saved run in the plots of a comparison.
 
     A further repeat (`is_repeat`) is drawn dim, without markers or legend. If several sides have the same
@@ -229,7 +229,7 @@ class Line:
     key: str
     precision: Precision
     name: str
-    traces: Mapping[Quantity, Trace]
+    traces: Mapping[Quantity, RecordedCurve]
     note: str = ""
     is_repeat: bool = False
     fill: MarkFill = "full"

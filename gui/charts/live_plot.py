@@ -17,7 +17,7 @@ from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import Curve, CurveItems, DrawnCurve, marker_rows, prepared
 from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
-from gui.charts.legend import Entry, LegendRow, LegendRows
+from gui.charts.legend import LegendCurve, LegendRow, LegendRows
 from gui.charts.lines import Range, Scale, extent, nearest_row, place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
@@ -263,7 +263,7 @@ class LivePlot(Surface):
         ]
         decimals = decimals_for(self._value(*row) for row in rows)
         entries = [
-            Entry(
+            LegendCurve(
                 curve.precision,
                 curve.name,
                 self._text(self._value(curve, shown, row), decimals),

@@ -17,12 +17,12 @@ from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import PlotItems
 from gui.charts.frame import Frame, Note
 from gui.charts.header import OverlayHeader
-from gui.charts.legend import Entry, LegendRows
+from gui.charts.legend import LegendCurve, LegendRows
 from gui.charts.lines import (
-    Line,
     Quantity,
     Range,
-    Trace,
+    RecordedCurve,
+    SavedCurves,
     place_text,
     rows_a_point,
     smoothing_words,
@@ -43,7 +43,7 @@ _MARKERS = 5
 class LineItems(PlotItems):
     """The pyqtgraph items of one saved run in a plot: a line with sparse markers."""
 
-    def __init__(self, plot: pg.PlotItem, line: Line, stagger: float) -> None:
+    def __init__(self, plot: pg.PlotItem, line: SavedCurves, stagger: float) -> None:
         """`stagger` shifts the markers by a part of their distance, so that those of two lines differ."""
         self._line, self._stagger = line, stagger
         self._curve = pg.PlotCurveItem(antialias=True, connect="finite")
@@ -101,7 +101,7 @@ class OverlayPlot(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
         self.setMinimumWidth(320)
-        self.lines: tuple[Line, ...] = ()
+        self.lines: tuple[SavedCurves, ...] = ()
         self._items: list[LineItems] = []
         self._units: Mapping[Quantity, str] = {}
         self._chosen: Range | None = None
@@ -123,7 +123,7 @@ class OverlayPlot(Surface):
         theme().changed.connect(self._restyle)
         smoothing().changed.connect(self._draw)
 
-    def set_lines(self, lines: Sequence[Line], units: Mapping[Quantity, str]) -> None:
+    def set_lines(self, lines: Sequence[SavedCurves], units: Mapping[Quantity, str]) -> None:
         """Show these runs. `units` are the units of the y axis."""
         if [line.key for line in lines] != [line.key for line in self.lines]:
             self._chosen = None
@@ -159,7 +159,7 @@ class OverlayPlot(Surface):
     def sizeHint(self) -> QSize:
         return QSize(560, 260)
 
-    def _traces(self) -> list[Trace]:
+    def _traces(self) -> list[RecordedCurve]:
         return [line.traces[self.header.quantity] for line in self.lines]
 
     def _whole(self) -> float:
@@ -180,7 +180,7 @@ class OverlayPlot(Surface):
         for items in self._items:
             items.restyle(is_wide=are_few and not self._settling.isActive())
 
-    def _sides(self) -> list[Line]:
+    def _sides(self) -> list[SavedCurves]:
         return [line for line in self.lines if not line.is_repeat]
 
     def _draw(self) -> None:
@@ -239,7 +239,7 @@ class OverlayPlot(Surface):
         values = [line.traces[quantity].value_at(by, place, self._rows, smooth) for line in full]
         decimals = 3 if quantity == "loss" else min(2, decimals_for(values))
         entries = [
-            Entry(
+            LegendCurve(
                 line.precision,
                 line.note if are_many and line.note else line.name,
                 number(value, decimals),

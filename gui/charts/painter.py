@@ -26,9 +26,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height, most_height
-from engine.drawing.blocks import Blocks
-from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, ink_color, wrapped
+from engine.drawing.bar_chart import ChartBar, axis_end, bar_chart, least_height, most_height
+from engine.drawing.blocks import BlockGrid
+from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, TextLine, ink_color, wrapped
 from engine.words.numbers import number
 from gui.charts.blocks import paint_blocks
 from gui.theme.fonts import font
@@ -77,7 +77,7 @@ def _is_straight(line: Stroke) -> bool:
 
 def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None:
     shape = shapes[0]
-    if isinstance(shape, Blocks):
+    if isinstance(shape, BlockGrid):
         paint_blocks(painter, shape)
         return
     ink = QColor(ink_color(palette, shape.ink))
@@ -85,7 +85,7 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
         for box in shapes:
             if isinstance(box, Box):
                 painter.fillRect(QRectF(box.x, box.y, box.width, box.height), ink)
-    elif isinstance(shape, Words):
+    elif isinstance(shape, TextLine):
         painter.setFont(_face(shape.size, shape.weight))
         painter.setPen(ink)
         width = QFontMetricsF(painter.font()).horizontalAdvance(shape.text)
@@ -138,11 +138,11 @@ class BarChart(DrawingView):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.bars: tuple[Bar, ...] = ()
+        self.bars: tuple[ChartBar, ...] = ()
         self._hint = ""
         self.setMinimumSize(240, 100)
 
-    def set_bars(self, bars: Sequence[Bar], hint: str = "") -> None:
+    def set_bars(self, bars: Sequence[ChartBar], hint: str = "") -> None:
         """Show these bars, or `hint` if none of them has a length."""
         self.bars, self._hint = tuple(bars), hint
         self.setMinimumHeight(int(least_height(len(bars))))
@@ -161,7 +161,7 @@ class BarChart(DrawingView):
         lines = wrapped(self._hint, width - 24, 13, most=4)
         top = (height - _HINT_LINE * len(lines)) / 2
         words = (
-            Words(width / 2, top + _HINT_LINE * (row + 0.75), line, "text2", 13, anchor="middle")
+            TextLine(width / 2, top + _HINT_LINE * (row + 0.75), line, "text2", 13, anchor="middle")
             for row, line in enumerate(lines)
         )
         return Drawing(width, height, tuple(words))

@@ -16,8 +16,8 @@ from engine.compare.devices import BY_DEVICE
 from engine.compare.metrics import SPEED
 from engine.compare.ranking import MANY
 from engine.compare.sides import Side
-from engine.drawing.bar_chart import Bar
-from engine.drawing.curve_chart import Curve
+from engine.drawing.bar_chart import ChartBar
+from engine.drawing.curve_chart import RunCurve
 from engine.drawing.looks import By, side_fills, side_looks
 from engine.drawing.loss_charts import LossChart, difference_to_baseline, time_to_loss
 from engine.drawing.shapes import Drawing
@@ -26,7 +26,7 @@ from engine.export.report.metrics import speed_note
 from engine.export.report.report import devices_section
 from engine.words.names import speed_unit
 from engine.words.numbers import number
-from gui.charts.lines import Line, Quantity
+from gui.charts.lines import Quantity, SavedCurves
 from gui.charts.painter import BarChart, DrawingView
 from gui.compare.headline import Headline
 from gui.compare.ranking import SidesTable
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
 
 
-def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
+def lines_of(compared: ComparedRuns) -> tuple[SavedCurves, ...]:
     """Return one line per run. A side's oldest run is drawn in front of its repeats."""
     sides = compared.comparison.sides
     counts = Counter(side.precision for side in sides)
     fills = side_fills(sides)
     return tuple(
-        Line(
+        SavedCurves(
             run.id,
             side.precision,
             side.title,
@@ -63,10 +63,10 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
     )
 
 
-def loss_curves(compared: ComparedRuns) -> tuple[Curve, ...]:
+def loss_curves(compared: ComparedRuns) -> tuple[RunCurve, ...]:
     """Return the smoothed training loss of every run that has samples."""
     return tuple(
-        Curve(run, side, repeat, points, points, points)
+        RunCurve(run, side, repeat, points, points, points)
         for side in compared.comparison.sides
         for repeat, run in enumerate(side.runs)
         if len((points := compared.runs[run.id].loss).steps)
@@ -182,7 +182,7 @@ class BarPanel(Surface):
             side = report.side
             note = ", ".join(filter(None, (side.note, "unreliable" if report.is_disturbed else "")))
             bars.append(
-                Bar(
+                ChartBar(
                     looks[side.id],
                     side.label,
                     note,
@@ -275,7 +275,7 @@ class ComparePanel(Surface):
         self.setAcceptDrops(True)
         self.comparison: Comparison | None = None
         self._saved, self._is_empty = 0, True
-        self._losses, self._unit = tuple[Curve, ...](), ""
+        self._losses, self._unit = tuple[RunCurve, ...](), ""
         self.offer = Button("", "secondary", "", do=self._take_offer)
         self.headline = Headline()
         self.ranking = SidesTable("Ranking of the compared sides")

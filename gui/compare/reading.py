@@ -20,7 +20,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Epoch, Started
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.charts.lines import Quantity, Trace, rows_a_point
+from gui.charts.lines import Quantity, RecordedCurve, rows_a_point
 from gui.compare.head import ItemHead
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
@@ -37,7 +37,7 @@ class ReadRun:
     """
 
     evidence: Evidence
-    traces: Mapping[Quantity, Trace]
+    traces: Mapping[Quantity, RecordedCurve]
     loss: Points
     loss_unit: str
 
@@ -95,7 +95,7 @@ def read_run(store: Store, run: RunRecord) -> ReadRun:
     """Read a run's evidence and curves. Raises ProblemError if the store cannot be read."""
     events, samples = store.events(run.id), store.curves(run.id).bins()
     evidence = evidence_from(run, events, samples)
-    traces: dict[Quantity, Trace] = {
+    traces: dict[Quantity, RecordedCurve] = {
         "loss": _trace(run, samples, "loss"),
         "accuracy": _accuracy(run, evidence.epochs),
         "throughput": _trace(run, samples, "samples_per_second", is_rate=True),
@@ -120,17 +120,19 @@ def _memory_column(samples: Columns) -> str:
     return next((name for name in ("allocated_mib", "resident_mib") if name in samples), "")
 
 
-def _trace(run: RunRecord, samples: Columns, name: str, *, scale: float = 1.0, **more: bool) -> Trace:
+def _trace(run: RunRecord, samples: Columns, name: str, *, scale: float = 1.0, **more: bool) -> RecordedCurve:
     steps, seconds, values = _columns(samples, name)
-    return Trace(_places(run, steps, seconds), scale * values, steps_per_row=steps_per_row(samples), **more)
+    return RecordedCurve(
+        _places(run, steps, seconds), scale * values, steps_per_row=steps_per_row(samples), **more
+    )
 
 
-def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> Trace:
+def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> RecordedCurve:
     validated = [epoch for epoch in epochs if epoch.validation_accuracy is not None]
     steps = np.array([epoch.step for epoch in validated], dtype=np.float64)
     seconds = np.array([epoch.seconds for epoch in validated], dtype=np.float64)
     percent = np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in validated], dtype=np.float64)
-    return Trace(_places(run, steps, seconds), percent, smooths=False)
+    return RecordedCurve(_places(run, steps, seconds), percent, smooths=False)
 
 
 def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]:

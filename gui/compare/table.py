@@ -13,7 +13,7 @@ from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.metrics import Cell, Metric, MetricRow
+from engine.compare.metrics import Metric, MetricCell, MetricRow
 from engine.compare.ranking import MANY
 from engine.drawing.looks import side_fills
 from engine.export.document import MetricText
@@ -133,7 +133,7 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
     )
 
 
-def metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
+def metric_tip(metric: Metric, cell: MetricCell, report: SideReport) -> str:
     """Return the tooltip of a metric: its intervals, and the repeats that it is the mean of."""
     if cell.value is None:
         return ""

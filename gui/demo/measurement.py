@@ -11,7 +11,7 @@ from engine.protocol.events import Event, Pictures
 from engine.protocol.pictures import brightened
 from engine.race.showcase import TITLE, Showcase, pace_of, showcase
 from engine.store.record import Status
-from gui.demo.pages import Progress
+from gui.demo.pages import DemoProgress
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.live_run import LiveRun
@@ -141,7 +141,7 @@ class GuidedMeasurement(QObject):
         elif self._is_stopping:
             phase = "stopping"
         runs = self._live(0), self._live(1)
-        self.progressed.emit(Progress(self._case, runs, self._is_pilot, phase, self._images))
+        self.progressed.emit(DemoProgress(self._case, runs, self._is_pilot, phase, self._images))
 
     def _live(self, place: int) -> LiveRun | None:
         return self._runs.opened(self._ids[place]) if place < len(self._ids) else None

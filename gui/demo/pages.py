@@ -14,7 +14,7 @@ from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
-from engine.race.card import BLOCKS, Frame, LaneHead, RaceCard
+from engine.race.card import BLOCKS, CardFrame, LaneHead, RaceCard
 from engine.race.showcase import Showcase
 from engine.race.words import NUMBERS
 from gui.demo.race_view import DemoButton, RaceView
@@ -83,7 +83,7 @@ _PHASES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class DemoProgress:
     """The progress of Demo's measurement. `runs` are full and mixed precision, None until they have started.
 
     With `is_pilot` they train only a few steps. `phase` is shown instead of the phase of the current run,
@@ -102,7 +102,7 @@ class Progress:
         return int(self.runs[0] is not None and self.runs[0].is_over)
 
 
-def measuring_card(progress: Progress) -> RaceCard:
+def measuring_card(progress: DemoProgress) -> RaceCard:
     """Return the card of two runs that are being measured."""
     case, images = progress.showcase, progress.images
     first = None if case is None else case.sides[0][1]
@@ -116,7 +116,7 @@ def measuring_card(progress: Progress) -> RaceCard:
     )
 
 
-def measuring_frame(progress: Progress) -> Frame:
+def measuring_frame(progress: DemoProgress) -> CardFrame:
     """Return the card's moving parts at a moment of the measurement."""
     running = progress.running
     live = progress.runs[running]
@@ -125,7 +125,7 @@ def measuring_frame(progress: Progress) -> Frame:
     if live is not None and live.phase is not None:
         phase = phase or _PHASES.get(live.phase.name, "")
     counts = [_count(which, progress) for which in (0, 1)]
-    return Frame(
+    return CardFrame(
         lit=(counts[0][0], counts[1][0]),
         samples=(counts[0][1], counts[1][1]),
         words=(counts[0][2], counts[1][2]),
@@ -142,7 +142,7 @@ def _head(which: int, case: Showcase | None) -> LaneHead:
     return LaneHead(name, detail, precision_look(precision), (name.split()[0],))
 
 
-def _count(which: int, progress: Progress) -> tuple[float, str, str]:
+def _count(which: int, progress: DemoProgress) -> tuple[float, str, str]:
     live = progress.runs[which]
     experiment = None if live is None else live.experiment
     if live is None or experiment is None or progress.is_pilot:
@@ -195,7 +195,7 @@ class MeasuringPage(QWidget):
         )
         in_column(wide(self.view), foot, parent=self, spacing=0)
 
-    def show_progress(self, progress: Progress) -> None:
+    def show_progress(self, progress: DemoProgress) -> None:
         """Show the progress of the measurement."""
         frame, shown = measuring_frame(progress), (progress.showcase, id(progress.images))
         if shown == self._shown:

@@ -13,7 +13,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QLayout, QStackedWidget, QWidget
 
 from engine.race.race import Race
-from gui.demo.pages import MeasuringPage, Progress, RefusedPage
+from gui.demo.pages import DemoProgress, MeasuringPage, RefusedPage
 from gui.demo.race_page import RacePage
 from gui.widgets.boxes import Surface, in_column
 from gui.widgets.welcome import Welcome
@@ -100,7 +100,7 @@ class DemoPanel(Surface):
         self.race.clock.start()
         self._focus_page()
 
-    def show_measuring(self, progress: Progress) -> None:
+    def show_measuring(self, progress: DemoProgress) -> None:
         """Show the progress of the measurement."""
         self.measuring.show_progress(progress)
         self._turn_to("measuring", self.measuring)

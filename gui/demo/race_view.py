@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import ink_color
-from engine.race.card import GROUND, HEIGHT, NUMBER_AREA, WIDTH, Frame, RaceCard
+from engine.race.card import GROUND, HEIGHT, NUMBER_AREA, WIDTH, CardFrame, RaceCard
 from engine.words.names import GLOSSARY
 from gui.charts.painter import paint
 from gui.theme.theme import theme
@@ -66,20 +66,20 @@ class RaceView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.card: RaceCard | None = None
-        self.frame: Frame | None = None
+        self.frame: CardFrame | None = None
         self._still: QPixmap | None = None
         self.number = _NumberButton("", "showLink", _SURE, parent=self)
         self.number.hide()
         theme().changed.connect(self._redraw)
 
-    def show_card(self, card: RaceCard, frame: Frame, *, explains_number: bool = False) -> None:
+    def show_card(self, card: RaceCard, frame: CardFrame, *, explains_number: bool = False) -> None:
         """Show another card. With `explains_number` the number can be pressed."""
         self.card, self.frame = card, frame
         self.number.setVisible(explains_number)
         self._redraw()
         self.announce()
 
-    def show_frame(self, frame: Frame) -> None:
+    def show_frame(self, frame: CardFrame) -> None:
         """Show another frame of the card."""
         if frame != self.frame:
             self.frame = frame

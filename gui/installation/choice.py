@@ -13,7 +13,7 @@ from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
 from engine.installation.description import Description
 from engine.installation.installed import engines_folder
-from engine.installation.request import AUTOMATIC, InstallRequest, Plan, Source
+from engine.installation.request import AUTOMATIC, InstallPlan, InstallRequest, Source
 from gui.installation.words import (
     EXTRAS,
     download_text,
@@ -43,7 +43,7 @@ class ChoiceView(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", "Installation", parent)
         self._found: Description | None = None
-        self.plan: Plan | None = None
+        self.plan: InstallPlan | None = None
         self.options = Options()
         self._make_parts()
         self._grid = grid_of(margins=None, spacing=(16, 4), grows=(1,))
@@ -125,7 +125,7 @@ class ChoiceView(Surface):
         self.plan = None
         self._refresh()
 
-    def show_plan(self, plan: Plan) -> None:
+    def show_plan(self, plan: InstallPlan) -> None:
         """Show the plan that uv resolved."""
         self.plan = plan
         self._place.set_whole_text(str(plan.folder))

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 from engine.experiment.problem import Problem
 from engine.installation.description import Description
 from engine.installation.installed import Engine, Installation
-from engine.installation.request import InstallEvent, InstallRequest, Plan, Source
+from engine.installation.request import InstallEvent, InstallPlan, InstallRequest, Source
 from engine.words.numbers import duration
 from gui.installation.choice import ChoiceView
-from gui.installation.progress import Progress, ProgressView
+from gui.installation.progress import InstallProgress, ProgressView
 from gui.installation.setup import EngineSetup
 from gui.installation.words import (
     Purpose,
@@ -51,7 +51,7 @@ class SetupPage(Surface):
         self._setup, self._engine = setup, engine
         self.purpose = purpose_of(engine)
         self._found: Description | None = None
-        self._progress: Progress | None = None
+        self._progress: InstallProgress | None = None
         self._wanted: InstallRequest | None = None
         self._source = Source()
         self._began = 0.0
@@ -160,7 +160,7 @@ class SetupPage(Surface):
             self._setup.plan(wanted)
         self._refresh_words()
 
-    def _on_plan(self, plan: Plan) -> None:
+    def _on_plan(self, plan: InstallPlan) -> None:
         self.choice.show_plan(plan)
         self._refresh_words()
 
@@ -191,14 +191,14 @@ class SetupPage(Surface):
         self._wanted, self._source, self._began = wanted, wanted.source, time.monotonic()
         self._show_words("Installing PyTorch", _MEANWHILE)
         self._show_parts(self.progress)
-        self._set_progress(Progress(is_waiting=self._setup.is_waiting))
+        self._set_progress(InstallProgress(is_waiting=self._setup.is_waiting))
         self.progress.stop_button.setFocus()
 
     def _on_event(self, event: InstallEvent) -> None:
         if self._progress is not None:
             self._set_progress(self._progress.after(event))
 
-    def _set_progress(self, progress: Progress | None) -> None:
+    def _set_progress(self, progress: InstallProgress | None) -> None:
         self._progress = progress
         if progress is not None:
             self.progress.show_progress(progress)

@@ -12,7 +12,7 @@ from engine.words.numbers import duration, share_text
 from gui.installation.words import size_text
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
-from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_property, set_text
+from gui.widgets import Button, ElidedLabel, ThinProgressBar, label, set_property, set_text
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import describe, plain_tip
 
@@ -30,7 +30,7 @@ _STAGE_TITLES = {
 
 
 @dataclass(frozen=True)
-class Progress:
+class InstallProgress:
     """The progress of an installation of PyTorch in its current `stage`.
 
     `fetched` has the packages and bytes of a download. `is_waiting` is True while the installation waits for
@@ -41,12 +41,12 @@ class Progress:
     fetched: Fetched | None = None
     is_waiting: bool = False
 
-    def after(self, event: InstallEvent) -> Progress:
+    def after(self, event: InstallEvent) -> InstallProgress:
         match event:
             case StageBegan(stage=stage):
-                return Progress(stage)
+                return InstallProgress(stage)
             case Fetched():
-                return Progress(Stage.FETCHING, event)
+                return InstallProgress(Stage.FETCHING, event)
         return self
 
     @property
@@ -104,7 +104,7 @@ class ProgressView(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
         self._title, self._percent = label("", "pageTitle"), label("", "pageTitle")
-        self._bar = ProgressLine("Installation progress")
+        self._bar = ThinProgressBar("Installation progress")
         self._amount, self._left = label("", "body"), label("", "body")
         self._packages = ElidedLabel("", "hint", mode=Qt.TextElideMode.ElideMiddle)
         self._stages = {stage: _StageMark(title) for stage, title in STAGES.items()}
@@ -128,9 +128,9 @@ class ProgressView(Surface):
             margins=24,
             spacing=0,
         )
-        self.show_progress(Progress())
+        self.show_progress(InstallProgress())
 
-    def show_progress(self, progress: Progress) -> None:
+    def show_progress(self, progress: InstallProgress) -> None:
         """Show the progress of the installation."""
         for stage, mark in self._stages.items():
             mark.set_place(_ORDER.index(stage) - _ORDER.index(progress.stage))
@@ -181,7 +181,7 @@ class SetupChip(Button):
         super().__init__("", "strip", "Show the progress of the installation", "download", parent=parent)
         self.hide()
 
-    def show_progress(self, progress: Progress | None) -> None:
+    def show_progress(self, progress: InstallProgress | None) -> None:
         """Show the progress, in a narrow window only the percentage. None hides the chip."""
         self.setVisible(progress is not None)
         if progress is not None:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal, SignalInstance
 from engine.experiment.problem import Problem
 from engine.installation.installed import Engine, Installation, State, missing_files_problem
 from engine.installation.installer import Installer, Installs, remove, remove_leftovers
-from engine.installation.request import Installed, InstallRequest, Plan, Stopped
+from engine.installation.request import Installed, InstallPlan, InstallRequest, Stopped
 from engine.worker.launcher import kept_awake, try_out
 from gui.session.background import Background
 
@@ -89,7 +89,7 @@ class EngineSetup(QObject):
         self.drop_plan()
         planner = self._planner = self._make_installer()
 
-        def resolve() -> Plan | None:
+        def resolve() -> InstallPlan | None:
             with suppress(Stopped):
                 return planner.plan(wanted)
             return None

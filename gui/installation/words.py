@@ -11,7 +11,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import build_title
 from engine.installation.hardware import Hardware
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.request import InstallRequest, Plan, Source
+from engine.installation.request import InstallPlan, InstallRequest, Source
 from engine.words.numbers import counted, memory_text
 
 EXTRAS = {
@@ -50,14 +50,14 @@ def gpu_facts(hardware: Hardware) -> str:
     return " · ".join(facts) or hardware.processor
 
 
-def download_text(plan: Plan) -> str:
+def download_text(plan: InstallPlan) -> str:
     """Return the download: "2.6 GiB in 34 packages, 1.1 GiB already unpacked"."""
     here = f", {size_text(plan.kept_bytes)} already unpacked" if plan.kept_bytes else ""
     size = f"{plan.download[:1].upper()}{plan.download[1:]}"
     return f"{size} in {counted(len(plan.packages), 'package')}{here}"
 
 
-def room_text(plan: Plan) -> str:
+def room_text(plan: InstallPlan) -> str:
     """Return the disk space: "8.0 GiB needed, 120 GiB free"."""
     needed = f"{size_text(plan.needed_bytes)} needed, " if plan.unpacked_bytes is not None else ""
     return f"{needed}{size_text(plan.free_bytes)} free"
@@ -96,7 +96,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class Words:
+class PageText:
     """The texts of the installation page: heading, the sentence below it, and the start button."""
 
     title: str
@@ -120,25 +120,25 @@ def first_choice(engine: Engine, source: Source | None = None) -> InstallRequest
     )
 
 
-def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:
+def words_for(purpose: Purpose, engine: Engine, plan: InstallPlan | None) -> PageText:
     """Return the texts of the page. `plan` is None until the request is resolved."""
     here = _version_without_build(engine.installation.torch) if engine.installation else ""
     stays = f"PyTorch {here} stays in use until the new installation has trained a step."
     match purpose:
         case Purpose.RESUME:
-            return Words("Resume the installation", "Complete packages are kept.", "Resume")
+            return PageText("Resume the installation", "Complete packages are kept.", "Resume")
         case Purpose.REPAIR:
             sentence = engine.problem.message if engine.problem else "Its files have changed."
-            return Words("PyTorch needs a repair", f"{sentence} Your runs are not affected.", "Repair")
+            return PageText("PyTorch needs a repair", f"{sentence} Your runs are not affected.", "Repair")
         case Purpose.UPDATE if plan is not None and _version_without_build(plan.torch) == here:
-            return Words("PyTorch is up to date", f"{here} is the newest version.", "Update", False)
+            return PageText("PyTorch is up to date", f"{here} is the newest version.", "Update", False)
         case Purpose.UPDATE:
             newest = f" to {_version_without_build(plan.torch)}" if plan else ""
-            return Words("Update PyTorch", stays, f"Update{newest}")
+            return PageText("Update PyTorch", stays, f"Update{newest}")
         case Purpose.CHANGE:
-            return Words("Change the PyTorch build", stays, "Download and change")
+            return PageText("Change the PyTorch build", stays, "Download and change")
         case Purpose.FIRST:
-            return Words("Install PyTorch", _FIRST, "Download and install")
+            return PageText("Install PyTorch", _FIRST, "Download and install")
 
 
 _FIRST = (

@@ -12,7 +12,7 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.value import MIB_PER_GIB
 from gui.setup.check import default_memory_cap, memory_cap_choices
 from gui.setup.controls import ChoiceBox
-from gui.setup.model.choices import Group, Row
+from gui.setup.model.choices import ChoiceGroup, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Field
 from gui.widgets.boxes import in_column, in_row
@@ -29,7 +29,7 @@ class LimitOptions(QWidget):
         tip = "Round the batch down to a multiple. 8 suits Tensor Cores."
         self.granularity_box = box = SearchBox("Multiples of", tip, takes_any=True)
         box.setValidator(QIntValidator(1, 1_000_000, box))
-        box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
+        box.set_groups([ChoiceGroup("", [Row(str(size)) for size in _GRANULARITIES])])
         box.set_value(str(_GRANULARITIES[0]))
         self.memory = MemoryChooser()
         in_row(self.memory, Field("Multiples of", box), parent=self, spacing=12)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSlider, QWidget
 
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing
-from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
+from engine.numerics.range_histogram import ExponentAxis, bars, bracket, exponent_ticks, lost_range
 from engine.numerics.range_words import fate_sentence, scale_sentence, scale_text
 from engine.protocol.ranges import (
     FP16,
@@ -71,7 +71,7 @@ class RangeTable(ResultTable[RangeRow]):
     hovered = Signal(object)
 
     def __init__(self) -> None:
-        self.axis, self._exponent, self._form = Axis(), 0, SMALL_FORMATS[0]
+        self.axis, self._exponent, self._form = ExponentAxis(), 0, SMALL_FORMATS[0]
         super().__init__(
             "Ranges by module",
             self._columns_now(),
@@ -83,7 +83,7 @@ class RangeTable(ResultTable[RangeRow]):
         self.setMouseTracking(True)
         self.setMinimumSize(240, _HEADER_HEIGHT + 2 * ROW_HEIGHT)
 
-    def show_ranges(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
+    def show_ranges(self, rows: Sequence[RangeRow], axis: ExponentAxis, exponent: int) -> None:
         """Show rows times 2**`exponent`. Keep the selected module if it is among them."""
         self.axis, self._exponent = axis, exponent
         self.show_rows(rows, self._columns_now())

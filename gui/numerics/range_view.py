@@ -9,7 +9,7 @@ from PySide6.QtGui import QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from engine.drawing.shapes import Drawing
-from engine.numerics.range_histogram import Axis, histogram, histogram_area
+from engine.numerics.range_histogram import ExponentAxis, histogram, histogram_area
 from engine.numerics.range_words import content_sentence, fate_sentence, own_loss, power_text
 from engine.protocol.numerics import Numerics
 from engine.protocol.ranges import (
@@ -50,7 +50,7 @@ class RangeView(QWidget):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         self._ranges = Ranges()
-        self._axis = Axis()
+        self._axis = ExponentAxis()
         self.loss_scale, self.table = LossScale(), RangeTable()
         self.quantity = Segmented(_QUANTITIES, "Values of", "Choose which module values to show")
         self.format = Segmented(
@@ -115,7 +115,7 @@ class RangeView(QWidget):
         if is_gradient:
             self.loss_scale.show_gradients(rows, together, self._ranges.scale)
             exponent = self.loss_scale.slider.value()
-        self._axis = Axis.of((together, together.shifted(exponent)))
+        self._axis = ExponentAxis.of((together, together.shifted(exponent)))
         everything = RangeRow(f"All modules ({len(rows):,})", together, own_loss(rows), is_all=True)
         modules = (RangeRow(module_title(row.module), row.exponents, own_loss([row])) for row in rows)
         self.table.show_ranges((everything, *modules), self._axis, exponent)
@@ -169,7 +169,7 @@ class RangeDetail(QScrollArea):
         )
         self.setWidget(inner)
 
-    def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
+    def show_row(self, row: RangeRow, exponents: Exponents, axis: ExponentAxis, form: NumberFormat) -> None:
         """Show a module's values and emphasize those that `form` would lose."""
         self._title.set_whole_text(row.name)
         set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
@@ -186,11 +186,13 @@ class Histogram(DrawingView):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._exponents, self._axis, self._form = Exponents(), Axis(), SMALL_FORMATS[0]
+        self._exponents, self._axis, self._form = Exponents(), ExponentAxis(), SMALL_FORMATS[0]
         self.setMouseTracking(True)
         self.setMinimumSize(200, 128)
 
-    def show_exponents(self, exponents: Exponents, axis: Axis, form: NumberFormat, words: str) -> None:
+    def show_exponents(
+        self, exponents: Exponents, axis: ExponentAxis, form: NumberFormat, words: str
+    ) -> None:
         """Show a histogram and emphasize the values that `form` would lose. `words` describe it."""
         self._exponents, self._axis, self._form = exponents, axis, form
         self.setAccessibleName(words)

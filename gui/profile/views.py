@@ -23,7 +23,7 @@ from engine.protocol.profile import Profiles, StepPart, StepProfile, TimeRow
 from engine.words.numbers import number, share_text
 from gui.charts.painter import InteractiveDrawing
 from gui.widgets import Button, Segmented
-from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
+from gui.widgets.table import Column, ColumnGroup, FilteredTable, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 
 _LARGEST = 3
@@ -186,7 +186,7 @@ class RowsView(FilteredTable[SideRow]):
 def _columns(profiles: Profiles, table: Table, rows: tuple[SideRow, ...]) -> list[Column[SideRow]]:
     names = side_names(profiles)
     groups = [
-        Group(name, side.experiment.precision) for name, side in zip(names, profiles.sides, strict=True)
+        ColumnGroup(name, side.experiment.precision) for name, side in zip(names, profiles.sides, strict=True)
     ]
     name, *others = measured.columns_of(profiles, table, rows)
     return [
@@ -195,7 +195,9 @@ def _columns(profiles: Profiles, table: Table, rows: tuple[SideRow, ...]) -> lis
     ]
 
 
-def _number(column: measured.Column, group: Group | None, groups: list[Group]) -> Column[SideRow]:
+def _number(
+    column: measured.SideColumn, group: ColumnGroup | None, groups: list[ColumnGroup]
+) -> Column[SideRow]:
     weight = 500 if column.heading in _STRONG else 400
 
     def look(row: SideRow) -> Look:

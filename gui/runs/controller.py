@@ -21,7 +21,7 @@ from engine.store.saved.forecasts import Forecasts
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.session.request import Request
-from gui.widgets.notice import Do, Message, Notice, open_path
+from gui.widgets.notice import Do, Notice, NoticeMessage, open_path
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class RunsController(QObject):
         self._table, self._notice = table, notice
         self.experiments, self.runs = experiments, experiments.runs
         self._from_last_time: list[Do] = []
-        self._stands: Message | None = None
+        self._stands: NoticeMessage | None = None
         self._moved = ""
-        self._deletions: dict[_Deletion, Message] = {}
+        self._deletions: dict[_Deletion, NoticeMessage] = {}
         table.edits = self
         notice.dismissed.connect(self._next)
         self.runs.list_changed.connect(self._look_at_store)

@@ -27,7 +27,7 @@ from gui.session.items import QueueItem, describe_work
 from gui.session.queue import Queue
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.notice import Message, Notice
+from gui.widgets.notice import Notice, NoticeMessage
 
 _STOP_TIP = "Finish the current job, then pause the queue"
 _EMPTY = (
@@ -134,7 +134,7 @@ class QueueController(QObject):
         super().__init__(parent)
         self._panel, self._queue, self._notice = panel, queue, notice
         self._waiting, self._is_busy = 0, False
-        self._offer: Message | None = None
+        self._offer: NoticeMessage | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
         self.resume, self.stop = queue.resume, self._timer.stop

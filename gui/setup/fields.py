@@ -9,7 +9,7 @@ from typing import Any
 from engine.experiment.catalog import Catalog
 from engine.experiment.experiment import all_settings, setting_help
 from engine.experiment.own.library_models import ModelRef
-from engine.experiment.setting import Entry, Group
+from engine.experiment.setting import EntryKind, Group
 
 _IN_ORDER = sorted(all_settings().values(), key=lambda setting: setting.place)
 GROUPS = {group: tuple(setting for setting in _IN_ORDER if setting.group is group) for group in Group}
@@ -18,9 +18,9 @@ NUMBER_KEYS = {
     "repeat",
     "within",
     "hours",
-    *(key for key, setting in all_settings().items() if setting.entry is Entry.NUMBER),
+    *(key for key, setting in all_settings().items() if setting.entry is EntryKind.NUMBER),
 }
-TEXT_KEYS = {key for key, setting in all_settings().items() if setting.entry is Entry.TEXT}
+TEXT_KEYS = {key for key, setting in all_settings().items() if setting.entry is EntryKind.TEXT}
 """Typed settings whose values may contain commas."""
 
 

@@ -15,7 +15,7 @@ from gui.session.forecaster import Need
 from gui.setup.grid_block import GridBlock
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
-from gui.widgets import Button, ProgressLine, label, set_property, set_text
+from gui.widgets import Button, ThinProgressBar, label, set_property, set_text
 from gui.widgets.boxes import Placed, Surface, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
@@ -140,7 +140,7 @@ class NeedLine(QWidget):
         self._words, self._verdict = label("", "label"), label("", "label")
         self._icon = QLabel()
         self._icon.setFixedSize(QSize(_ICON, _ICON))
-        self._bar = ProgressLine("Memory needed")
+        self._bar = ThinProgressBar("Memory needed")
         self._fits = False
         self.fraction = self._bar.fraction
         row = in_row(wide(self._words), self._icon, self._verdict, spacing=6)

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QGridLayout, QLabel, QSizePolicy,
 
 from engine.experiment.checks import Catalog, DatasetEntry, most_devices
 from engine.experiment.own.code import OWN_DATA
-from engine.experiment.setting import Entry, Group, Setting
+from engine.experiment.setting import EntryKind, Group, Setting
 from engine.experiment.settings import MOST_DEVICES
 from engine.words.numbers import counted
 from gui.setup.controls import ChoiceBox, Choices, NumberEdit
@@ -208,7 +208,7 @@ class OptionsForm(QWidget):
 
     def _make_control(self, option: Setting) -> NumberEdit | ChoiceBox:
         control: NumberEdit | ChoiceBox
-        if option.entry is Entry.CHOICE:
+        if option.entry is EntryKind.CHOICE:
             control = ChoiceBox(option.title, option.about, option.choices)
         else:
             tip = values_tooltip(option.key, option.about)
@@ -234,7 +234,7 @@ class OptionsForm(QWidget):
         place = 2
         for option in wanted:
             # a text fills a row
-            span = 2 if option.entry is Entry.TEXT else 1
+            span = 2 if option.entry is EntryKind.TEXT else 1
             place += place % span
             field = self.fields[option.key]
             grid.addWidget(field, place // 2, place % 2, 1, span, Qt.AlignmentFlag.AlignTop)

@@ -38,7 +38,7 @@ from gui.widgets.messages import Popover
 Question = Literal["compare", "limit", "numerics", "profile", "sweep", "tune"]
 
 
-class Entry(NamedTuple):
+class QuestionEntry(NamedTuple):
     """A question that the user can choose, such as "Compare precisions": title, description and icon.
 
     `absent` are the form fields that it does not use.
@@ -51,13 +51,15 @@ class Entry(NamedTuple):
 
 
 _LENGTH = frozenset({"length", "epochs", "steps"})
-QUESTIONS: Mapping[Question, Entry] = {
-    "compare": Entry("Compare precisions", "Which is faster, and does it still learn", "compare"),
-    "limit": Entry("Largest batch", "What fits in memory", "limit", _LENGTH | {"batch_size", "repeat"}),
-    "numerics": Entry("Numerics", "Where precision is lost", "pulse", frozenset({"repeat"})),
-    "profile": Entry("Profile", "Where the time goes", "profile", _LENGTH | {"repeat"}),
-    "sweep": Entry("Sweep", "How results change with any setting", "sweep"),
-    "tune": Entry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
+QUESTIONS: Mapping[Question, QuestionEntry] = {
+    "compare": QuestionEntry("Compare precisions", "Which is faster, and does it still learn", "compare"),
+    "limit": QuestionEntry(
+        "Largest batch", "What fits in memory", "limit", _LENGTH | {"batch_size", "repeat"}
+    ),
+    "numerics": QuestionEntry("Numerics", "Where precision is lost", "pulse", frozenset({"repeat"})),
+    "profile": QuestionEntry("Profile", "Where the time goes", "profile", _LENGTH | {"repeat"}),
+    "sweep": QuestionEntry("Sweep", "How results change with any setting", "sweep"),
+    "tune": QuestionEntry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
 _NO_AXIS = "Enter several values in a setting, e.g. 32, 64, 128, or press + next to its name."
 
@@ -168,7 +170,7 @@ _ICON, _TEXT = 10, 34
 """Pixels from the left edge."""
 
 
-def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
+def _draw(painter: QPainter, rect: QRectF, entry: QuestionEntry, right: str) -> None:
     """Draw a question into its box or row, with an icon at the right. A check mark is next to the title."""
     palette = theme().palette
     middle = rect.center().y()

@@ -33,7 +33,7 @@ _LONGEST_HOURS = 10_000
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EstimateData:
     """The data from which a sweep's memory and time are estimated: memory forecasts and saved runs.
 
     Runs are ordered newest first.
@@ -98,7 +98,7 @@ def count_cells(draft: Draft, catalog: Catalog | None, sides: int) -> int:
     return max(1, sides) * math.prod(len(draft.values(key)) for key in keys) if keys else 0
 
 
-def survey(question: Question, evidence: Evidence) -> Survey:
+def survey(question: Question, evidence: EstimateData) -> Survey:
     """Survey the draft's grid. This takes a while for thousands of cells."""
     draft, catalog = question.draft, question.catalog
     plan, wrong = read_plan(draft)
@@ -217,7 +217,7 @@ class SurveyThread(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._background = Background(self)
-        self.evidence: Callable[[], Evidence] = Evidence
+        self.evidence: Callable[[], EstimateData] = EstimateData
         """Returns memory forecasts and earlier runs."""
         self._question: Question | None = None
         self._answered: Question | None = None
@@ -277,7 +277,7 @@ class SurveyThread(QObject):
             self._background.stop()
             self._question = self._answered = self._survey = None
 
-    def _work(self, asked: Question, evidence: Evidence) -> Survey | None:
+    def _work(self, asked: Question, evidence: EstimateData) -> Survey | None:
         return survey(asked, evidence) if asked is self._question else None
 
     def _on_surveyed(self, asked: Question, found: Survey | None) -> None:

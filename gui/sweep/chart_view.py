@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
-from engine.drawing.shapes import Drawing, Words
+from engine.drawing.shapes import Drawing, TextLine
 from engine.experiment.sweep import Grid
 from engine.sweep.chart import (
     CellChart,
@@ -108,7 +108,7 @@ class CellCanvas(InteractiveDrawing[CellSpot]):
     def drawn(self, width: float) -> tuple[Drawing, Sequence[CellSpot]]:
         picture = self._view.draw((width, float(max(self.height(), _LEAST_SIZE.height()))))
         if picture is None:
-            words = Words(width / 2, self.height() / 2, _NO_RESULTS, "text3", 13, anchor="middle")
+            words = TextLine(width / 2, self.height() / 2, _NO_RESULTS, "text3", 13, anchor="middle")
             return Drawing(width, float(self.height()), (words,), _NO_RESULTS), ()
         return picture.drawing, picture.spots
 

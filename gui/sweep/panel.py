@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.compare.verdict import Piece
 from engine.experiment.experiment import Precision
-from engine.export.document import Answer, Document, Section
+from engine.export.document import Conclusion, Document, Section
 from engine.export.formats import SWEEP
 from engine.export.kinds.sweep import CELLS, CHARTS, TABLE
 from engine.sweep.chart import metric_words, shown_figures, state_words
@@ -34,7 +34,7 @@ _UNREAD = Document(
     "",
     (*(Section(tab, tab=tab, widget=name) for tab, name in CHARTS.items()), Section(CELLS, tab=TABLE)),
     "",
-    answers=(Answer(None, (Piece(_READING),)),),
+    answers=(Conclusion(None, (Piece(_READING),)),),
     nothing=_READING,
 )
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
+from engine.experiment.own.code import AFTER, BEFORE, Code, CodeLocation, place_of
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem
 from gui.theme.fonts import font
@@ -48,7 +48,7 @@ class FailureCard(Surface):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
-        self._place: Place | None = None
+        self._place: CodeLocation | None = None
         self._sign = QLabel()
         self._message, self._remedy = label("", "pageTitle"), label("", "body")
         for words in (self._message, self._remedy):
@@ -122,7 +122,7 @@ class FailureCard(Surface):
         self.setAccessibleName(f"{problem.message} {problem.remedy}")
         self.setAccessibleDescription(self._where.text())
 
-    def place(self) -> Place | None:
+    def place(self) -> CodeLocation | None:
         """Return the place in the user's code that failed, as shown."""
         return self._place
 
@@ -157,7 +157,7 @@ class _CodeBlock(Surface):
             row.setTextFormat(Qt.TextFormat.PlainText)
         in_column(*self._rows, parent=self, margins=(0, 8, 0, 8), spacing=0)
 
-    def show_place(self, place: Place | None) -> None:
+    def show_place(self, place: CodeLocation | None) -> None:
         self.setVisible(place is not None)
         if place is None:
             return
@@ -173,7 +173,7 @@ _QUIET_LINES = 2
 
 
 @dataclass(frozen=True)
-class Answer:
+class ComparisonOutcome:
     """The result of a comparison: large `lines` about `side`, and small text with interval and cautions.
 
     `quiet` has the parts of the small text. `run_ids` are all runs of the comparison. `alike` names the
@@ -202,7 +202,7 @@ class AnswerView(QWidget):
         in_column(self._large, self._quiet, parent=self, margins=(0, 0, 0, 6), spacing=6)
         self.hide()
 
-    def show_answer(self, answer: Answer | None) -> None:
+    def show_answer(self, answer: ComparisonOutcome | None) -> None:
         """Show an answer. None hides it."""
         self.setVisible(answer is not None)
         if answer is not None:

@@ -12,7 +12,7 @@ from gui.train.details import LiveDetails
 from gui.train.outcome import AnswerView, FailureCard, Offer, code_shown
 from gui.train.plots import LivePlots
 from gui.train.race import Scene
-from gui.train.race_view import RaceView
+from gui.train.race_view import LiveRaceView
 from gui.train.rank_memory import RankMemoryStrip
 from gui.train.strip import LiveGauges, LiveStrip
 from gui.widgets.boxes import Placed, Stretch, in_column, wide
@@ -32,7 +32,7 @@ class RunsPage(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         page = QWidget(self)
-        self.strip, self.race = LiveStrip(page), RaceView(page)
+        self.strip, self.race = LiveStrip(page), LiveRaceView(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.ranks, self.plots = RankMemoryStrip(page), LivePlots(page)
         self.answer, self.failure = AnswerView(page), FailureCard(page)

@@ -15,7 +15,7 @@ from engine.experiment.experiment import Precision
 from gui.session.live_run import LiveRun
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.train.race import RaceReader
+from gui.train.race import LiveRaceReader
 from gui.train.strip import LiveStrip, Wishes, still_seconds
 from gui.widgets import Button, draw_marker, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from engine.drawing.looks import By
     from engine.experiment.problem import Problem
     from gui.train.details import LiveDetails
-    from gui.train.outcome import Answer, Offer
+    from gui.train.outcome import ComparisonOutcome, Offer
     from gui.train.page import RunsPage
     from gui.train.plots import LivePlots
-    from gui.train.race_view import RaceView
+    from gui.train.race_view import LiveRaceView
     from gui.train.strip import LiveGauges
 
 
@@ -64,12 +64,12 @@ class LivePanel(Surface):
         self._runs: tuple[LiveRun, ...] = ()
         self._title = ""
         self._wishes = Wishes()
-        self._reader = RaceReader()
+        self._reader = LiveRaceReader()
         self._recorded: Mapping[str, str] = {}
         self._stand_ins: Mapping[str, LiveRun] = {}
         self._seen: object = None
         self._background_runs: tuple[tuple[LiveRun, str], ...] = ()
-        self._answer: Answer | None = None
+        self._answer: ComparisonOutcome | None = None
         self._offer: tuple[str, str, tuple[tuple[Precision, str], ...]] = ("", "", ())
         self._asked_for: tuple[str, ...] = ()
         self._has_own_axis = False
@@ -113,7 +113,7 @@ class LivePanel(Surface):
         return self.page.strip
 
     @property
-    def race(self) -> RaceView:
+    def race(self) -> LiveRaceView:
         return self.page.race
 
     @property
@@ -171,7 +171,7 @@ class LivePanel(Surface):
         """Return True if there is nothing to see but a failure: all runs are over without a step."""
         return self._failed() is not None and all(run.is_over and run.step == 0 for run in self._runs)
 
-    def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
+    def show_answer(self, run_ids: tuple[str, ...], answer: ComparisonOutcome) -> None:
         """Show the answer of the runs in view, unless others are in view now. Plot curves over time."""
         if run_ids == tuple(run.run_id for run in self._runs):
             self._set_answer(answer)
@@ -180,10 +180,10 @@ class LivePanel(Surface):
             self._seen = None
             self.refresh()
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> ComparisonOutcome | None:
         return self._answer
 
-    def _set_answer(self, answer: Answer | None) -> None:
+    def _set_answer(self, answer: ComparisonOutcome | None) -> None:
         self._answer = answer
         if self._has_page:
             self.page.answer.show_answer(answer)

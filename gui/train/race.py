@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.compare.evidence import was_slowed_down
-from engine.compare.live import Point, Progress, Standing, clock_of, progress_of, standing_of, why_no_ratio
+from engine.compare.live import (
+    Point,
+    Standing,
+    TrainedSamples,
+    clock_of,
+    progress_of,
+    standing_of,
+    why_no_ratio,
+)
 from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Precision
 from engine.words.numbers import number, times
@@ -15,7 +23,7 @@ from gui.train.strip import current_run, phase_words
 
 
 @dataclass(frozen=True)
-class Lane:
+class LiveLane:
     """A side's lane: how far it has come, as a fraction of the longest training, and its words.
 
     `tag` is "live", "next", "failed", or when it was recorded. `end` is the fraction at which its training
@@ -38,7 +46,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ClockMark:
     """Where the recorded side was at the clock, drawn in the live lane: both lanes' places, and the words."""
 
     live: int
@@ -55,12 +63,12 @@ class Scene:
     emphasized. `spoken` says all of it in sentences.
     """
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[LiveLane, ...]
     unit: str
     number: str = ""
     title: str = ""
     line: tuple[str, str] = ("", "")
-    mark: Mark | None = None
+    mark: ClockMark | None = None
     standing: Standing | None = None
     baseline: str = ""
     spoken: str = ""
@@ -71,7 +79,7 @@ class _Sides:
     """The runs and their progress by side, the place of the live one and of the recorded one it is up to."""
 
     runs: tuple[LiveRun, ...]
-    progress: tuple[Progress | None, ...]
+    progress: tuple[TrainedSamples | None, ...]
     live: int
     opponent: int | None
 
@@ -84,10 +92,10 @@ class _Sides:
 
 
 @dataclass
-class RaceReader:
+class LiveRaceReader:
     """Makes scenes of runs. What has not changed since the last one is not computed again."""
 
-    _progress: dict[str, tuple[int, Progress | None]] = field(default_factory=dict)
+    _progress: dict[str, tuple[int, TrainedSamples | None]] = field(default_factory=dict)
     _points: tuple[object, Mapping[float, Point]] = (None, {})
     _reason: tuple[object, str] = (None, "")
 
@@ -118,12 +126,12 @@ class RaceReader:
         opponent = 0 if place and shown[0].is_over else fastest
         return _Sides(shown, progress, place, opponent)
 
-    def _progress_of(self, run: LiveRun) -> tuple[int, Progress | None]:
+    def _progress_of(self, run: LiveRun) -> tuple[int, TrainedSamples | None]:
         known = self._progress.get(run.run_id)
         is_known = known is not None and known[0] == run.revision
         return known if known is not None and is_known else (run.revision, progress_of_run(run))
 
-    def _raced(self, sides: _Sides, lanes: tuple[Lane, ...], unit: str) -> Scene:
+    def _raced(self, sides: _Sides, lanes: tuple[LiveLane, ...], unit: str) -> Scene:
         live, clock, other = sides.progress[sides.live], sides.clock, sides.opponent or 0
         opponent, recorded = sides.runs[other], sides.progress[other]
         reason = self._why_no_ratio(opponent, sides.runs[sides.live])
@@ -140,7 +148,7 @@ class RaceReader:
         known = self._points[1] if self._points[0] == pair else {}
         standing = standing_of(mine, theirs, live, known)
         name, mark_words = sides.runs[side].label, f"{opponent.label} was here after {clock:,.1f} s"
-        mark = Mark(sides.live, other, mark_words, _apart(live, recorded, clock, unit))
+        mark = ClockMark(sides.live, other, mark_words, _apart(live, recorded, clock, unit))
         if standing is None:
             words = f"It takes {2 * opponent.block_steps} steps of both sides after the warm-up"
             return Scene(lanes, unit, title="No ratio yet", line=(words, ""), mark=mark, spoken=words)
@@ -173,7 +181,7 @@ def unit_of(run: LiveRun) -> str:
     return "sequences" if is_text else "samples"
 
 
-def progress_of_run(run: LiveRun) -> Progress | None:
+def progress_of_run(run: LiveRun) -> TrainedSamples | None:
     """Return a run's progress from its samples. None before the end of its warm-up."""
     speeds, rows = run.curves.means("samples_per_second"), run.rows_until(run.warmup_steps)
     if run.experiment is None or not len(speeds) > rows:
@@ -183,7 +191,7 @@ def progress_of_run(run: LiveRun) -> Progress | None:
     return progress_of(run.experiment, speeds, row_steps, rows, total, is_over=run.is_over)
 
 
-def _lanes(sides: _Sides, recorded: Mapping[str, str]) -> tuple[Lane, ...]:
+def _lanes(sides: _Sides, recorded: Mapping[str, str]) -> tuple[LiveLane, ...]:
     known = [one for one in sides.progress if one is not None]
     longest = max((one.total or one.samples_at(one.end) for one in known), default=1.0)
     lanes = []
@@ -192,7 +200,7 @@ def _lanes(sides: _Sides, recorded: Mapping[str, str]) -> tuple[Lane, ...]:
         tag = "live" if is_live else recorded.get(run.run_id, "recorded")
         if one is None:
             tag = tag if is_live else "failed" if run.status == "failed" else "next"
-            lanes.append(Lane(run.precision, run.label, tag))
+            lanes.append(LiveLane(run.precision, run.label, tag))
             continue
         seconds = one.now if is_live else sides.clock
         trained, all_of_it = one.samples_at(seconds), one.total or one.samples_at(one.end)
@@ -203,11 +211,11 @@ def _lanes(sides: _Sides, recorded: Mapping[str, str]) -> tuple[Lane, ...]:
         end = f"{steps}{coming}" if is_live else f"{ended} {after}"
         count, step = f"{trained:,.0f}", f"step {one.step_at(seconds):,}"
         fractions = trained / longest, all_of_it / longest
-        lanes.append(Lane(run.precision, run.label, tag, *fractions, count, step, end))
+        lanes.append(LiveLane(run.precision, run.label, tag, *fractions, count, step, end))
     return tuple(lanes)
 
 
-def _with_ratios(sides: _Sides, lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
+def _with_ratios(sides: _Sides, lanes: tuple[LiveLane, ...]) -> tuple[LiveLane, ...]:
     base = sides.progress[0]
     trained = 0.0 if base is None else base.samples_at(sides.clock)
     ratios = [""]
@@ -217,7 +225,7 @@ def _with_ratios(sides: _Sides, lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
     return tuple(replace(lane, ratio=ratio) for lane, ratio in zip(lanes, ratios, strict=True))
 
 
-def _alone(sides: _Sides, lanes: tuple[Lane, ...], unit: str) -> Scene:
+def _alone(sides: _Sides, lanes: tuple[LiveLane, ...], unit: str) -> Scene:
     run, progress = sides.runs[sides.live], sides.progress[sides.live]
     following = next((lane.name for lane in lanes if lane.tag == "next" and lane.name != run.label), "")
     then = f"{following} is next, on the same clock" if following else ""
@@ -228,14 +236,14 @@ def _alone(sides: _Sides, lanes: tuple[Lane, ...], unit: str) -> Scene:
     return Scene(lanes, unit, pace, f"{unit} per second", line, spoken=spoken)
 
 
-def _waiting(sides: _Sides, lanes: tuple[Lane, ...], unit: str, then: str) -> Scene:
+def _waiting(sides: _Sides, lanes: tuple[LiveLane, ...], unit: str, then: str) -> Scene:
     run = sides.runs[sides.live]
     phase = "waiting to start" if run.status == "queued" else phase_words(run, brief=True) or "warming up"
     title = f"{phase[:1].upper()}{phase[1:]}"
     return Scene(lanes, unit, title=title, line=(then, ""), spoken=f"{run.label}: {phase}. {then}")
 
 
-def _apart(live: Progress, recorded: Progress, clock: float, unit: str) -> str:
+def _apart(live: TrainedSamples, recorded: TrainedSamples, clock: float, unit: str) -> str:
     if live.step_samples == recorded.step_samples:
         apart, what = live.step_at(clock) - recorded.step_at(clock), "steps"
     else:

@@ -23,13 +23,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from engine.drawing.blocks import Blocks, Tiles
+from engine.drawing.blocks import BlockGrid, Tiles
 from engine.protocol.pictures import patterns
 from engine.words.numbers import linear_ticks, times
 from gui.charts.blocks import paint_blocks
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.train.race import Lane, Scene
+from gui.train.race import LiveLane, Scene
 from gui.widgets.markers import draw_marker
 from resources.looks import MarkFill
 
@@ -49,7 +49,7 @@ _TILES = 100
 
 
 @dataclass(frozen=True)
-class Place:
+class LaneLayout:
     """Where a lane's blocks are, in design pixels: columns of `rows` blocks, filled down, then right."""
 
     left: float
@@ -66,13 +66,13 @@ class Place:
         """Return the x that a run has reached with that fraction of the samples."""
         return self.left + fraction * self.width
 
-    def blocks(self, lane: Lane, tiles: Tiles) -> Blocks:
+    def blocks(self, lane: LiveLane, tiles: Tiles) -> BlockGrid:
         """Return the lane's blocks, as far as its own training goes."""
         columns, ink = max(1, round(_COLUMNS * min(lane.end, 1.0))), lane.precision.value
         width, height = self.width / _COLUMNS - _GAP, self.down - _GAP
         unlit = "bg2" if lane.tag in ("live", "next") else f"{ink}-tint"
         lit = min(lane.fraction * _COLUMNS, columns) * self.rows
-        return Blocks(
+        return BlockGrid(
             self.left + _GAP / 2, self.top, columns, self.rows, width, height, _GAP, ink, tiles, lit, unlit
         )
 
@@ -87,7 +87,7 @@ def text_tiles(count: int, side: int = 32) -> NDArray[np.uint8]:
     return tiles
 
 
-class RaceView(QWidget):
+class LiveRaceView(QWidget):
     """Shows a scene of the live race. Only what moves is painted anew."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -98,7 +98,7 @@ class RaceView(QWidget):
         self._still: QPixmap | None = None
         self._still_key: object = None
         self._slow_pixmap, self._slow_key = QPixmap(), tuple[object, ...]()
-        self._places: tuple[Place, ...] = ()
+        self._places: tuple[LaneLayout, ...] = ()
         self._tiles: Tiles | None = None
         self._since_spoken = QElapsedTimer()
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
@@ -198,11 +198,11 @@ class RaceView(QWidget):
         self._still = None
         self.update()
 
-    def _place_of(self, number: int, count: int) -> Place:
+    def _place_of(self, number: int, count: int) -> LaneLayout:
         if not self._has_rows:
-            return Place(_MARGIN, _TOPS[number], _RIGHT - _MARGIN, 2)
+            return LaneLayout(_MARGIN, _TOPS[number], _RIGHT - _MARGIN, 2)
         pitch = min(_ROW if self._is_low else 1.25 * _ROW, (self._height - _ROW_TOP - _BELOW_ROWS) / count)
-        return Place(_ROWS_LEFT, _ROW_TOP + number * pitch, _ROWS_WIDTH, 1, min(28.0, pitch - 2))
+        return LaneLayout(_ROWS_LEFT, _ROW_TOP + number * pitch, _ROWS_WIDTH, 1, min(28.0, pitch - 2))
 
     def _painted(self, scene: Scene) -> QPixmap:
         ratio = self.devicePixelRatioF()
@@ -232,7 +232,7 @@ class RaceView(QWidget):
             self._tiles = Tiles(substitute(_TILES) if self._images is None else self._images)
         return self._tiles
 
-    def _paint_head(self, ink: _Ink, lane: Lane, place: Place, number: int) -> None:
+    def _paint_head(self, ink: _Ink, lane: LiveLane, place: LaneLayout, number: int) -> None:
         palette, look = theme().palette, theme().palette.look(lane.precision)
         size, level = (14, place.top + place.down / 2) if self._has_rows else (18, _HEADS[number] + 14)
         fill: MarkFill = "hollow" if lane.tag == "next" else "full"
@@ -253,7 +253,7 @@ class RaceView(QWidget):
             ink.painter.drawEllipse(QPointF(left + 9.5, level + 0.5), 3, 3)
         ink.write(left + 6.5 + dot, level + 4.5, lane.tag, 11, 500, "text" if lane.is_live else "text2")
 
-    def _paint_words(self, ink: _Ink, lane: Lane, place: Place, *, is_behind: bool) -> None:
+    def _paint_words(self, ink: _Ink, lane: LiveLane, place: LaneLayout, *, is_behind: bool) -> None:
         color = theme().palette.look(lane.precision).color
         if not lane.count:
             return
@@ -356,7 +356,14 @@ def _is_behind(scene: Scene) -> bool:
 
 
 def _beside(
-    ink: _Ink, lane: Lane, x: float, base: float, words: str, color: str, is_right: bool, weight: int = 400
+    ink: _Ink,
+    lane: LiveLane,
+    x: float,
+    base: float,
+    words: str,
+    color: str,
+    is_right: bool,
+    weight: int = 400,
 ) -> None:
     """Write words right or left of `x`, where they fit between the lane's start and the words at its end."""
     width, end = ink.width(words, 12, weight), _RIGHT - ink.width(lane.end_words, 12) - 16

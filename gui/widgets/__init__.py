@@ -1,6 +1,6 @@
 """Widgets that several pages use: buttons, labels, tables, messages and layout helpers."""
 
-from gui.widgets.bars import ProgressLine, Share, ShareBar, draw_bar
+from gui.widgets.bars import Share, ShareBar, ThinProgressBar, draw_bar
 from gui.widgets.buttons import Button, ComboBox, IconButton, Segmented
 from gui.widgets.focus_ring import FocusRing
 from gui.widgets.labels import (
@@ -26,10 +26,10 @@ __all__ = [
     "IconButton",
     "Marker",
     "PrecisionChip",
-    "ProgressLine",
     "Segmented",
     "Share",
     "ShareBar",
+    "ThinProgressBar",
     "center",
     "divider",
     "draw_bar",

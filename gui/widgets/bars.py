@@ -29,7 +29,7 @@ def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track
     painter.restore()
 
 
-class ProgressLine(QWidget):
+class ThinProgressBar(QWidget):
     """A thin progress bar (4 px), in the color of a precision or in a neutral color."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:

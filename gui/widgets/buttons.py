@@ -275,7 +275,7 @@ class StudyMenu(QMenu):
         self.button.setVisible(key is not None)
 
 
-class Format(Protocol):
+class FileFormat(Protocol):
     """The interface of an export format: the suffix of its files, and its name."""
 
     @property
@@ -292,14 +292,14 @@ class ExportMenu(QMenu):
 
     asked = Signal(object)  # Path
 
-    def __init__(self, parent: QWidget, noun: str, formats: Sequence[Format]) -> None:
+    def __init__(self, parent: QWidget, noun: str, formats: Sequence[FileFormat]) -> None:
         super().__init__(parent)
         self._noun = noun
         self.setAccessibleName(f"Export the {noun}")
         for form in formats:
             self.addAction(f"{form.title}…").triggered.connect(partial(self._ask, form))
 
-    def _ask(self, form: Format, _checked: bool = False) -> None:
+    def _ask(self, form: FileFormat, _checked: bool = False) -> None:
         title, name = f"Export the {self._noun}", f"{self._noun.replace(' ', '-')}{form.suffix}"
         path = ask_where(self.parentWidget(), title, name, form.title)
         if path is not None:

@@ -30,7 +30,7 @@ _LEAST_MS, _LETTER_MS, _TO_DO_MS = 5_000, 60, 8_000
 Do = Callable[[], object]
 
 
-class Message(Surface):
+class NoticeMessage(Surface):
     """One message of a `Notice`. `answered` carries the function of the button that was clicked.
 
     It carries None if the message was closed or timed out. A message that `asks` waits for an answer. One
@@ -102,7 +102,7 @@ class Notice(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._messages: list[Message] = []
+        self._messages: list[NoticeMessage] = []
         self._below = 0
         self._column = in_column(parent=self, spacing=_GAP)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), self)
@@ -132,7 +132,7 @@ class Notice(QWidget):
         *,
         others: Sequence[tuple[str, Do]] = (),
         asks: bool | None = None,
-    ) -> Message:
+    ) -> NoticeMessage:
         """Show `text`, what to do about it, and a button `action` that calls `do`.
 
         `others` are more buttons: their names and functions. A message with a button waits for an answer
@@ -141,16 +141,16 @@ class Notice(QWidget):
         offers = (*(((action, do),) if do is not None else ()), *others)
         return self._add(text, remedy, offers, None, asks=bool(offers) if asks is None else asks)
 
-    def notify_written(self, text: str, path: Path, remedy: str = "") -> Message:
+    def notify_written(self, text: str, path: Path, remedy: str = "") -> NoticeMessage:
         """Report a written file or folder, and offer to open it or its folder."""
         offers = (("Open", partial(open_path, path)), ("Show in folder", partial(open_path, path.parent)))
         return self._add(text, remedy, offers, path)
 
-    def stand(self, text: str, remedy: str = "", action: str = "", do: Do | None = None) -> Message:
+    def stand(self, text: str, remedy: str = "", action: str = "", do: Do | None = None) -> NoticeMessage:
         """Show a lasting condition, such as that nothing can be saved, until it is withdrawn."""
         return self._add(text, remedy, ((action, do),) if do is not None else (), None, stands=True)
 
-    def withdraw(self, message: Message | None) -> None:
+    def withdraw(self, message: NoticeMessage | None) -> None:
         """Remove a message that `notify` or `stand` returned, if it is still there."""
         if message in self._messages:
             self._remove(message)
@@ -169,7 +169,7 @@ class Notice(QWidget):
         """Return the buttons of the newest message."""
         return self._newest.offers if self._newest is not None else ()
 
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[NoticeMessage, ...]:
         """Return all messages, from top to bottom."""
         return tuple(self._messages)
 
@@ -179,7 +179,7 @@ class Notice(QWidget):
         return False
 
     @property
-    def _newest(self) -> Message | None:
+    def _newest(self) -> NoticeMessage | None:
         return next((message for message in reversed(self._messages) if not message.stands), None)
 
     def _add(
@@ -191,12 +191,12 @@ class Notice(QWidget):
         *,
         asks: bool = False,
         stands: bool = False,
-    ) -> Message:
+    ) -> NoticeMessage:
         self.drop()
         for other in self.messages():
             if other.text == text:
                 self._remove(other)
-        message = Message(text, remedy, offers, path, asks=asks, stands=stands)
+        message = NoticeMessage(text, remedy, offers, path, asks=asks, stands=stands)
         message.answered.connect(partial(self._dismiss, message))
         self._messages.insert(0 if stands else len(self._messages), message)
         passing = [other for other in self._messages if not other.stands]
@@ -209,7 +209,7 @@ class Notice(QWidget):
         QAccessible.updateAccessibility(announcement)
         return message
 
-    def _remove(self, message: Message) -> None:
+    def _remove(self, message: NoticeMessage) -> None:
         self._messages.remove(message)
         self._column.removeWidget(message)
         message.hide()
@@ -218,7 +218,7 @@ class Notice(QWidget):
         self.setVisible(bool(self._messages))
         self._place()
 
-    def _dismiss(self, message: Message, do: Do | None = None) -> None:
+    def _dismiss(self, message: NoticeMessage, do: Do | None = None) -> None:
         if message in self._messages:
             self._remove(message)
             if do is not None:

@@ -20,7 +20,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
-from gui.widgets.bars import ProgressLine
+from gui.widgets.bars import ThinProgressBar
 from gui.widgets.boxes import Surface, in_row
 from gui.widgets.labels import ElidedLabel, describe, label, plain_tip
 from gui.widgets.shortcuts import keys_of
@@ -255,7 +255,7 @@ class DeviceChip(Surface):
         self._icon = QLabel()
         self._title = ElidedLabel("", "strong")
         self._facts = label("", "legend")
-        self._bar = ProgressLine("Memory in use")
+        self._bar = ThinProgressBar("Memory in use")
         self._bar.setFixedWidth(48)
         self._about, self._device, self._machine, self._is_brief = "", "", "", False
         self._chevron = QLabel()

@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from engine.experiment.problem import Kind
 from engine.installation.installed import Engine, State, engine_here
 from gui.session.background import Background
-from gui.widgets.notice import Message
+from gui.widgets.notice import NoticeMessage
 
 if TYPE_CHECKING:
     from engine.experiment.problem import Problem
@@ -40,7 +40,7 @@ class EngineController(QObject):
         self._window, self._experiments, self._form = window, window.experiments, window.setup
         self._live, self._device, self._notice = window.live, window.top_bar.device, window.notice
         self._trains_next = False
-        self._message: Message | None = None
+        self._message: NoticeMessage | None = None
         self._background = Background(self)
         self._make_installer, self._machine = make_installer, ""
         self._experiments.machine_changed.connect(self._on_machine_changed)

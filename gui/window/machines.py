@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from gui.widgets.notice import Message
+    from gui.widgets.notice import NoticeMessage
     from gui.window.main_window import MainWindow
 
 _FORGET, _REMOVE = "Keep its files", "Delete its files too"
@@ -43,7 +43,7 @@ class MachinesController(QObject):
         self.stop = self._background.stop
         """Waits for a pending connection as the window closes."""
         self._states: dict[str, str] = {}
-        self._message: Message | None = None
+        self._message: NoticeMessage | None = None
         self._chip.clicked.connect(self.open_list)
         self._experiments.machine_changed.connect(self._on_machine_changed)
         self._experiments.machine_failed.connect(self._on_machine_failed)

@@ -29,7 +29,7 @@ from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import FormActions, SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
-from gui.setup.survey import Evidence
+from gui.setup.survey import EstimateData
 from gui.theme.theme import theme
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
@@ -153,7 +153,7 @@ class MainWindow(QMainWindow):
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
-        self.setup.survey_thread.evidence = lambda: Evidence(
+        self.setup.survey_thread.evidence = lambda: EstimateData(
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
         )

@@ -30,7 +30,7 @@ from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
-from gui.train.outcome import Answer
+from gui.train.outcome import ComparisonOutcome
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
@@ -224,7 +224,7 @@ class AnswerController(QObject):
             self._live.show_answer(run_ids, answer)
 
 
-def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
+def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> ComparisonOutcome | None:
     """Return a comparison's result for its best side. None if it has only one side."""
     if not comparison.ranked or not runs:
         return None
@@ -233,7 +233,7 @@ def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime
     alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)
     doubts = (doubt.sentence.removesuffix(".") for doubt in report.unreported_doubts)
     quiet = (*quiet_clauses(comparison, report), *doubts)
-    return Answer(ids, headline(report), report.side, quiet, _when(runs, now), alike)
+    return ComparisonOutcome(ids, headline(report), report.side, quiet, _when(runs, now), alike)
 
 
 def _when(runs: Sequence[RunRecord], now: datetime) -> str:

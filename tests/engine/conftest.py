@@ -37,7 +37,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.schema import VERSION
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from engine.worker.supervision import Limits
+from engine.worker.supervision import Timeouts
 from tests.records import ENVIRONMENT, record_of, samples_of, started_of
 
 __all__ = ["ENVIRONMENT", "samples_of", "started_of"]
@@ -135,7 +135,7 @@ def scripted(tmp_path: Path) -> Iterator[Callable[..., Launcher]]:
     """Makes launchers of workers that say what a script has them say, and keep their job in `job.json`."""
     launchers: list[Launcher] = []
 
-    def make(body: str, limits: Limits | None = None) -> Launcher:
+    def make(body: str, limits: Timeouts | None = None) -> Launcher:
         script = tmp_path / f"worker_{len(launchers)}.py"
         script.write_text(SCRIPTED + textwrap.dedent(body))
         command = (sys.executable, str(script), str(tmp_path / "job.json"))

@@ -316,7 +316,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 
 @dataclass(frozen=True)
-class Place:
+class CodeLocation:
     """The place where the user's code failed, with an excerpt `lines` of the file from line `first` on."""
 
     path: Path
@@ -331,7 +331,7 @@ class Place:
         return f"{self.path.name}:{self.line}"
 
 
-def place_of(detail: str, code: Code | None) -> Place | None:
+def place_of(detail: str, code: Code | None) -> CodeLocation | None:
     """Return the innermost frame of a traceback in the user's own code. None if there is no such frame."""
     if code is None:
         return None
@@ -343,5 +343,5 @@ def place_of(detail: str, code: Code | None) -> Place | None:
             lines, line = texts[name].splitlines(), int(number)
             first = max(1, line - BEFORE)
             around = tuple(lines[first - 1 : line + AFTER])
-            return Place(Path(code.folder, name), line, function, first, around)
+            return CodeLocation(Path(code.folder, name), line, function, first, around)
     return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.experiment.value import MIB_PER_GIB
-from engine.export.document import Action, Answer, CellText, Document, Picture, Row, Section, document_of
+from engine.export.document import Action, CellText, Conclusion, Document, Picture, Row, Section, document_of
 from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.limit.result import (
     is_answer,
@@ -42,7 +42,7 @@ def document(study: Study[Limit], *, margin_fraction: float | None = None, multi
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
         [_results(limit, margin, multiple), _chart(limit), *_trials(limit)] if is_begun else [],
-        answers=(Answer(None, pieces_of(limit), notes_of(limit)),),
+        answers=(Conclusion(None, pieces_of(limit), notes_of(limit)),),
         has_batch=False,
         tables={"": lambda: _rows(limit)},
         values=lambda: values(study),

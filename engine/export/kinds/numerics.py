@@ -19,9 +19,9 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import (
     ADVICE_TAB,
     Action,
-    Answer,
     Cell,
     CellText,
+    Conclusion,
     Document,
     Picture,
     Section,
@@ -99,7 +99,7 @@ def document(study: Study[Numerics]) -> Document:
         f"Numerics of {experiment.model}, {experiment.precision.label}",
         [experiment],
         sections(results, but=join_pieces(first)),
-        answers=(Answer(None, first, notes),) if first else (),
+        answers=(Conclusion(None, first, notes),) if first else (),
         warnings=() if problem is None else (f"{problem.message} {problem.remedy}",),
         tables=dict(tables(results)),
         values=lambda: {

@@ -14,9 +14,9 @@ from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.export.document import (
     Action,
-    Answer,
     Cells,
     CellText,
+    Conclusion,
     Document,
     Picture,
     Row,
@@ -131,13 +131,13 @@ def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
     return tuple(part for part in parts if part is not None)
 
 
-def _answers(profiles: Profiles) -> tuple[Answer, ...]:
+def _answers(profiles: Profiles) -> tuple[Conclusion, ...]:
     measured = profiles.measured()
     if not measured:
         return ()
     pieces, notes = headline(profiles)
     each = " of each" if len(measured) > 1 else ""
-    return (Answer(None, pieces, (*notes, f"{counted(measured[0].steps, 'step')} recorded{each}")),)
+    return (Conclusion(None, pieces, (*notes, f"{counted(measured[0].steps, 'step')} recorded{each}")),)
 
 
 def _measured(profiles: Profiles) -> _Named:

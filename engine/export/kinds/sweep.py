@@ -9,7 +9,7 @@ from typing import Any, get_args
 from engine.compare.metrics import ACCURACY, PEAK_MEMORY, SPEED, Metric
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.sweep import Axis, Grid
-from engine.export.document import Answer, CellText, Document, Picture, Row, Section, document_of
+from engine.export.document import CellText, Conclusion, Document, Picture, Row, Section, document_of
 from engine.export.writers.data import json_value
 from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.chart import (
@@ -54,7 +54,7 @@ def document(record: SweepRecord, results: Results | None = None) -> Document:
         record.name,
         _experiments(grid),
         [*_picture_sections(known), _table(known)],
-        answers=(Answer(None, pieces_of(known), (*notes_of(known), *not_reached(record.plan, known))),),
+        answers=(Conclusion(None, pieces_of(known), (*notes_of(known), *not_reached(record.plan, known))),),
         size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
         tables={"": lambda: (_row(known, cell) for cell in known.cells)},

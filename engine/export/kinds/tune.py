@@ -12,9 +12,9 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import request_error
 from engine.export.document import (
     Action,
-    Answer,
     Cells,
     CellText,
+    Conclusion,
     Document,
     Picture,
     Row,
@@ -74,12 +74,12 @@ def values(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def _answer(tuning: Tuning) -> Answer:
+def _answer(tuning: Tuning) -> Conclusion:
     """Return the verified speedup, or else the first sentence on the progress."""
     proof, winner, *notes = tuning.proof, tuning.winner, effort(tuning)
     if winner is None or proof is None or proof.speedup is None or not _is_proven(proof):
         first = answers(tuning)[0]
-        return Answer(None, (Piece(first),), () if notes == [first] else tuple(notes))
+        return Conclusion(None, (Piece(first),), () if notes == [first] else tuple(notes))
     pieces = (
         Piece("The fastest settings", "title", precision=winner.precision),
         Piece(" train "),
@@ -91,7 +91,7 @@ def _answer(tuning: Tuning) -> Answer:
         notes.insert(0, f"95% interval {' to '.join(map(times, proof.speedup_ci))}")
     # with losses outside it, the settings are not verified
     losses = "Losses stay within FP32's range." if proof.is_loss_alike else _UNKNOWN_LOSSES
-    return Answer(None, pieces, (*notes, losses))
+    return Conclusion(None, pieces, (*notes, losses))
 
 
 _UNKNOWN_LOSSES = "It could not be determined whether the losses match FP32."

@@ -12,12 +12,12 @@ from engine.compare.metrics import PEAK_MEMORY, SPEED
 from engine.compare.ranking import MANY, RankedSide, ranking
 from engine.compare.sides import Side
 from engine.curves import Columns
-from engine.drawing.bar_chart import Bar, bar_chart
+from engine.drawing.bar_chart import ChartBar, bar_chart
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import (
-    Curve,
-    Frame,
+    PlotArea,
     Points,
+    RunCurve,
     bounds,
     bounds_of,
     curve_chart,
@@ -37,7 +37,7 @@ from engine.store.record import RunRecord
 from resources.looks import LIGHT, Palette
 
 
-def loss_curves(content: Content) -> tuple[Curve, ...]:
+def loss_curves(content: Content) -> tuple[RunCurve, ...]:
     """Return the training loss of every run that has samples."""
     curves = []
     for side in content.comparison.sides:
@@ -46,11 +46,11 @@ def loss_curves(content: Content) -> tuple[Curve, ...]:
             if len(recorded):
                 rows = {name: recorded.column(name) for name in ("step", "seconds", "loss")}
                 line = smoothed(_points(recorded.bins(), run))
-                curves.append(Curve(run, side, repeat, line, *bounds(_points(rows, run))))
+                curves.append(RunCurve(run, side, repeat, line, *bounds(_points(rows, run))))
     return tuple(curves)
 
 
-def accuracy_curves(content: Content) -> tuple[Curve, ...]:
+def accuracy_curves(content: Content) -> tuple[RunCurve, ...]:
     """Return the validation accuracy in percent of every validated run, one point per epoch."""
     curves = []
     for side in content.comparison.sides:
@@ -63,7 +63,7 @@ def accuracy_curves(content: Content) -> tuple[Curve, ...]:
             if rows:
                 columns = np.array(rows, dtype=np.float64).T
                 points = _points(dict(zip(("step", "seconds", "loss"), columns, strict=True)), run)
-                curves.append(Curve(run, side, repeat, points, points, points))
+                curves.append(RunCurve(run, side, repeat, points, points, points))
     return tuple(curves)
 
 
@@ -99,8 +99,8 @@ class Charts:
     def __init__(self, content: Content) -> None:
         self.sides, self._comparison = content.comparison.sides, content.comparison
         self.looks: dict[str, SideLook] = side_looks(self.sides)
-        self.loss: tuple[Curve, ...] = loss_curves(content)
-        self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
+        self.loss: tuple[RunCurve, ...] = loss_curves(content)
+        self.accuracy: tuple[RunCurve, ...] = accuracy_curves(content)
         self._rows = {row.metric.name: row for row in content.comparison.metrics}
         starts = (content.started(run.id) for run in content.runs)
         self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
@@ -140,7 +140,7 @@ class Charts:
         against = {"step": "by step", "seconds": "against time", "samples": "by samples"}[by]
         return Chart(name, title, unit, lambda width: self.curve_drawing(name, by, width)[0], against, legend)
 
-    def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
+    def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, PlotArea]:
         """Return the loss or accuracy chart and its frame. Both charts share the x axis and crosshair."""
         quantity = "Training loss" if name == "loss" else "Validation accuracy in percent"
         against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
@@ -151,7 +151,7 @@ class Charts:
         x_end = last_x((*self.loss, *self.accuracy), by)
         return curve_chart(self._curves(name), self.looks, by, size, room, x_end, description)
 
-    def _curves(self, name: ChartName) -> tuple[Curve, ...]:
+    def _curves(self, name: ChartName) -> tuple[RunCurve, ...]:
         return self.loss if name == "loss" else self.accuracy
 
     def _rows_of_bars(self) -> Sequence[RankedSide]:
@@ -171,7 +171,7 @@ class Charts:
             is_disturbed = ranked.is_disturbed and metric.is_of_time
             note = ", ".join(filter(None, (side.note, "unreliable" if is_disturbed else "")))
             text = missing if cell.value is None else metric.text(cell.value)
-            bar = Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval)
+            bar = ChartBar(self.looks[side.id], side.label, note, cell.value, text, cell.interval)
             bars.append(replace(bar, is_disturbed=is_disturbed))
         values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
         description = f"{metric.title} in {metric.unit}: {values}."

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, Metric, MetricRow
+from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Metric, MetricCell, MetricRow
 from engine.compare.ranking import MANY, RankedSide, learning_words, ranking
 from engine.compare.verdict import is_inconclusive
 from engine.export.document import MetricText, Section
@@ -18,7 +18,7 @@ _NOT_RANKED = "not ranked"
 _Row = tuple[str | MetricText, ...]
 
 
-def metric_text(metric: Metric, cell: Cell, report: SideReport) -> MetricText:
+def metric_text(metric: Metric, cell: MetricCell, report: SideReport) -> MetricText:
     """Return a metric as text, with its ratio or else its difference ("same" within the variation of runs).
 
     The ratio is marked if it is not meaningful according to the side's `report`.
@@ -93,7 +93,7 @@ def _ranked_text(metric: Metric, row: RankedSide) -> MetricText:
     return MetricText(metric.difference_text(cell.value, cell.difference), words)
 
 
-def _half_width(cell: Cell, value: str) -> str:
+def _half_width(cell: MetricCell, value: str) -> str:
     low, high = cell.interval or (0.0, 0.0)
     text = f"{(high - low) / 2:,.{len(value.partition('.')[2])}f}"
     return f"±{text}" if text.strip("0.") else ""

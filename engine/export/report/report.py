@@ -14,7 +14,7 @@ from engine.compare.ranking import MANY, quiet_clauses
 from engine.compare.sides import Side, all_runs
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
-from engine.export.document import Answer, Document, Section
+from engine.export.document import Conclusion, Document, Section
 from engine.export.kinds.profile import BAR, bars_picture, parts_table
 from engine.export.kinds.profile import answers as answers_of_profile
 from engine.export.report.metrics import metrics_sections
@@ -196,7 +196,7 @@ def _runs(sides: Sequence[Side]) -> Section:
     return Section("Runs", headings=headings, rows=rows, part="appendix")
 
 
-def answer_of(report: SideReport, comparison: Comparison) -> Answer:
+def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
     """Return the conclusion about a side with its notes, in a ranking with those on the other sides."""
     verdict, run = report.verdict, report.side.runs[0]
     notes, pieces = [*verdict.notes], verdict.pieces
@@ -213,7 +213,7 @@ def answer_of(report: SideReport, comparison: Comparison) -> Answer:
         is_known = loss is not None and math.isfinite(loss)
         reached = f" to a mean loss of {loss:.3f} in the last epoch" if is_known else ""
         notes.append(f"{report.side.title} trained {summary.steps:,} steps{reached}.")
-    return Answer(report.side, pieces, tuple(notes))
+    return Conclusion(report.side, pieces, tuple(notes))
 
 
 def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:

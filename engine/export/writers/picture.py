@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import legend
-from engine.drawing.shapes import Drawing, Shape, Stroke, Words, shifted, shortened, text_width, wrapped
+from engine.drawing.shapes import Drawing, Shape, Stroke, TextLine, shifted, shortened, text_width, wrapped
 from engine.drawing.svg import svg_file
 from engine.export.document import Document, Picture
 from engine.export.writers.data import companion_path
@@ -49,8 +49,8 @@ def sheet(document: Document, pictures: Sequence[Picture], width: float = _WIDTH
     """Return charts below each other under the document's title, with the lines of its foot."""
     inner = width - 2 * _MARGIN
     shapes: list[Shape] = [
-        Words(_MARGIN, 36, shortened(document.title, inner, 20, 600), "text", 20, 600),
-        Words(_MARGIN, 58, shortened(document.subject, inner, 13), "text2", 13),
+        TextLine(_MARGIN, 36, shortened(document.title, inner, 20, 600), "text", 20, 600),
+        TextLine(_MARGIN, 58, shortened(document.subject, inner, 13), "text2", 13),
     ]
     down, descriptions = 78.0, [f"{document.title}."]
     for part in pictures:
@@ -59,13 +59,13 @@ def sheet(document: Document, pictures: Sequence[Picture], width: float = _WIDTH
         down += drawn.height + _GAP
         descriptions.append(drawn.description)
     if not pictures:
-        shapes.append(Words(_MARGIN, down + 16, document.undrawn, "text2", 13))
+        shapes.append(TextLine(_MARGIN, down + 16, document.undrawn, "text2", 13))
         down += 40
     lines = document.foot or (f"{document.made}.",)
     rows = [row for line in lines for row in wrapped(line, inner, 11, most=9)]
     down -= 8
     shapes.append(Stroke(((_MARGIN, down + 0.5), (_MARGIN + inner, down + 0.5)), "line"))
-    shapes += [Words(_MARGIN, down + 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
+    shapes += [TextLine(_MARGIN, down + 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
     return Drawing(width, down + 40 + 16 * len(rows), tuple(shapes), " ".join(descriptions))
 
 
@@ -75,8 +75,8 @@ def panel(part: Picture, width: float) -> Drawing:
     down = 0.0
     if part.title:
         after = text_width(part.title, 13, 600) + 8
-        shapes.append(Words(0, 16, part.title, "text", 13, 600))
-        shapes.append(Words(after, 16, shortened(part.note, width - after, 12), "text3", 12))
+        shapes.append(TextLine(0, 16, part.title, "text", 13, 600))
+        shapes.append(TextLine(after, 16, shortened(part.note, width - after, 12), "text3", 12))
         down = _HEADER
     if part.legend:
         rows = legend(part.legend, width)

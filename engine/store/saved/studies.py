@@ -239,7 +239,7 @@ def _remove(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
-class Studies(SavedTable):
+class StudyTable(SavedTable):
     """The table of saved studies, with the latest state of each."""
 
     _table = "studies"

@@ -67,7 +67,7 @@ class SweepRecord:
     machine: str = ""
 
 
-class Sweeps(SavedTable):
+class SweepTable(SavedTable):
     """The table of saved sweeps. Runs are added to a sweep by `Store.add`."""
 
     _table = "sweeps"
@@ -78,9 +78,9 @@ class Sweeps(SavedTable):
         self._runs: dict[str, tuple[tuple[object, ...], RunRecord]] = {}
 
     @property
-    def bare(self) -> Sweeps:
+    def bare(self) -> SweepTable:
         """The same table, but sweeps are read without their cells, of which there can be thousands."""
-        return Sweeps(self._connection, is_bare=True)
+        return SweepTable(self._connection, is_bare=True)
 
     def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:
         """Return the readable sweeps, newest first, all without a limit."""

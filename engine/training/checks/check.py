@@ -19,7 +19,7 @@ from engine.protocol.advice import Checked, Finding, FindingKind, LinearLayer, N
 from engine.training.checks.passes import CPU, Pass, Subject, error_finding, small_batches
 from engine.training.checks.places import (
     CodePlace,
-    ModuleTree,
+    ModuleOutputs,
     describe_tensors,
     dtype_text,
     finding_at,
@@ -162,7 +162,7 @@ class _Work:
         passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))
         return Checked(
             findings=findings,
-            tree=passes[-1].tree.rows() if passes else ModuleTree(subject.model).rows(),
+            tree=passes[-1].tree.rows() if passes else ModuleOutputs(subject.model).rows(),
             linear_layers=self._linear_layers[:MOST_ENTRIES],
             parameters=count_parameters(subject.model),
             inputs=describe_tensors(subject.batches[0][0]),

@@ -21,7 +21,7 @@ from engine.installation.missing import package_remedy
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks import places, watches
 from engine.training.checks.autocasts import AutocastWatch
-from engine.training.checks.places import CodePlace, ModuleTree
+from engine.training.checks.places import CodePlace, ModuleOutputs
 from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, move_batch
 from engine.training.models.build import REGRESSION_FEATURES
@@ -116,7 +116,7 @@ class Pass:
         self.is_complete = False
         self.counts, self._goes_back = counts, has_backward
         self._names: tuple[str, ...] = ("loss", "forward")
-        self.tree = ModuleTree(subject.model)
+        self.tree = ModuleOutputs(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
         self._waits = watches.SyncWatch()
         self._losses = watches.LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)

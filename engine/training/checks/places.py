@@ -144,7 +144,7 @@ def dtype_text(tensor: torch.Tensor) -> str:
     return dtype_name(tensor.dtype)
 
 
-class ModuleTree:
+class ModuleOutputs:
     """Records the outputs of a model's modules during a pass, and lists the modules as the rows of a tree."""
 
     def __init__(self, model: nn.Module) -> None:

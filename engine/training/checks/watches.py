@@ -19,7 +19,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks.places import (
     CodePlace,
-    ModuleTree,
+    ModuleOutputs,
     calling_line,
     dtype_text,
     finding_at,
@@ -167,7 +167,7 @@ _GUARDS = frozenset({"add", "clamp", "clip", "clamp_min"})
 class LossWatch(_Watch):
     """Finds logarithms, exponentials and softmaxes that the loss function computes in 16 bits."""
 
-    def __init__(self, tree: ModuleTree, *, is_cuda: bool, counts: bool) -> None:
+    def __init__(self, tree: ModuleOutputs, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
         self._tree, self._is_cuda, self._counts = tree, is_cuda, counts
         # places of a loss that CUDA's autocast refuses: True if its input has 16 bits

@@ -129,7 +129,7 @@ class Tally:
         """Make `train_loss` the mean over the new epoch's samples, once it has a step."""
         self.loss_sum, self.loss_samples = 0.0, 0
 
-    def add_validation(self, epoch: int, validation: Validation) -> bool:
+    def add_validation(self, epoch: int, validation: ValidationResult) -> bool:
         """Add a validation. Return whether it is the best so far, by accuracy or else by loss."""
         if validation.accuracy is None:
             if self.least_loss is not None and not validation.loss < self.least_loss:
@@ -221,7 +221,7 @@ HitsFunction = Callable[[Any, Any, int], Hits | None]
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationResult:
     """The result of a validation: the mean loss, and the top-1 accuracy as a fraction (0 to 1).
 
     Each image is one prediction, and each token of a text. The accuracy is None for a task without one.
@@ -241,7 +241,7 @@ def validate(
     must_end: Callable[[], bool],
     call: Forward = call_model,
     hits: HitsFunction = count_correct,
-) -> Validation | None:
+) -> ValidationResult | None:
     """Validate under the run's autocast, without a loss scaler.
 
     It uses the model itself, neither compiled nor captured, and leaves it in training mode. `call` returns
@@ -275,4 +275,4 @@ def validate(
     figures = sum_over_ranks((loss_sum.item(), samples, hit or 0, predictions, is_left), device)
     if figures[4]:
         return None
-    return Validation(figures[0] / figures[1], figures[2] / figures[3] if figures[3] else None)
+    return ValidationResult(figures[0] / figures[1], figures[2] / figures[3] if figures[3] else None)

@@ -21,7 +21,7 @@ from engine.protocol.ranges import (
     module_title,
 )
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.evidence import Evidence, gather_evidence
+from engine.training.numerics.evidence import NumericsEvidence, gather_evidence
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
@@ -32,7 +32,7 @@ def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Even
     return Advices(items=find_advice(evidence))
 
 
-def find_advice(evidence: Evidence) -> tuple[Advice, ...]:
+def find_advice(evidence: NumericsEvidence) -> tuple[Advice, ...]:
     """Return advice on correct numbers first, then on time and memory."""
     return (*lost_value_advice(evidence), *cost_advice(evidence))
 
@@ -52,7 +52,7 @@ _WANT_FP32 = frozenset(
 )
 
 
-def lost_value_advice(evidence: Evidence) -> Iterator[Advice]:
+def lost_value_advice(evidence: NumericsEvidence) -> Iterator[Advice]:
     """Yield advice on lost values, the most urgent first. Every problem that a part found gets advice."""
     found = evidence.results.findings(evidence.experiment.precision)
     for part, special, general in _BY_PART:
@@ -63,7 +63,7 @@ def lost_value_advice(evidence: Evidence) -> Iterator[Advice]:
     yield from _advise_on_epsilon(evidence)
 
 
-def _advise_on_first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_first_nonfinite(evidence: NumericsEvidence, sentence: str) -> Advice:
     search = evidence.results.nan
     first = None if search is None else search.first
     if first is None:
@@ -79,12 +79,12 @@ def _advise_on_first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
     )
 
 
-def _advise_on_lost_numbers(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_lost_numbers(evidence: NumericsEvidence, sentence: str) -> Advice:
     message = "This precision loses values. Compare its losses with those of FP32 before you rely on it."
     return Advice(kind=AdviceKind.RANGE, message=message, evidence=sentence, **_to_bf16(evidence))
 
 
-def _advise_on_divergence(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_divergence(evidence: NumericsEvidence, sentence: str) -> Advice:
     divergence, precision = evidence.results.ladder, evidence.experiment.precision
     assert divergence is not None  # it has found something
     own = divergence.run_in(precision)
@@ -111,7 +111,7 @@ def _advise_on_divergence(evidence: Evidence, sentence: str) -> Advice:
     )
 
 
-def _advise_on_fp32_modules(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_fp32_modules(evidence: NumericsEvidence, sentence: str) -> Advice:
     found = evidence.results.islands
     assert found is not None  # it has found something
     if not found.modules:
@@ -127,7 +127,7 @@ def _advise_on_fp32_modules(evidence: Evidence, sentence: str) -> Advice:
     )
 
 
-def _advise_on_clipping(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_clipping(evidence: NumericsEvidence) -> Iterator[Advice]:
     experiment, cost, search = evidence.experiment, evidence.cost, evidence.results.nan
     if experiment.step.clip_norm is None:
         return
@@ -151,7 +151,7 @@ def _advise_on_clipping(evidence: Evidence) -> Iterator[Advice]:
         )
 
 
-def _advise_on_sinking_scale(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_sinking_scale(evidence: NumericsEvidence) -> Iterator[Advice]:
     search = evidence.results.nan
     if search is None or not search.skipped:
         return
@@ -177,7 +177,7 @@ def _advise_on_sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _advise_on_overflow(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_overflow(evidence: NumericsEvidence) -> Iterator[Advice]:
     ranges = evidence.results.range
     if ranges is None:
         return
@@ -195,7 +195,7 @@ def _advise_on_overflow(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _advise_on_underflow(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_underflow(evidence: NumericsEvidence) -> Iterator[Advice]:
     experiment, ranges = evidence.experiment, evidence.results.range
     rows = () if ranges is None else ranges.of("gradient")
     total = sum(row.exponents.total for row in rows)
@@ -230,7 +230,7 @@ def _advise_on_underflow(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _advise_on_half_sums(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_half_sums(evidence: NumericsEvidence) -> Iterator[Advice]:
     """Find losses and normalizations in 16 bits. On a CPU, autocast itself leaves those of modules there."""
     whole = evidence.results.map
     found = [] if whole is None else [row for row in whole.operations if _is_half_sum(row)]
@@ -270,7 +270,7 @@ def _operations(rows: list[Operation]) -> str:
     return ", ".join(dict.fromkeys(row.name.removeprefix("aten.").strip("_") for row in rows))
 
 
-def _advise_on_epsilon(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_epsilon(evidence: NumericsEvidence) -> Iterator[Advice]:
     names, epsilon = evidence.half_parameters, evidence.epsilon
     smallest = 2.0**FP16.subnormal_exponent
     if not names or epsilon is None or epsilon >= smallest:
@@ -285,9 +285,9 @@ def _advise_on_epsilon(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-_Special = Callable[[Evidence], Iterator[Advice]]
+_Special = Callable[[NumericsEvidence], Iterator[Advice]]
 
-_BY_PART: tuple[tuple[Part, tuple[_Special, ...], Callable[[Evidence, str], Advice]], ...] = (
+_BY_PART: tuple[tuple[Part, tuple[_Special, ...], Callable[[NumericsEvidence, str], Advice]], ...] = (
     ("nan", (_advise_on_clipping, _advise_on_sinking_scale), _advise_on_first_nonfinite),
     ("islands", (), _advise_on_fp32_modules),
     ("ladder", (), _advise_on_divergence),
@@ -297,14 +297,14 @@ _BY_PART: tuple[tuple[Part, tuple[_Special, ...], Callable[[Evidence, str], Advi
 """For each part of a study: its special advice, and the general advice if there is no special one."""
 
 
-def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
+def _to_bf16(evidence: NumericsEvidence) -> dict[str, Changes | str]:
     is_half = evidence.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED)
     if not is_half or not evidence.device.precision(Precision.BF16).available:
         return {}
     return {"changes": (("precision", Precision.BF16.value),), "action": "Use BF16"}
 
 
-def _in_fp32(evidence: Evidence, *modules: str) -> dict[str, Changes | str]:
+def _in_fp32(evidence: NumericsEvidence, *modules: str) -> dict[str, Changes | str]:
     names = dict.fromkeys((*evidence.experiment.step.fp32_modules, *modules))
     return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}
 
@@ -320,7 +320,7 @@ _LITTLE_SAVED = 0.25
 _MOST_MODULES = 100
 
 
-def cost_advice(evidence: Evidence) -> Iterator[Advice]:
+def cost_advice(evidence: NumericsEvidence) -> Iterator[Advice]:
     """Yield advice on time and memory, the largest costs first. Skip the time of emulated FP8."""
     if evidence.experiment.precision is Precision.FP8 and not evidence.device.is_gpu:
         yield from _advise_on_memory(evidence)
@@ -332,7 +332,7 @@ def cost_advice(evidence: Evidence) -> Iterator[Advice]:
     yield from _advise_on_memory(evidence)
 
 
-def _advise_on_slow_format(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_slow_format(evidence: NumericsEvidence) -> Iterator[Advice]:
     experiment, device = evidence.experiment, evidence.device
     why = device.precision(experiment.precision).hardly_faster
     if why is None or not _takes(evidence, _BARELY_FASTER):
@@ -345,7 +345,7 @@ def _advise_on_slow_format(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _advise_on_casts(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_casts(evidence: NumericsEvidence) -> Iterator[Advice]:
     whole, cost, fp32 = evidence.results.map, evidence.cost, evidence.fp32_cost
     if whole is None or cost is None or fp32 is None or not _takes(evidence, _SLOWER):
         return
@@ -363,7 +363,7 @@ def _advise_on_casts(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _advise_on_little_work(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_little_work(evidence: NumericsEvidence) -> Iterator[Advice]:
     cost, experiment = evidence.cost, evidence.experiment
     if cost is None or cost.issue_seconds is None or cost.issue_seconds < _WAITING * cost.pass_seconds:
         return
@@ -379,7 +379,7 @@ def _advise_on_little_work(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _advise_on_sizes(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_sizes(evidence: NumericsEvidence) -> Iterator[Advice]:
     if not evidence.device.tensor_cores or not evidence.experiment.precision.is_narrow:
         return
     for odd in (odd for odd in evidence.odd_sizes if not odd.is_given):
@@ -394,7 +394,7 @@ def _advise_on_sizes(evidence: Evidence) -> Iterator[Advice]:
         )
 
 
-def _share_of(evidence: Evidence, modules: tuple[str, ...]) -> str:
+def _share_of(evidence: NumericsEvidence, modules: tuple[str, ...]) -> str:
     operations = () if evidence.results.map is None else evidence.results.map.operations
     spent = _seconds(operations)
     theirs = _seconds(tuple(row for row in operations if row.module in modules))
@@ -405,7 +405,7 @@ def _seconds(operations: tuple[Operation, ...]) -> float:
     return sum(row.seconds for row in operations)
 
 
-def _advise_on_memory(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_memory(evidence: NumericsEvidence) -> Iterator[Advice]:
     if evidence.cost is None or evidence.fp32_cost is None or not evidence.is_float32:
         return
     parts, full = evidence.cost.breakdown, evidence.fp32_cost.breakdown
@@ -426,12 +426,12 @@ def _advise_on_memory(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _takes(evidence: Evidence, least: float) -> bool:
+def _takes(evidence: NumericsEvidence, least: float) -> bool:
     cost, fp32 = evidence.cost, evidence.fp32_cost
     return cost is not None and fp32 is not None and cost.pass_seconds >= least * fp32.pass_seconds
 
 
-def _times(evidence: Evidence) -> str:
+def _times(evidence: NumericsEvidence) -> str:
     assert evidence.cost is not None and evidence.fp32_cost is not None  # `_takes` has seen them
     return (
         f"A forward and backward pass takes {_ms(evidence.cost.pass_seconds)} in "
@@ -443,7 +443,7 @@ def _ms(seconds: float) -> str:
     return f"{number(1e3 * seconds)} ms"
 
 
-def _unshortened(evidence: Evidence) -> dict[str, Changes | str]:
+def _unshortened(evidence: NumericsEvidence) -> dict[str, Changes | str]:
     has_tf32 = evidence.device.precision(Precision.TF32).available
     precision = Precision.TF32 if has_tf32 else Precision.FP32
     return {"changes": (("precision", precision.value),), "action": f"Use {precision.label}"}

@@ -41,7 +41,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class NumericsEvidence:
     """All measurements from which the advice on numerics is derived. Unmeasured costs are None.
 
     `half_parameters` are the names of trained parameters in FP16. `is_float32` is True if all parameters,
@@ -60,7 +60,7 @@ class Evidence:
     epsilon: float | None = None
 
 
-def gather_evidence(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence]:
+def gather_evidence(bench: Bench, results: NumericsResults) -> Generator[Event, None, NumericsEvidence]:
     """Collect the evidence. Costs are measured if a precision map was requested."""
     plan, settings = bench.plan, bench.experiment
     cost = fp32_cost = None
@@ -80,7 +80,7 @@ def gather_evidence(bench: Bench, results: NumericsResults) -> Generator[Event, 
         yield numerics_phase("Cost of FP32", 0.5)
         fp32_cost = _cost_in_fp32(bench, group)
     bench.check_stop()
-    return Evidence(
+    return NumericsEvidence(
         experiment=plan.experiment,
         device=plan.device_entry,
         results=results,

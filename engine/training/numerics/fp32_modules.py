@@ -33,7 +33,7 @@ Kept = frozenset[str]
 
 
 @dataclass
-class ModuleTree:
+class KeepableModules:
     """The modules of a model that can be kept in FP32, parents before their children, in `names`.
 
     Keeping a module in FP32 keeps all modules inside it: `covers` maps its name to theirs and its own.
@@ -46,7 +46,7 @@ class ModuleTree:
     within: dict[str, Kept] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: nn.Module) -> ModuleTree:
+    def of(cls, model: nn.Module) -> KeepableModules:
         tree = cls()
         tree._visit("", model, set())
         return tree
@@ -75,7 +75,7 @@ class ModuleTree:
         return tuple(name for name in whole if not any(name.startswith(f"{other}.") for other in whole))
 
 
-def search_fewest(tree: ModuleTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
+def search_fewest(tree: KeepableModules) -> Generator[Kept, bool, tuple[str, ...] | None]:
     """Yield each set of modules to try in FP32, receive whether it is good, and return the fewest modules.
 
     Return None if even all of them are not enough. The search assumes that more modules in FP32 are no worse.
@@ -108,7 +108,7 @@ def search_fewest(tree: ModuleTree) -> Generator[Kept, bool, tuple[str, ...] | N
     return tuple(sorted(needed, key=tree.names.index))
 
 
-def _verified(tree: ModuleTree, needed: list[str]) -> Generator[Kept, bool, None]:
+def _verified(tree: KeepableModules, needed: list[str]) -> Generator[Kept, bool, None]:
     index = 0
     while index < len(needed):
         others = [*needed[:index], *needed[index + 1 :]]
@@ -136,7 +136,7 @@ class _Search:
     bench: Bench
     trials: Trials
     band: Band
-    tree: ModuleTree
+    tree: KeepableModules
     tried: dict[Kept, Fp32Trial] = field(default_factory=dict)
 
     def try_out(self, kept: Kept) -> Generator[Event, None, Fp32Trial]:
@@ -231,7 +231,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search]:
     made = yield from trials.run("FP32", plain)
     repeats = yield from trials.repeats(Precision.FP32, [[step.loss for step in made]])
     repeats = yield from trials.repeats(precision, repeats)
-    return _Search(bench, trials, band_of(repeats), ModuleTree.of(bench.plan.workload.build()))
+    return _Search(bench, trials, band_of(repeats), KeepableModules.of(bench.plan.workload.build()))
 
 
 def _costs(

@@ -90,7 +90,7 @@ def _pass(trainee: Trainee, group: Sequence[Batch]) -> RangeRecorder:
     # each time with the random numbers of the run's first step
     devices = [] if trainee.device.type == "cpu" else [trainee.device]
     kind = trainee.device.type if devices else "cuda"
-    with torch.random.fork_rng(devices, device_type=kind), closing(CastRecorder(trainee.model)) as casts:
+    with torch.random.fork_rng(devices, device_type=kind), closing(Fp8CastRecorder(trainee.model)) as casts:
         seen = record_pass(trainee.model, partial(trainee.forward_backward, group))
     seen.casts = casts.measured()
     return seen
@@ -383,7 +383,7 @@ def _saturation(dtype: torch.dtype) -> float:
     return known.max + gap / 2
 
 
-class CastRecorder:
+class Fp8CastRecorder:
     """Measures the values and scales of the FP8 casts of a model's layers, until it is closed."""
 
     def __init__(self, model: nn.Module) -> None:

@@ -19,7 +19,7 @@ from engine.training.data.batches import Batch, BatchSource, batch_samples, requ
 from engine.training.failures import check_normalized
 from engine.training.measuring.instruments import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
-from engine.training.measuring.speed import Speed, Tally, Validation, validate
+from engine.training.measuring.speed import Speed, Tally, ValidationResult, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.precision import EMULATED_NOTE, float32_mode_name
 from engine.training.ranks import (
@@ -264,7 +264,7 @@ class Run:
         ends_by_steps = self.experiment.steps is not None and self.is_complete
         return ends_by_steps or self.epoch % every == 0
 
-    def validate(self) -> Validation | None:
+    def validate(self) -> ValidationResult | None:
         """Validate. Return None if a stop was requested, which then ends the run."""
         rank, batches = current_rank(), self.source.validation(self.experiment.validation.limit)
         broadcast_buffers(self.step.model)
@@ -286,7 +286,7 @@ class Run:
 
     def validate_on(
         self, batches: Iterable[Batch], must_end: Callable[[], bool] = lambda: False
-    ) -> Validation | None:
+    ) -> ValidationResult | None:
         """Validate on these batches. Return None if it must end before the last."""
         return validate(
             self.step.model,

@@ -39,7 +39,7 @@ def without_garbage_collection() -> Iterator[None]:
 Shapes = tuple[Any, ...]
 
 
-class Action(Enum):
+class GroupAction(Enum):
     """How a group of batches is trained by a step with a CUDA graph: captured, replayed or uncaptured."""
 
     WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
@@ -72,10 +72,10 @@ class CapturePlan:
             return None
         return PhaseName.WARMING_UP if self._warm_steps < UNCAPTURED_STEPS else PhaseName.CAPTURING
 
-    def action_for(self, batches: Sequence[Batch]) -> Action:
+    def action_for(self, batches: Sequence[Batch]) -> GroupAction:
         """Return the action for the group, which then counts as done."""
         if self.is_given_up:
-            return Action.GO_WITHOUT
+            return GroupAction.GO_WITHOUT
         shapes = shapes_of(batches)
         samples = sum(map(batch_samples, batches))
         if samples > self._samples:
@@ -83,14 +83,14 @@ class CapturePlan:
         if shapes != self._shapes:
             self._odd_steps += not self._is_captured
             self.is_given_up = self._odd_steps > 2 * UNCAPTURED_STEPS
-            return Action.GO_WITHOUT if self.is_given_up else Action.BESIDE
+            return GroupAction.GO_WITHOUT if self.is_given_up else GroupAction.BESIDE
         if self._is_captured:
-            return Action.REPLAY
+            return GroupAction.REPLAY
         if self._warm_steps < UNCAPTURED_STEPS:
             self._warm_steps += 1
-            return Action.WARM_UP
+            return GroupAction.WARM_UP
         self._is_captured = True
-        return Action.CAPTURE
+        return GroupAction.CAPTURE
 
 
 def shapes_of(batches: Sequence[Batch]) -> Shapes:
@@ -336,13 +336,17 @@ class CapturedStep(CompiledStep):
         action = self._plan.action_for(batches)
         if self._plan.is_given_up and not was_given_up:
             self.record.leave_out("capture", "the shape of the batches changes")
-        if self._capture is not None and action in (Action.WARM_UP, Action.CAPTURE, Action.GO_WITHOUT):
+        if self._capture is not None and action in (
+            GroupAction.WARM_UP,
+            GroupAction.CAPTURE,
+            GroupAction.GO_WITHOUT,
+        ):
             # frees the memory of a graph for smaller groups
             torch.cuda.synchronize(self.device)
             self._capture = None
-        if action in (Action.WARM_UP, Action.BESIDE):
+        if action in (GroupAction.WARM_UP, GroupAction.BESIDE):
             return self._uncaptured(batches)
-        if action is Action.CAPTURE:
+        if action is GroupAction.CAPTURE:
             self._capture = self._captured(batches)
         return super().__call__(batches) if self._capture is None else self._capture.replay(batches)
 

@@ -16,7 +16,7 @@ from gui.runs.table.rows import (
     Item,
     ItemKind,
     Row,
-    Search,
+    RowFilter,
     StudyRow,
     day_words,
     items_of,
@@ -57,7 +57,7 @@ class RunsList:
         self._studies: tuple[StudyRow, ...] = ()
         self._kind: ItemKind | None = None
         self._folded: dict[str, bool] = {}
-        self._search = Search()
+        self._search = RowFilter()
         self._ordered: list[RunRow] | None = None
         self._column, self._is_descending = Column.WHEN, True
 
@@ -101,8 +101,8 @@ class RunsList:
         self.items, self._owners = items_of(self.lines.values(), self._studies, self.baselines)
 
     def filter_by(self, text: str) -> None:
-        """Filter by `text`, as `Search` understands it."""
-        self._search = Search(text)
+        """Filter by `text`, as `RowFilter` understands it."""
+        self._search = RowFilter(text)
 
     def show_kind(self, kind: ItemKind | None) -> None:
         """Show the results of one kind, or all for None."""

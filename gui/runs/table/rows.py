@@ -235,7 +235,7 @@ _WHOLE = {
 }
 
 
-class Search:
+class RowFilter:
     """The filter of the results table, parsed from typed text: words, and keys with a value (`tag:paper`).
 
     Case is ignored. A word with an unknown key is a plain word.

@@ -29,7 +29,7 @@ class Row(NamedTuple):
         return self.text or self.value
 
 
-class Group(NamedTuple):
+class ChoiceGroup(NamedTuple):
     """Rows of a search box's list under a heading, which may be "".
 
     During a search, groups are sorted by `turn`, lowest first.
@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
 OPEN, NEW = "\0open", "\0new"
 """The values of the two actions that open a dialog. No model can have these names."""
-_OFFERS = Group("", (Row(OPEN, text="Open a file…"), Row(NEW, text="New from template…")), turn=1)
+_OFFERS = ChoiceGroup("", (Row(OPEN, text="Open a file…"), Row(NEW, text="New from template…")), turn=1)
 
 MOST_RECENT = 8
 
@@ -52,11 +52,11 @@ def with_recent(recent: Sequence[str], model: str) -> tuple[str, ...]:
     return (model, *(other for other in recent if other != model))[:MOST_RECENT]
 
 
-def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) -> list[Group]:
+def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) -> list[ChoiceGroup]:
     """Return all groups of the box. `recent` has names and file paths, `code` is the selected file's."""
     groups = [_OFFERS]
     if code is not None and (models := models_in(code))[1:]:
-        groups.append(Group(code.file, [Row(name) for name in models], turn=-2))
+        groups.append(ChoiceGroup(code.file, [Row(name) for name in models], turn=-2))
     entries = {entry.name: entry for entry in (*catalog.models, *catalog.library_models)}
     if recent:
         rows = []
@@ -67,14 +67,14 @@ def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) ->
             elif ref.file is not None:
                 place = Path(ref.file)
                 rows.append(Row(name, short_folder(place.parent), ref.in_file(place.name)))
-        groups.append(Group("Recent", rows, turn=-1))
+        groups.append(ChoiceGroup("Recent", rows, turn=-1))
     # by family, smallest first; unknown sizes are in the order of the catalog
     families: dict[str, list[ModelEntry]] = {}
     for model in entries.values():
         families.setdefault(model.family, []).append(model)
     for family, members in families.items():
         members.sort(key=lambda model: model.parameters or 0)
-        groups.append(Group(family, [Row(model.name, _size(model)) for model in members]))
+        groups.append(ChoiceGroup(family, [Row(model.name, _size(model)) for model in members]))
     return groups
 
 
@@ -115,7 +115,7 @@ def _size(model: ModelEntry) -> str:
     return f"{model.parameters:,}"
 
 
-def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
+def narrowed(groups: Iterable[ChoiceGroup], typed: str) -> list[ChoiceGroup]:
     """Return the rows that contain all typed words in their text or heading, best matches first, without
     duplicates.
 
@@ -127,7 +127,7 @@ def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
     # a number begins a word too: "resnet 50" finds resnet50
     starts = [re.compile(rf"(?:(?<![^\W_])|(?<!\d)(?=\d)){re.escape(word)}") for word in words]
     shown: set[str] = set()
-    ranked: list[tuple[int, int, Group]] = []
+    ranked: list[tuple[int, int, ChoiceGroup]] = []
     for group in groups:
         rows = [(rank, row) for rank, row in _ranked(group, words, starts) if row.value not in shown]
         if rows:
@@ -142,7 +142,7 @@ _EXACT, _BEGINS, _BEGINS_WORDS, _INSIDE, _BY_HEADING = range(5)
 
 
 def _ranked(
-    group: Group, words: Sequence[str], starts: Sequence[re.Pattern[str]]
+    group: ChoiceGroup, words: Sequence[str], starts: Sequence[re.Pattern[str]]
 ) -> Iterator[tuple[int, Row]]:
     heading, wholes = group.heading.casefold(), (" ".join(words), "".join(words))
     for row in group.rows:

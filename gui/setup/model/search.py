@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.setup.controls import FLUSH, GAP, ChoiceBox, Choices
-from gui.setup.model.choices import Group, Row, narrowed
+from gui.setup.model.choices import ChoiceGroup, Row, narrowed
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets.labels import describe
@@ -50,7 +50,7 @@ class _Rows(QAbstractListModel):
         self.typed = ""
         self.taken: int | None = None
 
-    def put(self, groups: Iterable[Group], typed: str = "", *, takes_first: bool = False) -> None:
+    def put(self, groups: Iterable[ChoiceGroup], typed: str = "", *, takes_first: bool = False) -> None:
         """Replace all rows with the matches of the typed text."""
         self.beginResetModel()
         self._entries.clear()
@@ -106,7 +106,7 @@ class SearchBox(ChoiceBox):
         self.setEditable(True)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self._takes_any = takes_any
-        self._groups: Sequence[Group] = ()
+        self._groups: Sequence[ChoiceGroup] = ()
         self.before = ""
         """The value when the field was entered or last selected, which Escape restores."""
         self._all, self._matches = _Rows(self), _Rows(self)
@@ -132,7 +132,7 @@ class SearchBox(ChoiceBox):
         popup.setItemDelegate(_RowDelegate(popup))
         self.setCompleter(completer)
 
-    def set_groups(self, groups: Sequence[Group]) -> None:
+    def set_groups(self, groups: Sequence[ChoiceGroup]) -> None:
         """Offer these values under their headings."""
         if groups is self._groups or groups == self._groups:
             return

@@ -34,7 +34,7 @@ class Look(NamedTuple):
     size: int = 12
 
 
-class Group(NamedTuple):
+class ColumnGroup(NamedTuple):
     """Adjacent columns of one precision, below a common title."""
 
     title: str
@@ -77,7 +77,7 @@ class Column(Generic[Row]):
     look: Callable[[Row], Look] = plain_look
     short: Callable[[Row], str] | None = None
     about: Callable[[Row], str] | None = None
-    group: Group | None = None
+    group: ColumnGroup | None = None
     paint_heading: Callable[[QPainter, QRectF], None] | None = None
 
     @property

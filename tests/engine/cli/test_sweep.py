@@ -11,7 +11,7 @@ import pytest
 
 from engine.cli import main
 from engine.cli.options import parse
-from engine.cli.sweep import Request, grid_from, is_sweep, parse_plan
+from engine.cli.sweep import SweepOptions, grid_from, is_sweep, parse_plan
 from engine.cli.sweep_output import SweepProgress
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Grid, Plan
@@ -136,7 +136,9 @@ def test_a_wrong_sweep_is_refused_before_anything_runs(answer, arguments, words)
 def grid(
     swept: Sequence[str] = (), *, precisions: Sequence[str] = (), on_gpu: bool = False, **options: Any
 ) -> Grid:
-    return grid_from(parse({"sweep": None, **options}), Request(precisions, swept, Plan()), on_gpu=on_gpu)
+    return grid_from(
+        parse({"sweep": None, **options}), SweepOptions(precisions, swept, Plan()), on_gpu=on_gpu
+    )
 
 
 def axes(found: Grid) -> dict[str, tuple[object, ...]]:
@@ -170,12 +172,12 @@ def test_a_flag_replaces_the_axis_of_the_file_and_a_setting_ends_it(config: str)
 
 
 def test_a_comparison_is_a_sweep_where_settings_are_swept_or_a_plan_asks_for_more(config: str) -> None:
-    plain = Request((), (), Plan(repeats=3))
+    plain = SweepOptions((), (), Plan(repeats=3))
     assert is_sweep(parse({"sweep": None, "config": config}), plain) and is_sweep(
         parse({"preset": "batch-sweep"}), plain
     )
-    assert is_sweep(parse({}), Request((), ("seed=1,2",), Plan())) and not is_sweep(parse({}), plain)
-    assert is_sweep(parse({}), Request((), (), Plan(precision_percent=2)))
+    assert is_sweep(parse({}), SweepOptions((), ("seed=1,2",), Plan())) and not is_sweep(parse({}), plain)
+    assert is_sweep(parse({}), SweepOptions((), (), Plan(precision_percent=2)))
 
 
 def test_a_file_with_a_sweep_is_refused_where_nothing_is_swept(config: str) -> None:

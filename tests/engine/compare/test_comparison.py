@@ -12,7 +12,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.metrics import LOSS, Cell, shown_metrics
+from engine.compare.metrics import LOSS, MetricCell, shown_metrics
 from engine.experiment.experiment import Experiment, Precision, Step
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch
@@ -39,7 +39,7 @@ def repeats(
     ]
 
 
-def both(record: Record, name: str, base: list[Any], other: list[Any]) -> tuple[Cell, Cell]:
+def both(record: Record, name: str, base: list[Any], other: list[Any]) -> tuple[MetricCell, MetricCell]:
     """The cells of FP32 and of FP16 AMP for a figure of the summary."""
     found = compared([*repeats(record, FP32, 0, name, base), *repeats(record, FP16, 1, name, other)])
     shown = "accuracy" if name == "final_validation_accuracy" else name
@@ -54,13 +54,13 @@ def test_figures_stand_beside_their_ratio_to_the_baseline(record: Record) -> Non
     )
     found = compared([base, other])
     base_cells, cells = (found.cells(side.id) for side in found.sides)
-    assert base_cells["samples_per_second"] == Cell(880.0, (880.0,), ratio=1.0, difference=0.0)
+    assert base_cells["samples_per_second"] == MetricCell(880.0, (880.0,), ratio=1.0, difference=0.0)
     speed = cells["samples_per_second"]
     assert speed.ratio == pytest.approx(1.89) and speed.difference == pytest.approx(783.2)
     assert speed.ratio_interval is None and speed.within_spread is None
     assert cells["peak_memory"].value == 3.0 and cells["peak_memory"].ratio == pytest.approx(0.3)
     assert base_cells["skipped_steps"].value is None
-    assert cells["skipped_steps"] == Cell(3.0, (3.0,))
+    assert cells["skipped_steps"] == MetricCell(3.0, (3.0,))
 
 
 def test_values_over_repeats_are_the_means_that_suit_them(record: Record) -> None:
@@ -133,7 +133,7 @@ def test_what_was_not_measured_alike_or_at_all_has_no_ratio(record: Record) -> N
     card = record(1, FP32, peak_allocated_mib=1_024)
     processor = record(2, FP16, peak_resident_mib=512)
     found = compared([card, processor])
-    assert found.cells(processor.id)["peak_memory"] == Cell(0.5, (0.5,))
+    assert found.cells(processor.id)["peak_memory"] == MetricCell(0.5, (0.5,))
     assert found.report(processor.id).verdict.memory_ratio is None
     found = compared([record(1, FP32), record(2, FP16)])
     values = {row.metric.name: [cell.value for cell in row.cells] for row in found.metrics}
@@ -195,7 +195,7 @@ def test_the_baseline_is_the_first_plain_fp32_side_unless_another_is_chosen(reco
 
 
 def test_sides_one_after_the_other_have_no_interval_of_what_takes_time(record: Record) -> None:
-    def cells(order: str) -> dict[str, Cell]:
+    def cells(order: str) -> dict[str, MetricCell]:
         seeds = {"A": iter(range(3)), "B": iter(range(3))}
         runs = [
             record(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.compare.live import Progress, clock_of, progress_of, standing_of, why_no_ratio
+from engine.compare.live import TrainedSamples, clock_of, progress_of, standing_of, why_no_ratio
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Summary
 
@@ -21,7 +21,7 @@ def progress(
     noise: float = 0.0,
     is_over: bool = False,
     **more: Any,
-) -> Progress:
+) -> TrainedSamples:
     """A run at a steady speed after ten slow steps of warm-up."""
     speeds = np.full(steps, speed) * np.random.default_rng(0).normal(1.0, noise, steps)
     speeds[:10] = speed / 20

@@ -10,7 +10,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.metrics import ACCURACY, LOSS, Cell
+from engine.compare.metrics import ACCURACY, LOSS, MetricCell
 from engine.compare.ranking import headline, learning_words, quiet_clauses, ranking
 from engine.compare.verdict import join_pieces
 from engine.experiment.experiment import Experiment, Precision
@@ -104,5 +104,5 @@ def test_a_disturbed_baseline_is_not_ranked_and_the_answer_is_unreliable(record:
 def test_a_difference_has_a_word_if_the_variation_is_known(
     difference: float, is_within: bool | None, loss: str, accuracy: str
 ) -> None:
-    cell = Cell(1.0, (1.0, 1.0), difference=difference, within_spread=is_within)
+    cell = MetricCell(1.0, (1.0, 1.0), difference=difference, within_spread=is_within)
     assert (learning_words(LOSS, cell), learning_words(ACCURACY, cell)) == (loss, accuracy)

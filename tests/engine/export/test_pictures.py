@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.drawing.bar_chart import Bar, bar_chart
+from engine.drawing.bar_chart import ChartBar, bar_chart
 from engine.drawing.bitmap import write_bitmap
 from engine.drawing.chart_parts import span_of
 from engine.drawing.curve_chart import block_means
 from engine.drawing.looks import SideLook, side_looks
-from engine.drawing.shapes import Box, Dot, Drawing, Fill, Stroke, Words
+from engine.drawing.shapes import Box, Dot, Drawing, Fill, Stroke, TextLine
 from engine.drawing.svg import svg_file
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
@@ -146,13 +146,15 @@ def test_bars_of_any_numbers_are_painted(value: float, tmp_path: Path) -> None:
     look = SideLook("fp32", "o", (), "full")
     intervals = [(low, high) for low in EDGES for high in EDGES]
     bars = tuple(
-        Bar(look, "A", "", number, "?", interval) for number in (1.0, value) for interval in intervals
+        ChartBar(look, "A", "", number, "?", interval) for number in (1.0, value) for interval in intervals
     )
     drawing = bar_chart(bars[:3] + bars[-len(intervals) :], 600, "")
     assert not re.search("nan|inf", svg_file(drawing, LIGHT, ""))
     write_bitmap(drawing, LIGHT, tmp_path / "x.png", {})
     largest = (1.0, 1e30)
-    write_bitmap(bar_chart((Bar(look, "A", "", 1.0, "?", largest),), 600, ""), LIGHT, tmp_path / "y.png", {})
+    write_bitmap(
+        bar_chart((ChartBar(look, "A", "", 1.0, "?", largest),), 600, ""), LIGHT, tmp_path / "y.png", {}
+    )
 
 
 @pytest.mark.parametrize("low", EDGES)
@@ -169,7 +171,7 @@ def test_no_shape_is_too_far_outside_to_be_painted(wrong: float, tmp_path: Path)
     shapes = (
         *(Stroke(points, "text"), Stroke(points, "text", 2.0, (2.0, 2.0)), Fill(points, "text", "line2")),
         *(Box(wrong, 1, 5, 5, "text"), Box(1, 1, wrong, 5, "text"), Dot(1, wrong, 5, "text")),
-        Words(wrong, 5, "x", "text", 11),
+        TextLine(wrong, 5, "x", "text", 11),
     )
     drawing = Drawing(50, 50, shapes)
     assert not re.search("nan|inf|\\d{6}", svg_file(drawing, LIGHT, ""))

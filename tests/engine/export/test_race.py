@@ -16,8 +16,8 @@ from PIL import Image, ImageSequence
 
 from engine.cli import main
 from engine.drawing.bitmap import Painter
-from engine.drawing.blocks import UNLIT, Blocks
-from engine.drawing.shapes import CAPITAL, Drawing, Words, ink_color, text_width, wrapped, wrapped_evenly
+from engine.drawing.blocks import UNLIT, BlockGrid
+from engine.drawing.shapes import CAPITAL, Drawing, TextLine, ink_color, text_width, wrapped, wrapped_evenly
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.content import Content, content_of
@@ -73,7 +73,7 @@ def raced(request: pytest.FixtureRequest, exports_store: Store, trained: Trained
     return content_of(exports_store, ids)
 
 
-def edges(words: Words) -> tuple[float, float]:
+def edges(words: TextLine) -> tuple[float, float]:
     width = text_width(words.text, words.size, words.weight)
     left = words.x - {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
     return left, left + width
@@ -83,7 +83,7 @@ def test_no_text_runs_over_the_edge_or_into_anything(raced: Content) -> None:
     source = race_source(raced)
     for seconds in (0.0, source.race.seconds / 3, source.race.seconds):
         shapes = source.card.drawing(frame_of(source.race, seconds)).shapes
-        words = [shape for shape in shapes if isinstance(shape, Words) and shape.text]
+        words = [shape for shape in shapes if isinstance(shape, TextLine) and shape.text]
         for one in words:
             # the outline of a large digit begins at the edge, and the blank before it beyond the edge
             assert edges(one)[0] >= 0 and edges(one)[1] <= WIDTH
@@ -92,7 +92,7 @@ def test_no_text_runs_over_the_edge_or_into_anything(raced: Content) -> None:
             left, right = sorted((edges(one), edges(other)))
             is_one_line = abs(one.y - other.y) < 0.5 * min(one.size, other.size)
             assert not is_one_line or left[1] <= right[0] + 1, (one.text, other.text)
-        for blocks in (shape for shape in shapes if isinstance(shape, Blocks)):
+        for blocks in (shape for shape in shapes if isinstance(shape, BlockGrid)):
             beside = [one for one in words if edges(one)[0] < blocks.x + blocks.size[0]]
             bottom = blocks.y + blocks.size[1]
             assert not [one for one in beside if blocks.y < one.y and one.y - CAPITAL * one.size < bottom]
@@ -175,7 +175,7 @@ def test_lines_are_made_alike_without_becoming_more(words: str, room: float) -> 
 
 def test_a_bitmap_has_a_line_as_wide_as_it_was_planned() -> None:
     words = "For this training full precision is the better choice on this card, above all with small models"
-    drawing = Drawing(900.0, 40.0, (Words(0.0, 28.0, words, "text", 16.0),), "")
+    drawing = Drawing(900.0, 40.0, (TextLine(0.0, 28.0, words, "text", 16.0),), "")
     painter = Painter.blank(drawing, "bg0", DARK, 2.0)
     painter.paint(drawing)
     inked = np.nonzero(np.asarray(painter.image.convert("L")).max(axis=0) > 90)[0]
@@ -216,7 +216,7 @@ def test_the_file_plays_for_ever_at_the_races_pace_with_frames_as_they_were(
 def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
     source = race_source(short)
     race = source.race
-    blocks = [shape for shape in source.card.still.shapes if isinstance(shape, Blocks)][1]
+    blocks = [shape for shape in source.card.still.shapes if isinstance(shape, BlockGrid)][1]
     place = tuple(round(edge + 8) for edge in blocks.corner(20))
     unlit = tuple(bytes.fromhex(ink_color(DARK, UNLIT).removeprefix("#")))
     film = RaceFrames(source, DARK, 1.0)

@@ -11,7 +11,7 @@ import pytest
 
 from engine.drawing.curve_chart import Points
 from engine.drawing.loss_charts import difference_to_baseline, mean_curves, time_to_loss
-from engine.drawing.shapes import Words
+from engine.drawing.shapes import TextLine
 from engine.export.content import Content, content_of
 from engine.export.report.charts import Charts, loss_curves
 from engine.export.report.pages import page
@@ -52,7 +52,7 @@ def labels(content: Content, name: Any, by: Any = "step") -> list[str]:
     chart = Charts(content).chart(name, by)
     assert chart is not None and not chart.legend
     drawing = chart.draw(540.0)
-    texts = [shape for shape in drawing.shapes if isinstance(shape, Words)]
+    texts = [shape for shape in drawing.shapes if isinstance(shape, TextLine)]
     assert all(0 <= text.x <= drawing.width and 0 <= text.y <= drawing.height for text in texts)
     return [text.text for text in texts]
 

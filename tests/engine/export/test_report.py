@@ -18,7 +18,7 @@ from fontTools.ttLib import TTFont
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
 from engine.compare.verdict import join_pieces
-from engine.drawing.shapes import Words
+from engine.drawing.shapes import TextLine
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
 from engine.export.document import Document, MetricText, Section
@@ -74,7 +74,7 @@ def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) 
     assert report.title == "Our new GPU <1>" and report.is_named
     assert '<p class="name"><bdi>Our new GPU &lt;1&gt;</bdi></p>' in page(content)
     assert markdown(report).startswith("## Our new GPU \\<1\\>\n")
-    shown = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
+    shown = [shape.text for shape in picture(content, report).shapes if isinstance(shape, TextLine)]
     assert "Our new GPU <1>" in shown
 
 
@@ -119,7 +119,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
         places = [text.index(words) for words in ("Unreliable measurement", "0.12")]
         assert places == sorted(places) and "unreliable" in text
-    footer = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
+    footer = [shape.text for shape in picture(content, report).shapes if isinstance(shape, TextLine)]
     assert any(text.startswith("Unreliable measurement.") for text in footer)
 
 

@@ -15,7 +15,7 @@ from engine.installation import plan as plan_module
 from engine.installation.builds import builds_for
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.plan import REQUIREMENTS, make_plan
-from engine.installation.request import InstallRequest, Plan, Source
+from engine.installation.request import InstallPlan, InstallRequest, Source
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex, stand_in_wheel
 
 
@@ -181,5 +181,5 @@ def test_more_packages_are_names_and_not_options_of_uv(tmp_path: Path, extra: st
         make_plan(InstallRequest(extras=("timm[a,b]>=1.0", extra)), tmp_path)
 
 
-def _names(plan: Plan) -> set[str]:
+def _names(plan: InstallPlan) -> set[str]:
     return {package.name for package in plan.packages}

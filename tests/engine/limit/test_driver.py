@@ -26,7 +26,7 @@ from engine.runner import Runner
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from engine.worker.supervision import Limits
+from engine.worker.supervision import Timeouts
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -173,7 +173,7 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     def make(body: str) -> Launcher:
         script = tmp_path / "worker.py"
         script.write_text(PRELUDE + textwrap.indent(textwrap.dedent(body), "    "))
-        limits = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
+        limits = Timeouts(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
         launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
         return launchers[-1]
 
@@ -447,7 +447,7 @@ def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory_and_none_follo
 
 
 def test_a_trial_is_waited_for_less_long_than_a_run_but_a_download_is_not():
-    limits = Limits()
+    limits = Timeouts()
     shorter = trial_limits(limits).standstill
     assert shorter[PhaseName.WARMING_UP] < limits.standstill[PhaseName.WARMING_UP]
     assert shorter[PhaseName.DOWNLOADING] == limits.standstill[PhaseName.DOWNLOADING]

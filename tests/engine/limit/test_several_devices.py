@@ -179,7 +179,7 @@ def test_a_rank_has_the_card_of_its_number(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_worker_ends_with_its_rank_of_a_trial() -> None:
-    rank = jobs.Rank(number=1, count=2, meeting="meeting")
+    rank = jobs.RankAssignment(number=1, count=2, meeting="meeting")
     trial = jobs.TryBatch(experiment=Experiment(device="cuda:0", devices=2))
     assert not jobs.ends_worker(trial)
     assert jobs.ends_worker(trial.model_copy(update={"rank": rank}))

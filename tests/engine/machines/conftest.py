@@ -10,10 +10,10 @@ import pytest
 
 from engine.machines.machine import Machine
 from engine.machines.program import program_id
-from engine.machines.ssh import Line
+from engine.machines.ssh import SshConnection
 
 
-class NearLine(Line):
+class NearLine(SshConnection):
     """`chatter` is what the login there prints before anything else."""
 
     def __init__(self, home: Path, machine: Machine | None = None, chatter: str = "") -> None:

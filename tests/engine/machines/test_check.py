@@ -12,7 +12,7 @@ from engine.experiment.problem import ProblemError
 from engine.machines.check import check_machine
 from engine.machines.machine import Machine
 from engine.machines.program import program_id
-from engine.machines.ssh import Line, inspect_machine, run_script
+from engine.machines.ssh import SshConnection, inspect_machine, run_script
 from engine.protocol.events import Check
 
 FAR = Machine(name="Far", host="far.example")
@@ -113,7 +113,7 @@ def test_a_machine_that_does_not_answer_is_one_problem(tmp_path, monkeypatch):
     ssh.write_text("#!/bin/sh\necho 'ssh: Could not resolve hostname far.example' >&2\nexit 255\n")
     ssh.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    machine, (check,) = check_machine(FAR, Line(FAR))
+    machine, (check,) = check_machine(FAR, SshConnection(FAR))
     assert check.name == "Connection" and check.status == "problem" and "Could not resolve" in check.detail
     assert machine == FAR
 

@@ -15,7 +15,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.machines import remote_worker
 from engine.machines.machine import Machine
 from engine.machines.remote_site import RemoteSite
-from engine.machines.ssh import Channel, Line
+from engine.machines.ssh import Channel, SshConnection
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log
 from engine.protocol.jobs import RemotePlace
@@ -133,10 +133,10 @@ def test_escape_sequences_on_stderr_reach_no_terminal(says: Callable[[str], Laun
 def test_an_answer_that_is_too_long_or_late_is_given_up(says: Callable[[str], Launcher]) -> None:
     says("while True: sys.stdout.write('y' * 100_000)")
     with pytest.raises(ProblemError, match="sent more data than expected"):
-        Line(MACHINE).ask(("cat", "/there/catalog"), seconds=60)
+        SshConnection(MACHINE).ask(("cat", "/there/catalog"), seconds=60)
     says("time.sleep(60)")
     with pytest.raises(ProblemError, match="did not answer within 0 seconds"):
-        Line(MACHINE).ask(("cat", "/there/catalog"), seconds=0.3)
+        SshConnection(MACHINE).ask(("cat", "/there/catalog"), seconds=0.3)
 
 
 def test_a_trace_that_is_none_is_not_kept(says: Callable[[str], Launcher], tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_trace_that_is_none_is_not_kept(says: Callable[[str], Launcher], tmp_p
 @pytest.mark.parametrize("word", ["a b", "$(reboot)", "a;b", "'", "", "a\nb", "`a`", "*", "é"])
 def test_nothing_that_a_shell_reads_otherwise_is_passed_to_one(word: str) -> None:
     with pytest.raises(ValueError, match="not to be passed to a shell"):
-        Line(MACHINE).command(("cat", word))
+        SshConnection(MACHINE).command(("cat", word))
 
 
 @pytest.mark.parametrize("worker", ["../../etc", "", "0" * 31, "G" * 32])

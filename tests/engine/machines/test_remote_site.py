@@ -13,7 +13,7 @@ from engine.experiment.problem import ProblemError
 from engine.machines import remote_worker
 from engine.machines.machine import Machine
 from engine.machines.remote_site import RemoteSite, launcher_on
-from engine.machines.ssh import Line
+from engine.machines.ssh import SshConnection
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Samples, Started
 from engine.worker.launcher import iterate
@@ -78,7 +78,7 @@ def test_a_run_trains_through_ssh_and_leaves_nothing(far: RemoteMachine) -> None
 def test_what_ssh_refuses_is_told_in_its_own_words(far: RemoteMachine) -> None:
     (far.bin.parent / "known").write_text("")
     with pytest.raises(ProblemError) as error:
-        Line(far.machine).ask(("true",), seconds=20)
+        SshConnection(far.machine).ask(("true",), seconds=20)
     assert error.value.problem.message == "No connection to far: Host key verification failed."
     assert "`ssh far`" in error.value.problem.remedy
 
@@ -116,6 +116,6 @@ def test_what_ssh_refuses_is_told_in_its_own_words(far: RemoteMachine) -> None:
     ],
 )
 def test_what_fails_there_is_not_called_a_lost_connection(status, complaint, why, remedy):
-    problem = Line(Machine(name="box", host="me@box")).failure(status, complaint).problem
+    problem = SshConnection(Machine(name="box", host="me@box")).failure(status, complaint).problem
     assert why in problem.message and remedy in problem.remedy
     assert ("No connection" in problem.message) is (status == 255)

@@ -13,7 +13,7 @@ import pytest
 from engine.experiment.problem import Kind, ProblemError
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.machines.slurm import JobState, Slurm, ending, waiting_words
-from engine.machines.ssh import Line
+from engine.machines.ssh import SshConnection
 from engine.worker.slurm import Allocation, JobWatch
 
 NAME, WORKER = "a" * 32, "1" * 32
@@ -60,7 +60,7 @@ def test_what_would_break_the_job_is_refused(key: str, value: Any, why: str) -> 
 
 
 def test_without_a_host_the_words_run_here() -> None:
-    line = Line(Machine(name="Own", host="", folder="far", slurm=Slurm()))
+    line = SshConnection(Machine(name="Own", host="", folder="far", slurm=Slurm()))
     assert line.ask(("pwd",), seconds=30).decode().strip() == str(Path.home())
     with pytest.raises(ValueError):
         line.command(("echo", "$(reboot)"))

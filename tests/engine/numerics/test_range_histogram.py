@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.drawing.shapes import Box
-from engine.numerics.range_histogram import Axis, bars, histogram, histogram_area
+from engine.numerics.range_histogram import ExponentAxis, bars, histogram, histogram_area
 from engine.protocol.ranges import FP16, Exponents
 from tests.drawings import assert_legible
 
@@ -16,7 +16,7 @@ EVERYWHERE = Exponents(first=-40, counts=(1,) * 60, smallest=2.0**-40, largest=2
 
 
 def test_bars_have_the_ink_of_what_the_format_makes_of_them():
-    axis = Axis.of((EVERYWHERE,))
+    axis = ExponentAxis.of((EVERYWHERE,))
     shown = list(bars(AREA, axis, axis.shares(EVERYWHERE), 1 / 60, FP16))
     inks = [box.ink for box in shown if isinstance(box, Box)]
     assert [inks.count(ink) for ink in ("text", "fp16-dim", "fp16")] == [15 + 4, 11, 30]
@@ -24,14 +24,14 @@ def test_bars_have_the_ink_of_what_the_format_makes_of_them():
 
 def test_exponents_far_out_are_gathered_in_the_outermost_bars():
     far = Exponents(first=-300, counts=(2, *(0,) * 299, 1, 1), smallest=2.0**-300, largest=2.0)
-    axis = Axis.of((far,))
+    axis = ExponentAxis.of((far,))
     shares = axis.shares(far)
     assert axis.low == -64 and shares[0] == 0.5 and sum(shares) == pytest.approx(1.0)
     assert axis.edge(-64) == "less" and axis.edge(0) == ""
 
 
 def test_a_place_gives_the_exponent_whose_bar_is_there():
-    axis = Axis()
+    axis = ExponentAxis()
     for exponent in range(axis.low, axis.end):
         assert axis.exponent_at(axis.x(exponent, AREA) + 1, AREA) == exponent
     assert axis.exponent_at(AREA.left - 1, AREA) is None and axis.exponent_at(AREA.right, AREA) is None
@@ -40,4 +40,6 @@ def test_a_place_gives_the_exponent_whose_bar_is_there():
 @pytest.mark.parametrize("size", [(200.0, 128.0), SIZE, (1_200.0, 500.0)])
 @pytest.mark.parametrize("exponents", [EVERYWHERE, Exponents()])
 def test_words_stay_within_the_picture(size, exponents):
-    assert_legible(histogram(exponents, Axis.of((exponents,)), FP16, size, "exponents"), may_meet=True)
+    assert_legible(
+        histogram(exponents, ExponentAxis.of((exponents,)), FP16, size, "exponents"), may_meet=True
+    )

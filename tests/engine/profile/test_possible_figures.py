@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drawing.shapes import Drawing, Words
+from engine.drawing.shapes import Drawing, TextLine
 from engine.experiment.experiment import Precision, experiment_from
 from engine.export.kinds.profile import sections
 from engine.export.kinds.profile import values as as_json
 from engine.profile.charts import bars_drawing, roofline_drawing
 from engine.profile.names import advice_by_side
-from engine.profile.verdict import Verdict, gains, peak_sentence, verdicts
+from engine.profile.verdict import Bottleneck, gains, peak_sentence, verdicts
 from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}
@@ -100,7 +100,7 @@ def told(profiles: Profiles) -> Iterator[str]:
 
 def words_of(drawing: Drawing) -> Iterator[str]:
     yield drawing.description
-    yield from (shape.text for shape in drawing.shapes if isinstance(shape, Words))
+    yield from (shape.text for shape in drawing.shapes if isinstance(shape, TextLine))
 
 
 @settings(deadline=None, max_examples=60)
@@ -130,7 +130,7 @@ def test_no_share_exceeds_the_whole_and_no_step_its_peak(profiles):
 def test_what_would_help_is_possible_and_nothing_is_said_of_disturbed_steps(side):
     profiles = Profiles(sides=(side,))
     (verdict,), profile = verdicts(profiles), side.profile
-    assert isinstance(verdict, Verdict) and profile is not None
+    assert isinstance(verdict, Bottleneck) and profile is not None
     if profile.disturbance is not None:
         assert (verdict.changes, advice_by_side(profiles)) == ((), ())
     for least_ms, ratio in _AT_BEST.findall(verdict.next_step):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from engine.drawing.blocks import Blocks, Tiles
-from engine.drawing.shapes import Dot, Fill, Shape, Stroke, Words
+from engine.drawing.blocks import BlockGrid, Tiles
+from engine.drawing.shapes import Dot, Fill, Shape, Stroke, TextLine
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.pictures import patterns
@@ -166,10 +166,10 @@ def test_the_words_of_a_race(record: Any, racers: Any, golden: Golden) -> None:
 
 def drawn(shape: Shape) -> str:
     """One shape as a line: text with its place, anything else as its bounding box."""
-    if isinstance(shape, Words):
+    if isinstance(shape, TextLine):
         how = f"{shape.size:g}/{shape.weight} {shape.ink} {shape.anchor}"
         return f"({shape.x:.0f}, {shape.y:.0f}) {how}: {shape.text}"
-    if isinstance(shape, Blocks):
+    if isinstance(shape, BlockGrid):
         return f"({shape.x:.0f}, {shape.y:.0f}) {shape.lit:.0f} of {shape.count} blocks {shape.ink}"
     if isinstance(shape, Stroke | Fill):
         across, down = zip(*shape.points, strict=True)

@@ -22,7 +22,7 @@ from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
 from engine.worker.site import Item, ThisMachine, WorkerLost
-from engine.worker.supervision import Limits, ProcessSession
+from engine.worker.supervision import ProcessSession, Timeouts
 from tests.gui.machines import CATALOG
 
 PRECISIONS = Axis(key="precision", values=("fp32", "bf16"))
@@ -106,7 +106,7 @@ class Cluster(Launcher):
         self.count += 1
         if keep is not None:
             keep(worker.place)
-        return ProcessSession(worker, job, Limits())
+        return ProcessSession(worker, job, Timeouts())
 
 
 class Night:

@@ -19,7 +19,7 @@ from engine.protocol.events import Event, Failed, to_line
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.site import HERE, Item, WorkerExited, parse_line
-from engine.worker.supervision import Limits, ProcessSession
+from engine.worker.supervision import ProcessSession, Timeouts
 from tests.engine.conftest import started_of
 
 STARTED = json.loads(to_line(started_of(Experiment(precision="fp16"), 9, 9)))
@@ -118,7 +118,7 @@ class Said:
 
 
 def runner_of(store: Store, said: Iterable[bytes]) -> Runner:
-    start = lambda job, keep=None: ProcessSession(Said(said), job, Limits())  # noqa: E731
+    start = lambda job, keep=None: ProcessSession(Said(said), job, Timeouts())  # noqa: E731
     return Runner(store, SimpleNamespace(start=start, site=HERE))
 
 

@@ -25,7 +25,7 @@ from engine.protocol.events import (
 )
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session
-from engine.worker.supervision import Limits, Progress, last_words
+from engine.worker.supervision import Timeouts, TrainingProgress, last_words
 from tests.engine.conftest import samples_of, started_of
 from tests.remote import events_of, eventually, has_ended
 
@@ -65,7 +65,7 @@ def experiment(tmp_path: Path) -> Callable[[str], Experiment]:
 def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
     launchers: list[Launcher] = []
 
-    def launch(experiment: Experiment, body: str = HERE, limits: Limits | None = None) -> Session:
+    def launch(experiment: Experiment, body: str = HERE, limits: Timeouts | None = None) -> Session:
         script = tmp_path / "worker.py"
         script.write_text(WORKER + textwrap.dedent(body))
         launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
@@ -89,7 +89,7 @@ def test_a_crash_names_the_users_line(start, experiment, body):
 
 @pytest.mark.parametrize("body", [HERE, IN_A_THREAD], ids=["main thread", "another thread"])
 def test_an_endless_loop_names_the_users_line(start, experiment, body):
-    limits = Limits(standstill=dict.fromkeys(PhaseName, 1.5), silence=1.5)
+    limits = Timeouts(standstill=dict.fromkeys(PhaseName, 1.5), silence=1.5)
     failed = events_of(start(experiment(HANG), body, limits))[-1]
     assert isinstance(failed, Failed) and failed.problem.kind is Kind.HANG
     assert failed.problem.message.startswith("net.py, line 3, in forward: ")
@@ -152,7 +152,7 @@ def sampled(steps: range, loss: float) -> Samples:
 
 
 def test_it_says_how_far_a_run_came() -> None:
-    progress = Progress()
+    progress = TrainingProgress()
     progress.note_event(started(Precision.FP16))
     progress.note_event(sampled(range(1, 5), 4.0))
     progress.note_event(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0, validation_accuracy=0.5))
@@ -165,7 +165,7 @@ def test_it_says_how_far_a_run_came() -> None:
 
 
 def test_steps_that_are_told_after_their_epoch_ended_do_not_count_for_the_next() -> None:
-    progress = Progress()
+    progress = TrainingProgress()
     progress.note_event(started(Precision.FP32))
     progress.note_event(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0))
     progress.note_event(sampled(range(1, 5), 4.0))
@@ -176,7 +176,7 @@ def test_steps_that_are_told_after_their_epoch_ended_do_not_count_for_the_next()
 
 
 def test_only_a_completed_step_is_progress() -> None:
-    progress = Progress()
+    progress = TrainingProgress()
     assert progress.note_event(Heartbeat(step=3)) and not progress.note_event(Heartbeat(step=3))
     assert not progress.note_event(Skipped(steps=(1,)))
     assert progress.note_event(sampled(range(4, 5), 1.0)) and progress.step == 4

@@ -30,11 +30,11 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
-from engine.protocol.profile import Limits as DeviceLimits
 from engine.protocol.profile import Profiled, StepPart
+from engine.protocol.profile import Timeouts as DeviceLimits
 from engine.worker.perform import perform
 from engine.worker.site import WorkerProcess
-from engine.worker.supervision import Limits
+from engine.worker.supervision import Timeouts
 
 pytestmark = pytest.mark.slow  # each starts two workers, which import torch
 
@@ -281,14 +281,14 @@ def test_a_nan_of_one_rank_is_named_and_ends_the_run_on_all(own: Callable[..., E
     [
         (
             "time.sleep(600)",
-            Limits(standstill=dict.fromkeys(PhaseName, 60.0) | {PhaseName.MEASURING: 5.0}),
+            Timeouts(standstill=dict.fromkeys(PhaseName, 60.0) | {PhaseName.MEASURING: 5.0}),
             "There was no progress for 5 seconds while measuring, after",
         ),
-        ("os.kill(os.getpid(), 19)", Limits(silence=5.0), "The training process was silent for 5 seconds"),
+        ("os.kill(os.getpid(), 19)", Timeouts(silence=5.0), "The training process was silent for 5 seconds"),
     ],
 )
 def test_a_rank_that_hangs_is_named_and_where(
-    own: Callable[..., Experiment], monkeypatch: Any, capfd: Any, body: str, limits: Limits, words: str
+    own: Callable[..., Experiment], monkeypatch: Any, capfd: Any, body: str, limits: Timeouts, words: str
 ):
     monkeypatch.setattr("engine.worker.perform.LIMITS", limits)
     problem = trained(own(f"if self.calls == 7: {body}")).failed.problem

@@ -19,10 +19,10 @@ from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phas
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.site import WorkerExited, WorkerProcess
-from engine.worker.supervision import Limits, ProcessSession, Watchdog
+from engine.worker.supervision import ProcessSession, Timeouts, Watchdog
 from tests.remote import events_of, eventually, has_ended
 
-USUAL = Limits()
+USUAL = Timeouts()
 
 Launch = Callable[..., Session]
 
@@ -79,8 +79,8 @@ STANDSTILL = """
 @pytest.mark.parametrize(
     ("body", "limits", "said"),
     [
-        ("started(); time.sleep(600)", Limits(silence=1.2), "silent"),
-        (STANDSTILL, Limits(standstill={**USUAL.standstill, PhaseName.MEASURING: 0.5}), "after step 7"),
+        ("started(); time.sleep(600)", Timeouts(silence=1.2), "silent"),
+        (STANDSTILL, Timeouts(standstill={**USUAL.standstill, PhaseName.MEASURING: 0.5}), "after step 7"),
     ],
     ids=["silence", "a standstill behind a living heartbeat"],
 )
@@ -92,7 +92,7 @@ def test_a_worker_that_gets_nowhere_is_ended(launch, body, limits, said):
 def test_a_worker_that_never_gets_ready_is_given_up(launch, tmp_path):
     script = tmp_path / "mute.py"
     script.write_text("import time; time.sleep(60)")
-    with Launcher(limits=Limits(ready=0.4), command=(sys.executable, str(script))) as launcher:
+    with Launcher(limits=Timeouts(ready=0.4), command=(sys.executable, str(script))) as launcher:
         assert "not ready" in failure_of(launcher.start(Train(experiment=Experiment()))).problem.message
 
 
@@ -122,7 +122,7 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
         say(event="heartbeat", step=1)
         time.sleep(0.05)
     """
-    session = launch(body, Limits(stop=0.3, terminate=0.3))
+    session = launch(body, Timeouts(stop=0.3, terminate=0.3))
     child_pid = int(events_until(session, Log)[-1].message)
     session.stop()
     last = events_of(session)[-1]
@@ -134,7 +134,7 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
 
 
 def test_a_stop_before_training_began_does_not_wait(launch):
-    session = launch("time.sleep(600)", Limits(stop=3_600.0))
+    session = launch("time.sleep(600)", Timeouts(stop=3_600.0))
     session.stop()
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped
@@ -171,7 +171,7 @@ def test_closing_a_session_ends_its_worker(launch):
 def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatch):
     clock = types.SimpleNamespace(now=1_000.0)
     monkeypatch.setattr("engine.worker.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
-    watch = Watchdog(Limits(silence=60.0))
+    watch = Watchdog(Timeouts(silence=60.0))
     watch.note_event(Heartbeat(step=1))
     clock.now += 3_600.0
     watch.note_supervised()

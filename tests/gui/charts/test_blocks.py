@@ -13,13 +13,13 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QColor, QImage, QPainter, QRegion
 from PySide6.QtWidgets import QApplication
 
-from engine.drawing.blocks import Blocks, Tiles
+from engine.drawing.blocks import BlockGrid, Tiles
 from engine.experiment.experiment import Precision
 from gui.charts.blocks import paint_blocks
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 
 TILES = Tiles(np.stack([np.full((8, 8), value, np.uint8) for value in (0, 255)]))
-BLOCKS = Blocks(3.4, 5.5, 10, 2, 18.0, 27.0, 2.8, "fp32", TILES)
+BLOCKS = BlockGrid(3.4, 5.5, 10, 2, 18.0, 27.0, 2.8, "fp32", TILES)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def dark(qapp: QApplication) -> Iterator[None]:
     theme().set_mode("dark")
 
 
-def painted(blocks: Blocks, scale: float = 1.0) -> QImage:
+def painted(blocks: BlockGrid, scale: float = 1.0) -> QImage:
     image = QImage(round(230 * scale), round(70 * scale), QImage.Format.Format_RGB32)
     image.fill(QColor(theme().palette.bg0))
     painter = QPainter(image)
@@ -39,7 +39,7 @@ def painted(blocks: Blocks, scale: float = 1.0) -> QImage:
     return image
 
 
-def middle(blocks: Blocks, number: int) -> QPoint:
+def middle(blocks: BlockGrid, number: int) -> QPoint:
     x, y = blocks.corner(number)
     return QPoint(round(x + blocks.width / 2), round(y + blocks.height / 2))
 

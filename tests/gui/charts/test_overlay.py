@@ -9,16 +9,16 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from gui.charts.lines import Line, Trace, rows_a_point, y_range
+from gui.charts.lines import RecordedCurve, SavedCurves, rows_a_point, y_range
 from gui.charts.overlay import OverlayPlot
 
 STEPS = 200
 
 
-def trace(values: Sequence[float], pace: float = 0.1, *, smooths: bool = True) -> Trace:
+def trace(values: Sequence[float], pace: float = 0.1, *, smooths: bool = True) -> RecordedCurve:
     steps = np.arange(1.0, len(values) + 1)
     x = {"step": steps, "seconds": (steps - 1) * pace, "samples": steps * 64}
-    return Trace(x, np.asarray(values, dtype=np.float64), smooths=smooths)
+    return RecordedCurve(x, np.asarray(values, dtype=np.float64), smooths=smooths)
 
 
 def line(
@@ -29,9 +29,9 @@ def line(
     precision: Precision = Precision.FP32,
     accuracies: Sequence[float] = (),
     is_repeat: bool = False,
-) -> Line:
+) -> SavedCurves:
     traces = {"loss": trace(values, pace), "accuracy": trace(accuracies, smooths=False)}
-    return Line(key, precision, key, traces, is_repeat=is_repeat)
+    return SavedCurves(key, precision, key, traces, is_repeat=is_repeat)
 
 
 def falling(count: int = STEPS) -> list[float]:

@@ -16,7 +16,7 @@ from engine.drawing.curve_chart import extend_smoothed, local_line
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve
 from gui.charts.header import SmoothButton
-from gui.charts.lines import Line, Trace, smoothing_words
+from gui.charts.lines import RecordedCurve, SavedCurves, smoothing_words
 from gui.charts.live_plot import LivePlot, PlotSpec
 from gui.charts.overlay import OverlayPlot
 from gui.charts.smoothing import WINDOWS, smoothing
@@ -29,10 +29,10 @@ STEPS = np.arange(1.0, 201.0)
 NOISY = 1.0 + 0.5 * (-1.0) ** STEPS
 
 
-def trace(values: Sequence[float] | np.ndarray, *, smooths: bool = True) -> Trace:
+def trace(values: Sequence[float] | np.ndarray, *, smooths: bool = True) -> RecordedCurve:
     steps = np.arange(1.0, len(values) + 1)
     places = {"step": steps, "seconds": steps, "samples": steps}
-    return Trace(places, np.asarray(values), smooths=smooths)  # type: ignore[arg-type]
+    return RecordedCurve(places, np.asarray(values), smooths=smooths)  # type: ignore[arg-type]
 
 
 def drawn(plot: LivePlot) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_compared_curves_follow_and_say_so(qtbot: QtBot) -> None:
     qtbot.addWidget(plot)
     plot.resize(600, 320)
     traces = {"loss": trace(NOISY), "accuracy": trace([], smooths=False)}
-    plot.set_lines([Line("a", Precision.FP32, "FP32", traces)], {"loss": "nats"})  # type: ignore[arg-type]
+    plot.set_lines([SavedCurves("a", Precision.FP32, "FP32", traces)], {"loss": "nats"})  # type: ignore[arg-type]
     assert [entry.value for entry in plot.legend.entries] != ["1.500"]
     smoothing().set_steps(0)
     assert [entry.value for entry in plot.legend.entries] == ["1.500"]

@@ -17,7 +17,7 @@ from engine.race.race import Race
 from engine.race.showcase import Showcase
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.demo.pages import Progress
+from gui.demo.pages import DemoProgress
 from gui.demo.race_view import explained
 from gui.session.live_run import LiveRun
 from gui.theme.theme import DARK, LIGHT, set_reduced_motion, theme
@@ -52,10 +52,10 @@ def run(run_id: str, steps: int, *, is_over: bool = False) -> LiveRun:
     return live
 
 
-def measuring(full: int, mixed: int | None = None, **how: Any) -> Progress:
+def measuring(full: int, mixed: int | None = None, **how: Any) -> DemoProgress:
     """The progress after so many steps of the full run, and then of the mixed one."""
     second = None if mixed is None else run("b", mixed)
-    return Progress(CASE, (run("a", full, is_over=mixed is not None), second), **how)
+    return DemoProgress(CASE, (run("a", full, is_over=mixed is not None), second), **how)
 
 
 class TestRace:

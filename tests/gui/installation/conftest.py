@@ -16,7 +16,7 @@ from engine.installation.builds import Build
 from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Installation, State
-from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Package, Plan
+from engine.installation.request import AUTOMATIC, InstallEvent, InstallPlan, InstallRequest, Package
 from gui.installation.setup import EngineSetup
 
 GIB = 2**30
@@ -64,7 +64,7 @@ class Performed:
         self.stops: list[InstallRequest] = []
         self.is_installing = False
         self.found = CARD
-        self.answer: Callable[[InstallRequest], Plan] = plan_of
+        self.answer: Callable[[InstallRequest], InstallPlan] = plan_of
         self.wanted: list[InstallRequest] = []
 
     def another(self) -> Performed:
@@ -74,7 +74,7 @@ class Performed:
     def describe(self) -> Description:
         return self.found
 
-    def plan(self, wanted: InstallRequest) -> Plan:
+    def plan(self, wanted: InstallRequest) -> InstallPlan:
         return self.answer(wanted)
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
@@ -95,12 +95,12 @@ class Performed:
             self.events.put(None)
 
 
-def plan_of(wanted: InstallRequest, *, free_bytes: int = 100 * GIB) -> Plan:
+def plan_of(wanted: InstallRequest, *, free_bytes: int = 100 * GIB) -> InstallPlan:
     """The plan that uv could have made of the choice."""
     backend = "cu130" if wanted.backend == AUTOMATIC else wanted.backend
     packages = (Package("torch", "2.15.0", 2 * GIB), Package("sympy", "1.14.0", GIB // 2))
     sizes = (5 * GIB // 2, True, 8 * GIB, 0, free_bytes)
-    return Plan(wanted, backend, "2.15.0", packages, Path("/data/engine"), *sizes)
+    return InstallPlan(wanted, backend, "2.15.0", packages, Path("/data/engine"), *sizes)
 
 
 @pytest.fixture
@@ -115,14 +115,14 @@ def found() -> Description:
 
 
 @pytest.fixture
-def answer() -> Callable[[InstallRequest], Plan]:
+def answer() -> Callable[[InstallRequest], InstallPlan]:
     """What planning answers."""
     return plan_of
 
 
 @pytest.fixture
 def setup(
-    qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[InstallRequest], Plan]
+    qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[InstallRequest], InstallPlan]
 ) -> Iterator[EngineSetup]:
     performed.found, performed.answer = found, answer
     made = EngineSetup(performed.another)

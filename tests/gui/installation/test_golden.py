@@ -16,7 +16,7 @@ from engine.protocol.events import Check
 from gui.installation.dialog import EngineDialog
 from gui.installation.doctor_page import DoctorDialog
 from gui.installation.page import SetupPage
-from gui.installation.progress import Progress, SetupChip
+from gui.installation.progress import InstallProgress, SetupChip
 from gui.installation.setup import EngineSetup
 from tests.golden import Golden, words_of
 from tests.gui.installation.conftest import GIB, INSTALLATION, Performed
@@ -50,7 +50,7 @@ def test_the_words_from_the_choice_to_the_first_training(
     words.append(words_of(page))
     assert chip.text().strip() == "50%, about 1 min 1 s left"
     page.resize(960, 560)
-    chip.show_progress(Progress().after(half))
+    chip.show_progress(InstallProgress().after(half))
     assert chip.text().strip() == "50%" and chip.accessibleName() == page.progress.accessibleName()
     for last in (Installed(INSTALLATION), None):
         performed.events.put(last)

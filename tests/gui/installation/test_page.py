@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import Engine, State
-from engine.installation.request import Installed, InstallRequest, Plan, Source
+from engine.installation.request import Installed, InstallPlan, InstallRequest, Source
 from gui.installation.page import SetupPage
 from gui.installation.setup import EngineSetup
 from gui.installation.words import Purpose, network_text, without_password
@@ -91,7 +91,7 @@ def test_without_room_nothing_begins(qtbot: QtBot, page: SetupPage) -> None:
     assert not page.begin_button.isEnabled()
 
 
-def refuse(wanted: InstallRequest) -> Plan:
+def refuse(wanted: InstallRequest) -> InstallPlan:
     raise ProblemError(NO_NETWORK)
 
 

@@ -13,7 +13,7 @@ from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.runs.table.line import RunRow
-from gui.runs.table.rows import Search
+from gui.runs.table.rows import RowFilter
 from tests.gui.runs.conftest import FAULT, run
 
 FAST = Step(recipe="fast")
@@ -63,14 +63,14 @@ RUNS = (
     ],
 )
 def test_it_finds(text: str, found: set[int]) -> None:
-    search = Search(text)
+    search = RowFilter(text)
     assert {one.number for one in RUNS if search(RunRow(one))} == found
 
 
 def test_a_run_is_found_by_the_recipe_that_it_asks_for_whatever_came_of_it() -> None:
     queued = replace(RUNS[2], status=Status.QUEUED, summary=None)
-    assert Search("recipe:fast status:queued")(RunRow(queued))
-    assert Search("recipe:fast")(RunRow(replace(queued, summary=Summary(recipe="fused"))))
+    assert RowFilter("recipe:fast status:queued")(RunRow(queued))
+    assert RowFilter("recipe:fast")(RunRow(replace(queued, summary=Summary(recipe="fused"))))
 
 
 def test_a_run_from_the_store_is_found_as_one_that_is_known_whole(home: Path) -> None:
@@ -81,5 +81,5 @@ def test_a_run_from_the_store_is_found_as_one_that_is_known_whole(home: Path) ->
         store.record(run_id, [Finished(summary=Summary(recipe="fast"))])
         (kept,) = store.runs()
     for text in ("resnet50", "precision:bf16", "batch:96", "recipe:fast", "status:finished"):
-        assert Search(text)(RunRow(kept)), text
-    assert not Search("batch:9")(RunRow(kept))
+        assert RowFilter(text)(RunRow(kept)), text
+    assert not RowFilter("batch:9")(RunRow(kept))

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Catalog, DeviceEntry, ModelEntry
 from gui.setup.controls import ChoiceBox
-from gui.setup.model.choices import Group, Row, model_choices, narrowed
+from gui.setup.model.choices import ChoiceGroup, Row, model_choices, narrowed
 from gui.setup.model.search import SearchBox
 from gui.setup.panel import SetupPanel
 
@@ -56,15 +56,15 @@ def rows(box: SearchBox) -> list[str]:
     return [name or f"[{heading}]" for name, heading in zip(names, texts, strict=True)]
 
 
-def names(groups: list[Group]) -> list[str]:
+def names(groups: list[ChoiceGroup]) -> list[str]:
     return [row.shown for group in groups for row in group.rows]
 
 
 def test_models_are_found_by_family_by_recent_use_and_by_parts_of_their_names() -> None:
     group = model_choices(CATALOG, (), None)[-2]
-    assert group == Group("ResNet", [Row("resnet18", "11.7 M"), Row("resnet101", "44.5 M")])
+    assert group == ChoiceGroup("ResNet", [Row("resnet18", "11.7 M"), Row("resnet101", "44.5 M")])
     groups = model_choices(CATALOG, ("resnet101", "/nets/mine.py:Net", "gone"), None)
-    assert groups[1] == Group(
+    assert groups[1] == ChoiceGroup(
         "Recent", [Row("resnet101", "44.5 M"), Row("/nets/mine.py:Net", "/nets", "mine.py:Net")], turn=-1
     )
     assert names(narrowed(groups, "resnet"))[:2] == ["resnet101", "resnet18"]
@@ -94,7 +94,7 @@ def test_a_click_into_the_text_opens_the_whole_list(box: SearchBox, qtbot: QtBot
 
 
 def test_a_list_of_thousands_opens_at_the_chosen_name(box: SearchBox) -> None:
-    box.set_groups([Group("timm", [Row(f"timm:net{number}") for number in range(2_000)])])
+    box.set_groups([ChoiceGroup("timm", [Row(f"timm:net{number}") for number in range(2_000)])])
     box.set_value("timm:net1500")
     box.showPopup()
     current = box.list.currentIndex()

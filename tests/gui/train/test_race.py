@@ -21,8 +21,8 @@ from gui.session.experiments import Experiments
 from gui.session.live_run import LiveRun
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
-from gui.train.race import Lane, RaceReader, Scene
-from gui.train.race_view import Place, text_tiles
+from gui.train.race import LiveLane, LiveRaceReader, Scene
+from gui.train.race_view import LaneLayout, text_tiles
 
 BUSY = "other programs used 69% of the CPU"
 
@@ -41,7 +41,9 @@ def training(live: Any, precision: str, rate: float, steps: int, **settings: Any
 
 
 def scene(runs: Sequence[LiveRun], **stand_ins: LiveRun) -> Scene:
-    return RaceReader().scene(runs, {run.run_id: "recorded 14:28" for run in runs if run.is_over}, stand_ins)
+    return LiveRaceReader().scene(
+        runs, {run.run_id: "recorded 14:28" for run in runs if run.is_over}, stand_ins
+    )
 
 
 def test_two_sides_race_on_the_clock_of_the_one_that_trains(live: Any) -> None:
@@ -144,16 +146,16 @@ def test_other_data_has_other_words(live: Any) -> None:
 @pytest.mark.parametrize(
     ("lane", "columns", "lit", "unlit"),
     [
-        (Lane(Precision.FP32, "FP32", "recorded 14:28", 0.25), 50, 25.0, "fp32-tint"),
-        (Lane(Precision.BF16, "BF16 AMP", "live", 0.253), 50, 25.3, "bg2"),
-        (Lane(Precision.BF16, "BF16 AMP", "next"), 50, 0.0, "bg2"),
-        (Lane(Precision.BF16, "BF16 AMP", "live", 0.5, 0.5), 25, 50.0, "bg2"),
+        (LiveLane(Precision.FP32, "FP32", "recorded 14:28", 0.25), 50, 25.0, "fp32-tint"),
+        (LiveLane(Precision.BF16, "BF16 AMP", "live", 0.253), 50, 25.3, "bg2"),
+        (LiveLane(Precision.BF16, "BF16 AMP", "next"), 50, 0.0, "bg2"),
+        (LiveLane(Precision.BF16, "BF16 AMP", "live", 0.5, 0.5), 25, 50.0, "bg2"),
     ],
 )
 def test_a_block_is_one_percent_and_a_shorter_training_has_fewer(
-    lane: Lane, columns: int, lit: float, unlit: str
+    lane: LiveLane, columns: int, lit: float, unlit: str
 ) -> None:
-    blocks = Place(0.0, 0.0, 1_040.0, 2).blocks(lane, Tiles(text_tiles(3)))
+    blocks = LaneLayout(0.0, 0.0, 1_040.0, 2).blocks(lane, Tiles(text_tiles(3)))
     assert (blocks.columns, blocks.rows, blocks.lit) == (columns, 2, pytest.approx(lit))
     assert blocks.unlit == unlit.replace("bg2", "bg2") and blocks.size[0] < 20.8 * columns
 

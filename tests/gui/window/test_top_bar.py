@@ -15,7 +15,7 @@ from gui.installation import doctor_page
 from gui.installation.doctor_page import DoctorDialog
 from gui.runs.queue_table import KIND_ICONS
 from gui.theme.theme import theme
-from gui.widgets import ProgressLine
+from gui.widgets import ThinProgressBar
 from gui.window.chips import Activity
 from gui.window.main_window import MainWindow
 from gui.window.top_bar import BarActions, TopBar
@@ -89,7 +89,7 @@ def test_the_device_has_what_counts_for_mixed_precision_and_its_memory_in_use(ba
     assert "NVIDIA H200, 139.8 GiB, Tensor Cores, BF16." in bar.device.toolTip()
     bar.set_device(device("An older card", bf16_note="emulated", tensor_cores=False))
     assert "An older card, 139.8 GiB." in bar.device.toolTip()
-    usage = next(one for one in bar.device.findChildren(ProgressLine))
+    usage = next(one for one in bar.device.findChildren(ThinProgressBar))
     assert not usage.isVisible()
     bar.device.set_usage(0.5, "69.9 GiB in use")
     assert usage.isVisible() and usage.fraction() == 0.5 and "69.9 GiB in use" in bar.device.toolTip()

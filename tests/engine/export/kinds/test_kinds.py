@@ -21,7 +21,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.export.content import Content
-from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, Kind
+from engine.export.formats import COMPARISON, LIMIT, NUMERICS, PROFILE, SWEEP, TRACES, TUNE, ResultKind
 from engine.export.kinds.sweep import TRADE_OFF, document
 from engine.export.writers.pdf import Pages
 from engine.protocol.events import Finished, Summary
@@ -39,7 +39,7 @@ from tests.engine.tune.test_result import TUNING, WINNER
 class Made(NamedTuple):
     """A result, and words that all its texts have."""
 
-    kind: Kind[Any]
+    kind: ResultKind[Any]
     result: Any
     words: tuple[str, ...]
 
@@ -232,7 +232,7 @@ def test_a_tuning_has_the_script_of_its_winner(store: Store, tmp_path: Path) -> 
     ],
 )
 def test_a_path_that_cannot_be_written_is_refused_before_anything_starts(
-    kind: Kind[Any], name: str, said: str, tmp_path: Path
+    kind: ResultKind[Any], name: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ProblemError, match=said):
         kind.check([f"{tmp_path}/{name}" if name else ""])

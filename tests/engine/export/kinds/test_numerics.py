@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from engine.experiment.catalog import Precision
-from engine.export.document import Answer, CellText, Section
+from engine.export.document import CellText, Conclusion, Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import TITLES, document, error_text, sections
 from engine.protocol.advice import Advices
@@ -36,7 +36,7 @@ def titles_of(results: NumericsResults) -> list[str]:
     return [section.title for section in sections(results)]
 
 
-def answer_of(saved: Study[Numerics], **results: object) -> Answer:
+def answer_of(saved: Study[Numerics], **results: object) -> Conclusion:
     numerics = saved.answer.model_copy(update={"results": NumericsResults().model_copy(update=results)})
     (answer,) = document(replace(saved, answer=numerics)).answers
     return answer

@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.check import check
-from engine.training.checks.places import CodePlace, ModuleTree
+from engine.training.checks.places import CodePlace, ModuleOutputs
 from engine.training.checks.static import find_half_cast, find_syncs_in_text, static_findings
 from engine.training.checks.watches import LossWatch, RefusalWatch
 from engine.training.models.weightless import AsOnCuda
@@ -61,7 +61,7 @@ def _outside_autocast(outputs: Tensor) -> Tensor:
 
 
 def kinds_on_cuda(loss: Callable[[Tensor], Tensor], *, counts: bool = True) -> list[tuple[FindingKind, str]]:
-    watch = LossWatch(ModuleTree(nn.Identity()), is_cuda=True, counts=counts)
+    watch = LossWatch(ModuleOutputs(nn.Identity()), is_cuda=True, counts=counts)
     outputs = torch.rand(2, 4).half()
     with AsOnCuda(), torch.autocast("cpu", dtype=torch.float16), watch:
         loss(outputs)

@@ -15,7 +15,7 @@ from torch import nn
 from engine.experiment.experiment import Measure, Precision
 from engine.training.data.batches import Batch
 from engine.training.measuring import speed as speeds
-from engine.training.measuring.speed import Speed, Tally, Validation, validate
+from engine.training.measuring.speed import Speed, Tally, ValidationResult, validate
 from engine.training.measuring.telemetry import Rows
 from engine.training.models.build import build_loss
 
@@ -139,7 +139,7 @@ def validated(
     task: Any = "classification",
     precision: Precision = Precision.FP32,
     must_end: Callable[[], bool] = lambda: False,
-) -> Validation | None:
+) -> ValidationResult | None:
     return validate(
         model or Echo(), batches, build_loss(task), precision=precision, device=CPU, must_end=must_end
     )

@@ -28,7 +28,7 @@ from engine.training.measuring.memory import Breakdown
 from engine.training.models.tensor_cores import OddSize
 from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.evidence import Cost, Evidence, gather_evidence
+from engine.training.numerics.evidence import Cost, NumericsEvidence, gather_evidence
 from engine.training.precision import cuda_precisions
 
 from .conftest import end_of, own_settings
@@ -57,7 +57,7 @@ def card(capability: tuple[int, int]) -> DeviceEntry:
     )
 
 
-def evidence(capability: tuple[int, int] = (8, 0), **known: Any) -> Evidence:
+def evidence(capability: tuple[int, int] = (8, 0), **known: Any) -> NumericsEvidence:
     """An FP16 experiment on a card, of which nothing gives cause for advice."""
     settings = {"precision": "fp16", "device": "cuda:0", "batch_size": 32, **known.pop("settings", {})}
     everything = {
@@ -69,7 +69,7 @@ def evidence(capability: tuple[int, int] = (8, 0), **known: Any) -> Evidence:
         **known,
     }
     experiment = Experiment.model_validate(settings)
-    return Evidence(experiment=experiment, device=card(capability), total_steps=100, **everything)
+    return NumericsEvidence(experiment=experiment, device=card(capability), total_steps=100, **everything)
 
 
 def operation(module: str = "fc", name: str = "aten.mm", dtype: str = "float16", **more: Any) -> Operation:
@@ -192,7 +192,7 @@ def test_advice_names_the_evidence_that_it_rests_on(case):
     assert Experiment.model_validate({**known.experiment.model_dump(), **_tried(advice, known)})
 
 
-def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
+def _tried(advice: Advice, known: NumericsEvidence) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for key, value in advice.changes:
         table, _, name = key.rpartition(".")
@@ -379,5 +379,5 @@ def test_the_optimizers_epsilon_matters_only_for_weights_that_it_trains(
     assert known.half_parameters == half and not known.is_float32
 
 
-def gathered(bench: Bench, results: NumericsResults) -> Evidence:
+def gathered(bench: Bench, results: NumericsResults) -> NumericsEvidence:
     return end_of(gather_evidence(bench, results))

@@ -18,7 +18,7 @@ from engine.protocol.events import Phase
 from engine.protocol.jobs import Control
 from engine.protocol.numerics import Fp32Modules
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.fp32_modules import Kept, ModuleTree, find_fp32_modules, search_fewest
+from engine.training.numerics.fp32_modules import KeepableModules, Kept, find_fp32_modules, search_fewest
 
 from .conftest import MakeBench, end_of, own_settings, part_of
 
@@ -152,7 +152,9 @@ MODELS = st.recursive(
 )
 
 
-def search(tree: ModuleTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...] | None, list[Kept]]:
+def search(
+    tree: KeepableModules, is_good: Callable[[Kept], bool]
+) -> tuple[tuple[str, ...] | None, list[Kept]]:
     tried: list[Kept] = []
     searching = search_fewest(tree)
     try:
@@ -166,7 +168,7 @@ def search(tree: ModuleTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str
         return end.value, tried
 
 
-@given(MODELS.map(ModuleTree.of), st.data())
+@given(MODELS.map(KeepableModules.of), st.data())
 def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree, data):
     sets = st.sets(st.sampled_from(tree.names), max_size=4) if tree.names else st.just(set())
     sufficient = data.draw(st.lists(sets, min_size=1, max_size=3))
@@ -183,18 +185,18 @@ def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree, data):
 
 @pytest.mark.parametrize("needed", [{"m3"}, {"m0", "m149"}, {"m20", "m21", "m90"}])
 def test_the_number_of_tries_grows_with_the_logarithm(needed):
-    tree = ModuleTree.of(Own(*(nn.Identity() for _ in range(150))))
+    tree = KeepableModules.of(Own(*(nn.Identity() for _ in range(150))))
     found, tried = search(tree, lambda kept: needed <= kept)
     assert found is not None and set(found) == needed
     assert len(tried) <= 2 + len(needed) * (math.ceil(math.log2(150)) + 2)
 
 
 def test_where_all_are_not_enough_there_is_no_answer():
-    assert search(ModuleTree.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
+    assert search(KeepableModules.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
 
 
 def test_a_sequence_stands_for_what_it_holds_and_a_parent_for_its_own_part():
-    tree = ModuleTree.of(
+    tree = KeepableModules.of(
         nn.Sequential(nn.Sequential(nn.Identity(), nn.ReLU()), Own(nn.Identity(), nn.ReLU()))
     )
     assert tree.names == ["0.0", "0.1", "1", "1.m0", "1.m1"]

@@ -13,7 +13,7 @@ from engine.experiment.settings import Step
 from engine.protocol.ranges import LayerCast
 from engine.training.models.recompute import checkpoint_activations
 from engine.training.models.tensor_cores import convert, linear_layers
-from engine.training.numerics.ranges import CastRecorder, measure_ranges
+from engine.training.numerics.ranges import Fp8CastRecorder, measure_ranges
 from engine.training.precision import autocast
 
 from .conftest import own_settings, part_of
@@ -45,7 +45,7 @@ def passed(
     settings, gradient = Step(fp8_recipe=recipe), torch.randn(len(inputs), 32).bfloat16()
     convert(model, linear_layers(model, settings, {}, is_emulated=True), settings, CPU, is_emulated=True)
     gradient[1] *= 2.0**-34
-    with closing(CastRecorder(model)) as watch, autocast(Precision.FP8, CPU):
+    with closing(Fp8CastRecorder(model)) as watch, autocast(Precision.FP8, CPU):
         model[0](inputs.requires_grad_()).backward(gradient)
     model(inputs)  # which is no longer watched
     return {cast.title: cast for cast in watch.measured()}, model[0].inner.weight.detach(), gradient

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.protocol.events import PhaseName
-from engine.training.steps.captured import Action, CapturePlan, without_garbage_collection
+from engine.training.steps.captured import CapturePlan, GroupAction, without_garbage_collection
 
 Group = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -19,7 +19,7 @@ def group(*sizes: int, side: int = 8) -> Group:
     return [(torch.empty(size, 1, side, side), torch.empty(size)) for size in sizes]
 
 
-def actions(plan: CapturePlan, *groups: Group) -> list[Action]:
+def actions(plan: CapturePlan, *groups: Group) -> list[GroupAction]:
     return [plan.action_for(batches) for batches in groups]
 
 
@@ -28,12 +28,20 @@ def test_groups_of_one_shape_warm_up_are_captured_once_and_replayed() -> None:
     phases = []
     for number in range(7):
         phases.append(plan.phase)
-        expected = Action.WARM_UP if number < 3 else Action.CAPTURE if number == 3 else Action.REPLAY
+        expected = (
+            GroupAction.WARM_UP if number < 3 else GroupAction.CAPTURE if number == 3 else GroupAction.REPLAY
+        )
         assert plan.action_for(group(16)) is expected
     assert phases == [PhaseName.WARMING_UP] * 3 + [PhaseName.CAPTURING, None, None, None]
 
 
-W, C, R, B, G = Action.WARM_UP, Action.CAPTURE, Action.REPLAY, Action.BESIDE, Action.GO_WITHOUT
+W, C, R, B, G = (
+    GroupAction.WARM_UP,
+    GroupAction.CAPTURE,
+    GroupAction.REPLAY,
+    GroupAction.BESIDE,
+    GroupAction.GO_WITHOUT,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,7 @@ W, C, R, B, G = Action.WARM_UP, Action.CAPTURE, Action.REPLAY, Action.BESIDE, Ac
     ],
     ids=["a smaller last batch", "fewer batches", "small first"],
 )
-def test_smaller_groups_go_beside_the_graph(groups: list[Group], expected: list[Action]) -> None:
+def test_smaller_groups_go_beside_the_graph(groups: list[Group], expected: list[GroupAction]) -> None:
     assert actions(CapturePlan(), *groups) == expected
 
 
