@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from engine.compare.evidence import machine_disturbances, was_slowed_down
 from engine.compare.metrics import ACCURACY, LOSS, Metric
 from engine.compare.sides import training_differences
+from engine.curves import Values
 from engine.experiment.experiment import Experiment
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch
@@ -19,9 +19,6 @@ from engine.protocol.summary import Slowdown
 from engine.statistics import median
 from engine.words.numbers import counted, memory_text, number, ratio
 from gui.session.live_run import LiveRun
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LAST_BLOCKS, _RECENT = 50, 50
 
@@ -192,7 +189,7 @@ def data_wait_percent(run: LiveRun) -> float | None:
     return float(min(waits[usable].sum() / milliseconds.sum(), 1.0) * 100.0)
 
 
-def waiting_percent(run: LiveRun) -> NDArray[np.float64]:
+def waiting_percent(run: LiveRun) -> Values:
     """Return the share of each step in which the device waited for data. Empty if unknown."""
     waits, rates = run.curves.means("data_wait_ms"), run.curves.means("samples_per_second")
     count = min(len(waits), len(rates))
