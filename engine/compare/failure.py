@@ -141,14 +141,16 @@ def failure_of(
     forecasts: Forecasts,
     device: DeviceEntry | None,
     steps: Mapping[str, int] | None = None,
+    run_id: str | None = None,
 ) -> Failure | None:
-    """Return why the last failed run of a comparison's `runs` failed. None if none did.
+    """Return why the last failed run of a comparison's `runs`, or the given one, failed. None if none did.
 
     `steps` are the last completed steps of runs by id, as far as known. Without `device`, the environment of
     a run says how much memory there is.
     """
     ordered = sorted(runs, key=lambda run: run.number)
-    failed = next((run for run in reversed(ordered) if run.problem is not None), None)
+    asked = [run for run in ordered if run_id in (None, run.id)]
+    failed = next((run for run in reversed(asked) if run.problem is not None), None)
     if failed is None or failed.problem is None:
         return None
     return _Reader(tuple(ordered), failed, failed.problem, forecasts, device, steps or {}).failure()

@@ -150,9 +150,9 @@ class FailureCard(Surface):
         set_text(self._reason, failure.reason)
         self._reason.setVisible(bool(failure.reason))
         self._bars.show_memory(failure.memory)
-        for place, line in enumerate(self._tried):
-            set_text(line, failure.tried[place] if place < len(failure.tried) else "")
-            line.setVisible(place < len(failure.tried))
+        for number, line in enumerate(self._tried):
+            set_text(line, failure.tried[number] if number < len(failure.tried) else "")
+            line.setVisible(number < len(failure.tried))
         place = failure.place
         function = f"  in {place.function}" if place is not None and place.function else ""
         set_text(self._where, "" if place is None else f"{place.short}{function}")
