@@ -319,9 +319,7 @@ class _Reader:
             if len(accumulated) == len(self.sides):
                 most = max(accumulated, key=lambda one: one.step.gradient_accumulation)
                 times, batch = most.step.gradient_accumulation, most.batch_size
-                outcome = (
-                    f"Still {most.device_step_samples:,} samples in each optimizer step, {batch:,} at a time."
-                )
+                outcome = f"Still {most.device_step_samples:,} samples in each step, {batch:,} at a time."
                 yield self.again(f"Accumulate {times:,} × {batch:,}", outcome, accumulated)
         if memory.cap_mib is not None:
             yield from self.raised(memory)
