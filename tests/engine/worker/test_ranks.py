@@ -31,7 +31,7 @@ from engine.protocol.events import (
     Started,
 )
 from engine.protocol.profile import Profiled, StepPart
-from engine.protocol.profile import Timeouts as DeviceLimits
+from engine.protocol.profile import Limits as DeviceLimits
 from engine.worker.perform import perform
 from engine.worker.site import WorkerProcess
 from engine.worker.supervision import Timeouts
