@@ -153,6 +153,10 @@ def failure_of(
     failed = next((run for run in reversed(asked) if run.problem is not None), None)
     if failed is None or failed.problem is None:
         return None
+    if failed.sweep is not None:
+        # a sweep goes on with its next cell
+        failure = _Reader((failed,), failed, failed.problem, forecasts, device, steps or {}).failure()
+        return replace(failure, remedies=tuple(one for one in failure.remedies if one.action != "train"))
     return _Reader(tuple(ordered), failed, failed.problem, forecasts, device, steps or {}).failure()
 
 

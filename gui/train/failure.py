@@ -69,7 +69,8 @@ def failure_in(experiments: Experiments, run_ids: Sequence[str]) -> Failure | No
     steps = {run_id: live.step for run_id, live in opened.items() if live is not None}
     catalog = experiments.catalog
     device = catalog.device(records[0].experiment.device) if catalog is not None else None
-    return failure_of(mates, experiments.forecasts(), device, steps)
+    asked = records[0].id if len(records) == 1 else None
+    return failure_of(mates, experiments.forecasts(), device, steps, asked)
 
 
 class FailureView(QWidget):
@@ -164,9 +165,10 @@ class FailureCard(Surface):
         self.whole.setVisible(bool(failure.detail))
         lines = failure.detail.strip().count("\n") + 1
         self.whole.set_words(f"Whole message, {counted(lines, 'line')}")
-        trains = all(remedy.action == "train" for remedy in failure.remedies)
+        trains = bool(failure.remedies) and all(one.action == "train" for one in failure.remedies)
         again = "compares" if len({run.side for run in failure.runs}) > 1 else "trains"
         set_text(self._form, f"Each sets the form and {again} again" if trains else "")
+        self._todo.setVisible(bool(failure.remedies))
         self._offer(failure.remedies)
         self.setAccessibleName(f"{failure.title}. {failure.reason}".strip())
         self.setAccessibleDescription(" ".join(failure.tried))
@@ -189,7 +191,8 @@ class FailureCard(Surface):
         lines = in_column(*self._tried, spacing=6)
         tried = in_row(Placed(label("What was tried", "label"), 0, top), wide(lines), spacing=18)
         in_column(self._where, self._code, parent=self._place, margins=(0, 14, 0, 0), spacing=8)
-        todo = in_row(label("What to do", "label"), Stretch(1), self._form, self.whole, spacing=16)
+        self._todo = label("What to do", "label")
+        todo = in_row(self._todo, Stretch(1), self._form, self.whole, spacing=16)
         parts = (self._reason, 16, self._bars, 10, tried, self._place, 16, divider(), 14, todo)
         inner = (*parts, 8, self._row, 8, self.detail)
         below = in_column(*inner, margins=(_INDENT, 0, 0, 0), spacing=0)
@@ -234,7 +237,7 @@ class _CodeBlock(Surface):
 class _MemoryBars(QWidget):
     """A bar for each side from 0 to the device's memory: what it may use solid, what is missing hatched."""
 
-    _TOP, _PITCH, _BAR, _NAMES, _PLATE = 22, 32, 24, 100.0, 18
+    _TOP, _PITCH, _BAR, _NAMES, _PLATE, _WORDS = 22, 32, 24, 100.0, 18, 112
 
     def __init__(self) -> None:
         super().__init__()
@@ -260,8 +263,10 @@ class _MemoryBars(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         names = max(QFontMetricsF(font(13, 500)).horizontalAdvance(need.label) for need in memory.needs) + 34
         left = max(self._NAMES, min(names, self.width() / 3))
-        most = max([memory.device_mib or 0.0, *(1.16 * (need.mib or 0.0) for need in memory.needs)])
-        scale = (self.width() - left) / max(most, 1.08 * memory.budget_mib if not memory.device_mib else 0.0)
+        room = self.width() - left
+        most = max(need.mib or 0.0 for need in memory.needs)
+        # to the device's memory, or as far as leaves room for the words at the longest bar
+        scale = min(room / max(memory.device_mib or 0.0, memory.budget_mib), (room - self._WORDS) / most)
         limit = left + memory.budget_mib * scale
         for place, need in enumerate(memory.needs):
             self._paint_need(painter, need, self._TOP + place * self._PITCH, left, limit, scale)

@@ -65,3 +65,9 @@ def test_the_last_failure_is_explained_and_without_one_there_is_none(failures: F
     assert failure.title == "It ended" and failure.run.side == "BF16 AMP"
     with pytest.raises(AssertionError):
         failures.read([replace(run, problem=None) for run in runs])
+
+
+def test_a_run_of_a_sweep_is_not_trained_again(failures: Failures) -> None:
+    runs = [replace(run, sweep="sweep") for run in failures.compared(OUT_OF_MEMORY)]
+    failure = failures.read(runs)
+    assert failure.runs == (runs[0],) and not failure.remedies

@@ -133,9 +133,10 @@ def test_a_phase_other_than_measuring_is_named(panel: LivePanel, live: Any) -> N
 
 def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(panel: LivePanel, live: Any) -> None:
     run = live.run("fp32", Phase(name=PhaseName.COMPILING))
+    run.phase_began += 10
     panel.set_runs([run])
     assert status(panel) == "FP32 running · compiling, this can take a minute"
-    run.phase_began -= 23
+    run.phase_began -= 33
     panel.refresh()
     assert status(panel) == "FP32 running · compiling, this can take a minute · 23 s"
     panel.resize(780, 500)
