@@ -28,7 +28,7 @@ from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.train.failure import FailureView, failure_in
 from gui.tune.controller import TuneController
-from gui.widgets.boxes import Stretch, Surface, in_column, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, scrolled, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
 
@@ -278,8 +278,9 @@ class ItemPage(Surface):
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
         super().__init__("page", parent=parent)
         self.head, self.comparison, self.studies = ItemHead(), ComparePanel(self), studies
-        self.failure, self.failed = FailureView(), QWidget()
-        in_column(self.failure, Stretch(1), parent=self.failed, margins=16)
+        self.failure, page = FailureView(), QWidget()
+        in_column(self.failure, Stretch(1), parent=page, margins=16)
+        self.failed = scrolled("Why it failed", page)
         pages, self._head = QWidget(), QWidget()
         self._pages = QStackedLayout(pages)
         for page in (self.comparison, studies, self.failed):

@@ -44,6 +44,8 @@ from gui.widgets.table.painting import paint_words
 _MESSAGE_HEIGHT = 220
 _INDENT, _SIGN = 36, 22
 _BUTTONS, _GAP, _MOST_TRIED = 3, 16, 5
+_NARROW = 680
+"""A card less wide has its buttons below one another."""
 _TIPS = {
     "train": "Set the form to this and train all of it again",
     "open": "Open the file to fix it",
@@ -180,10 +182,23 @@ class FailureCard(Surface):
                 part.hide()
                 part.deleteLater()
         self.remedies = [_RemedyButton(remedy, is_first=not place) for place, remedy in enumerate(remedies)]
-        for place, button in enumerate(self.remedies):
+        for button in self.remedies:
             button.clicked.connect(partial(self.remedy_wanted.emit, button.remedy))
-            self._row.addWidget(button, 0, place)
-            self._row.addWidget(button.outcome, 1, place, Qt.AlignmentFlag.AlignTop)
+        self._place_buttons()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if (event.size().width() < _NARROW) != (event.oldSize().width() < _NARROW):
+            self._place_buttons()
+
+    def _place_buttons(self) -> None:
+        is_narrow = self.width() < _NARROW
+        for column in range(_BUTTONS):
+            self._row.setColumnStretch(column, 1 if not is_narrow or not column else 0)
+        for place, button in enumerate(self.remedies):
+            row, column = (2 * place, 0) if is_narrow else (0, place)
+            self._row.addWidget(button, row, column)
+            self._row.addWidget(button.outcome, row + 1, column, Qt.AlignmentFlag.AlignTop)
 
     def _lay_out(self) -> None:
         top = Qt.AlignmentFlag.AlignTop

@@ -58,7 +58,7 @@ def test_the_whole_message_is_shown_on_demand(view: FailureView, failures: Failu
     assert view.card.whole.isHidden(), "there is no message"
 
 
-@pytest.mark.parametrize("width", [764, 1_088])
+@pytest.mark.parametrize("width", [560, 764, 1_088])
 def test_buttons_are_equal_and_their_words_fit(
     view: FailureView, failures: Failures, tmp_path: Path, qtbot: QtBot, width: int
 ) -> None:
