@@ -245,8 +245,6 @@ def title_of(labels: Sequence[str]) -> str:
 
 def subject_of(run: LiveRun) -> str:
     """Return what a run trains: "resnet50, batch 64, 1,000 steps"."""
-    if run.experiment is None:
-        return ""
     steps = run.total_steps or run.experiment.steps
     parts = (run.experiment.model, batch_words(run.experiment), f"{steps:,} steps" if steps else "")
     return ", ".join(filter(None, parts))
