@@ -31,10 +31,10 @@ from engine.protocol.events import (
     Started,
 )
 from engine.protocol.profile import Profiled, StepPart
-from engine.protocol.profile import Timeouts as DeviceLimits
 from engine.worker.perform import perform
 from engine.worker.site import WorkerProcess
 from engine.worker.supervision import Timeouts
+from engine.worker.supervision import Timeouts as DeviceLimits
 
 pytestmark = pytest.mark.slow  # each starts two workers, which import torch
 
