@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
@@ -27,6 +26,7 @@ from engine.export.report.report import devices_section
 from engine.words.names import speed_unit
 from engine.words.numbers import number
 from gui.charts.lines import Quantity, SavedCurves
+from gui.charts.overlay import OverlayPlot
 from gui.charts.painter import BarChart, DrawingView
 from gui.compare.headline import Headline
 from gui.compare.ranking import SidesTable
@@ -38,9 +38,6 @@ from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrol
 from gui.widgets.buttons import Segmented
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS, word_columns
-
-if TYPE_CHECKING:
-    from gui.charts.overlay import OverlayPlot
 
 
 def lines_of(compared: ComparedRuns) -> tuple[SavedCurves, ...]:
@@ -306,8 +303,6 @@ class ComparePanel(Surface):
     @cached_property
     def curves(self) -> OverlayPlot:
         """The curves, created on the first comparison to keep the window's start fast."""
-        from gui.charts.overlay import OverlayPlot
-
         curves = OverlayPlot(self._curves)
         self._curves_row.addWidget(curves, 1)
         return curves
