@@ -34,9 +34,9 @@ from gui.setup.survey import EstimateData
 from gui.theme.theme import theme
 from gui.train.panel import LivePanel
 from gui.widgets import Button, FocusRing
+from gui.widgets.actions import PLACES, Actions
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
-from gui.widgets.shortcuts import install, keys_of
 from gui.window.body import Body, ModelDrops, OfferButtons
 from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, describe_activity, start_text
@@ -45,7 +45,7 @@ from gui.window.in_view import RunsInView
 from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
-from gui.window.top_bar import PLACES, BarActions, TopBar
+from gui.window.top_bar import TopBar
 
 FIRST_PRESET = "fashion"
 GUIDES = {
@@ -152,7 +152,6 @@ class MainWindow(QMainWindow):
         self._queue_controller.scheduled.connect(self._show_activity)
         self._queue_controller.show_wanted.connect(self._show_item)
         self._connect()
-        self._install_shortcuts()
         self.experiments.load()
         self._restore()
         problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
@@ -164,8 +163,8 @@ class MainWindow(QMainWindow):
         holder = QWidget(self)
         self.setCentralWidget(holder)
         # the tab order is that in which they are made
-        bar = BarActions(self.show_page, lambda: self.others.welcome(), self._helps())
-        self.top_bar = TopBar(bar, holder)
+        self.window_actions = self._make_actions()
+        self.top_bar = TopBar(self.window_actions, holder)
         self.body = Body(holder)
         self.notice = self.body.notice
         self.backstage = QueuePopover(self.top_bar.activity)
@@ -188,6 +187,13 @@ class MainWindow(QMainWindow):
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
         )
+        for name, action in (
+            ("run", self.setup.run_action),
+            ("queue", self.setup.queue_action),
+            ("save", self.setup.own_presets.save_action),
+            ("reset", self.setup.reset_action),
+        ):
+            self.window_actions.add(name, action)
         self.body.add("compare", self.live, self.setup)
         self.body.add("results", self.results, None)
         self._memory = DeviceMemory(self)
@@ -262,49 +268,38 @@ class MainWindow(QMainWindow):
         )
         self._runs_controller.wanted.connect(self._submit)
 
-    def _install_shortcuts(self) -> None:
-        install(
-            self,
-            {
-                "run": self.setup.run_action,
-                "queue": self.setup.queue_action,
-                "save": self.setup.own_presets.save_action,
-                "reset": self.setup.reset_action,
-                "pause": self.experiments.toggle_pause,
-                "stop": self.experiments.stop,
-                **{key: partial(self.show_page, key) for key, *_ in PLACES},
-                "present": lambda: self.others.present(),
-                "limit": lambda: self.setup.submit("limit"),
-                "undo": self._runs_controller.undo,
-                "filter": self._go_to_filter,
-                "export": lambda: self.others.export(),
-                "import": lambda: self.others.ask_for_archive(),
-                "waiting": lambda: self.backstage.toggle_page("queue"),
-                "log": lambda: self.backstage.toggle_page("log"),
-                "theme": theme().toggle,
-                "help": self.show_guide,
-                "quit": self.close,
-            },
-        )
-
-    def _helps(self) -> dict[str, Callable[[], object]]:
-        def show_doctor() -> None:
-            from gui.installation.doctor_page import show_doctor
-
-            show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
-
-        def show_about() -> None:
-            from gui.help.dialog import show_about
-
-            show_about(self)
-
-        return {
-            f"Guide\t{keys_of('help')}": lambda: self.show_guide(),
-            f"Log\t{keys_of('log')}": lambda: self.backstage.show_page("log"),
-            "PyTorch…": lambda: self.engine.show_dialog(),
-            "Doctor": show_doctor,
-            "About Ammeter": show_about,
+    def _make_actions(self) -> Actions:
+        functions: dict[str, Callable[[], object]] = {
+            "pause": self.experiments.toggle_pause,
+            "stop": self.experiments.stop,
+            **{place.name: partial(self.show_page, place.name) for place in PLACES},
+            "present": lambda: self.others.present(),
+            "limit": lambda: self.setup.submit("limit"),
+            "undo": lambda: self._runs_controller.undo(),
+            "filter": self._go_to_filter,
+            "export": lambda: self.others.export(),
+            "import": lambda: self.others.ask_for_archive(),
+            "waiting": lambda: self.backstage.toggle_page("queue"),
+            "log": lambda: self.backstage.toggle_page("log"),
+            "theme": theme().toggle,
+            "help": self.show_guide,
+            "engine": lambda: self.engine.show_dialog(),
+            "doctor": self._show_doctor,
+            "about": self._show_about,
+            "welcome": lambda: self.others.welcome(),
+            "quit": self.close,
         }
+        return Actions(self, functions)
+
+    def _show_doctor(self) -> None:
+        from gui.installation.doctor_page import show_doctor
+
+        show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
+
+    def _show_about(self) -> None:
+        from gui.help.dialog import show_about
+
+        show_about(self)
 
     def show_guide(self, page: str | None = None) -> None:
         """Open the guide at a page, by default the one about the page in sight."""
