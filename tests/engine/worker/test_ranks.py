@@ -30,6 +30,7 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
+from engine.protocol.profile import Limits as DeviceLimits
 from engine.protocol.profile import Profiled, StepPart
 from engine.worker.perform import perform
 from engine.worker.site import WorkerProcess
