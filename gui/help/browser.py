@@ -164,7 +164,7 @@ def style_sheet(palette: Palette) -> str:
 
 def html_of(text: str) -> str:
     """Return a page of the guide, in Markdown, as HTML."""
-    html = MarkdownIt("commonmark").enable("table").render(text)
+    html: str = MarkdownIt("commonmark").enable("table").render(text)
     html = html.replace("<table>", f'<table width="{COLUMN_WIDTH}" cellspacing="0">')
     html = html.replace("\n</code></pre>", "</code></pre>")
     html = html.replace("<p>Sources:", '<p class="sources">Sources:')

@@ -35,7 +35,6 @@ from engine.protocol.profile import Profiled, StepPart
 from engine.worker.perform import perform
 from engine.worker.site import WorkerProcess
 from engine.worker.supervision import Timeouts
-from engine.worker.supervision import Timeouts as DeviceLimits
 
 pytestmark = pytest.mark.slow  # each starts two workers, which import torch
 
