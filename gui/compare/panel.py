@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, partial
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
@@ -26,7 +27,6 @@ from engine.export.report.report import devices_section
 from engine.words.names import speed_unit
 from engine.words.numbers import number
 from gui.charts.lines import Quantity, SavedCurves
-from gui.charts.overlay import OverlayPlot
 from gui.charts.painter import BarChart, DrawingView
 from gui.compare.headline import Headline
 from gui.compare.ranking import SidesTable
@@ -301,8 +301,10 @@ class ComparePanel(Surface):
         self.clear()
 
     @cached_property
-    def curves(self) -> OverlayPlot:
-        """The curves, created on the first comparison to keep the window's start fast."""
+    def curves(self) -> Any:
+        """The curves, an `OverlayPlot`, imported and made with the first comparison: that takes a while."""
+        from gui.charts.overlay import OverlayPlot
+
         curves = OverlayPlot(self._curves)
         self._curves_row.addWidget(curves, 1)
         return curves
