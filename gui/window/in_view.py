@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
-from gui.runs.controller import RunsController
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.train.controller import LiveController
-from gui.train.outcome import open_file
 from gui.train.panel import LivePanel
+from gui.widgets.notice import Notice
 
 
 class RunsInView(QObject):
@@ -29,24 +29,22 @@ class RunsInView(QObject):
         live: LivePanel,
         runs: RunsPanel,
         experiments: Experiments,
-        table: RunsController,
+        notice: Notice,
         is_reported: Callable[[str], bool],
         repaint_hz: int | None,
         parent: QObject,
     ) -> None:
         """`is_reported` returns True if a page reports how this run ends, so nothing else has to."""
         super().__init__(parent)
-        self._table, self._is_reported = table, is_reported
+        self._notice, self._is_reported = notice, is_reported
         self._live, self._runs, self._experiments = live, runs, experiments
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
         self.timer, self.stop = self._followed.timer, self._followed.close
         self.progressed = self._followed.progressed
         self._live.why_not_profiled = self._experiments.why_not_profiled
-        self._live.offers_after = table.retries_of
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
-        self._live.file_wanted.connect(open_file)
         self._experiments.pause_request_changed.connect(self._live.set_pause_request)
         self._runs.checked_changed.connect(self._followed.set_selected)
         self._runs.resume_requested.connect(self._resume)
@@ -87,7 +85,14 @@ class RunsInView(QObject):
         self._followed.end_repainting()
         self.repaint_ms_changed.emit(None)
         if not self._is_reported(run_id):
-            self._table.retry(run_id)
+            self._notify_failure(run_id)
+
+    def _notify_failure(self, run_id: str) -> None:
+        record = self._experiments.runs.record(run_id)
+        # a sweep goes on with its next cell
+        if record is not None and record.problem is not None and record.sweep is None:
+            do, problem = partial(self.open, run_id), record.problem
+            self._notice.notify(problem.message, problem.remedy, "What to do", do)
 
     def _on_list_changed(self) -> None:
         self._runs.set_runs(self._experiments.runs.records())

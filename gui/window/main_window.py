@@ -12,6 +12,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
+from engine.compare.failure import Remedy
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
@@ -32,6 +33,7 @@ from gui.setup.panel import FormActions, SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
 from gui.setup.survey import EstimateData
 from gui.theme.theme import theme
+from gui.train.failure import open_file
 from gui.train.panel import LivePanel
 from gui.widgets import Button, FocusRing
 from gui.widgets.actions import PLACES, Actions
@@ -141,7 +143,7 @@ class MainWindow(QMainWindow):
             self.live,
             self.runs,
             self.experiments,
-            self._runs_controller,
+            self.notice,
             self._is_reported,
             repaint_hz,
             self,
@@ -218,6 +220,7 @@ class MainWindow(QMainWindow):
         others.problem.connect(self.report)
         others.runs_wanted.connect(self.in_view.show)
         others.form_wanted.connect(self.go_to_form)
+        others.remedy_wanted.connect(self.apply_remedy)
         others.engine_wanted.connect(self.engine.show_page)
         self.in_view.progressed.connect(others.demo.refresh)
         self.in_view.repaint_ms_changed.connect(others.demo.set_frame_ms)
@@ -247,7 +250,7 @@ class MainWindow(QMainWindow):
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._memory.read.connect(self.top_bar.device.set_usage)
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-        self.live.check_wanted.connect(self.setup.check_action.trigger)
+        self.live.remedy_wanted.connect(self.apply_remedy)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.live.answer_wanted.connect(lambda run_ids: self.others.read_answer(run_ids))
         self.live.replay_wanted.connect(lambda run_ids: self.others.replay(run_ids))
@@ -266,7 +269,6 @@ class MainWindow(QMainWindow):
         self.experiments.queue.finished.connect(
             lambda text: self._notifications.notify("Ammeter has finished", text)
         )
-        self._runs_controller.wanted.connect(self._submit)
 
     def _make_actions(self) -> Actions:
         functions: dict[str, Callable[[], object]] = {
@@ -450,6 +452,24 @@ class MainWindow(QMainWindow):
             return
         self.notice.drop()
         self.in_view.show_submitted(run_ids[0])
+
+    def apply_remedy(self, remedy: Remedy) -> None:
+        """Do what a failure's remedy says. To train again, set the form to it first."""
+        if remedy.action == "open" and remedy.file is not None:
+            open_file(remedy.file)
+            return
+        try:
+            sides = remedy.experiments()
+        except ProblemError as error:
+            self.report(error.problem)
+            return
+        self.setup.use_settings(sides[0][1], [experiment.precision for _, experiment in sides])
+        self.show_page("experiment")
+        if remedy.action == "check":
+            self.setup.check_action.trigger()
+        else:
+            title = " against ".join(label for label, _ in sides) if len(sides) > 1 else ""
+            self._submit(Request(title, sides, repeats=remedy.repeats))
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()

@@ -46,14 +46,15 @@ class OtherPages(QObject):
     """Creates and connects the pages of Demo, Largest batch, Numerics, Profile, Sweep and Tune.
 
     `page_wanted` carries the key of a page to show, `guide_wanted` a page of the guide, `problem` a Problem,
-    and `runs_wanted` the ids of runs to show live. `form_wanted` asks for the form, and `engine_wanted` for
-    the page that installs PyTorch.
+    `runs_wanted` the ids of runs to show live, and `remedy_wanted` a Remedy to apply. `form_wanted` asks for
+    the form, and `engine_wanted` for the page that installs PyTorch.
     """
 
     page_wanted = Signal(str)
     guide_wanted = Signal(str)
     problem = Signal(object)
     runs_wanted = Signal(object)
+    remedy_wanted = Signal(object)
     form_wanted = Signal()
     engine_wanted = Signal()
 
@@ -187,6 +188,7 @@ class OtherPages(QObject):
         self.results.wanted.connect(partial(self.page_wanted.emit, "results"))
         self.results.problem.connect(self.problem)
         self.results.form_wanted.connect(self.form_wanted)
+        self.results.remedy_wanted.connect(self.remedy_wanted)
         self.results.guide_wanted.connect(self.guide_wanted)
         self.compare.headline.guide_wanted.connect(self.guide_wanted)
         for source in (self.sweeps, self.results):
