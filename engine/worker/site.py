@@ -26,15 +26,18 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
 from engine.protocol.jobs import RemotePlace
 from engine.worker.guard import MARK, start_guard
-from engine.worker.keeper import worker_environment
+from engine.worker.keeper import (
+    LONGEST_STDERR_BYTES,
+    STDERR_BYTES_PASSED_ON,
+    STDERR_LINES_PASSED_ON,
+    STDERR_TAIL_LINES,
+    shown,
+    worker_environment,
+)
 
 # of a worker, whose ranks have marks of their own, or of a program; not made anew by two threads at once
 _OUTER_MARK = os.environ.get(MARK) or uuid.uuid4().hex
-_STDERR_TAIL_LINES = 200
-_STDERR_LINES_PASSED_ON = 2_000
-_STDERR_BYTES_PASSED_ON = 2**20
 _LONGEST_LINE_BYTES = 32 * 2**20  # of an event, of which the largest take less; a longer one is cut
-_LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
 """Bytes of stderr that are read at once and kept, after the lines passed on."""
 _REAP_SECONDS = 10.0
@@ -112,7 +115,7 @@ class WorkerProcess:
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
         self._inbox: queue.Queue[Item] = queue.Queue()
-        self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._stderr_rest = b""
         self._is_closed = False
         self._readers = (
@@ -143,8 +146,8 @@ class WorkerProcess:
     @property
     def stderr_tail(self) -> str:
         rest = self._stderr_rest.split(b"\n")
-        cut = [stderr_text(line[:_LONGEST_STDERR_BYTES]) for line in rest[-_STDERR_TAIL_LINES:] if line]
-        return "\n".join([*self._stderr_lines, *cut][-_STDERR_TAIL_LINES:])
+        cut = [one_line(shown(line[:LONGEST_STDERR_BYTES])) for line in rest[-STDERR_TAIL_LINES:] if line]
+        return "\n".join([*self._stderr_lines, *cut][-STDERR_TAIL_LINES:])
 
     def send(self, request: jobs.Request) -> None:
         """Send a request. It is lost if the worker has ended, which its `WorkerExited` shows."""
@@ -241,25 +244,19 @@ class WorkerProcess:
 
     def _read_stderr(self, stream: IO[bytes]) -> None:
         with stream:
-            lines = iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")
+            lines = iter(partial(stream.readline, LONGEST_STDERR_BYTES), b"")
             passed_on = 0
-            for line in islice(lines, _STDERR_LINES_PASSED_ON):
-                text = stderr_text(line)
+            for line in islice(lines, STDERR_LINES_PASSED_ON):
+                text = one_line(shown(line))
                 self._stderr_lines.append(text)
                 if text:
                     self._inbox.put(Log(level="stderr", message=text))
                 passed_on += len(line)
-                if passed_on > _STDERR_BYTES_PASSED_ON:
+                if passed_on > STDERR_BYTES_PASSED_ON:
                     break
             blocks = cast("io.BufferedReader", stream)
             for block in iter(partial(blocks.read1, _STDERR_BLOCK_BYTES), b""):
                 self._stderr_rest = (self._stderr_rest + block)[-_STDERR_BLOCK_BYTES:]
-
-
-def stderr_text(line: bytes) -> str:
-    """Return a line of a worker's stderr, safe to show."""
-    # a progress bar overwrites itself by returning to the line's start
-    return one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
 
 
 def _started(command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:

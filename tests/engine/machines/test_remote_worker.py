@@ -18,6 +18,7 @@ from engine.machines.remote_site import RemoteSite, launcher_on
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log
 from engine.protocol.jobs import RemotePlace
+from engine.worker.keeper import CANCELED
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.site import parse_line
 from engine.worker.supervision import ProcessSession
@@ -67,7 +68,8 @@ def steps_of(events: list[Event]) -> list[int]:
 
 
 def written(folder: Path) -> list[object]:
-    return [parse_line(line) for line in (folder / "events").read_bytes().splitlines(keepends=True)]
+    lines = (folder / "events").read_bytes().splitlines(keepends=True)
+    return of_worker([parse_line(line) for line in lines if not line.endswith(CANCELED)])
 
 
 def of_worker(events: list[Event]) -> list[Event]:
@@ -258,7 +260,7 @@ def test_a_spare_waits_there_and_is_discarded_with_the_launcher(near: RemoteMach
 def test_through_ssh_whatever_is_killed_on_the_way(far: RemoteMachine) -> None:
     with launcher_of(far, {"TALK": "[1000, 0.01]"}) as launcher, kept(launcher) as (session, _):
         events: list[Event] = []
-        kills = (far.kill_line, far.kill_master, far.kill_sessions, far.kill_relays)
+        kills = (far.kill_line, far.kill_master, far.kill_sessions, far.kill_followers)
         for number, kill in enumerate(kills, 1):
             events += until(session, 200 * number)
             kill()

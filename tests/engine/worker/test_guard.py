@@ -52,11 +52,9 @@ def test_a_killed_program_leaves_neither_a_hung_worker_nor_what_that_started(sta
 
 def test_a_killed_keeper_leaves_no_stopped_worker(near: RemoteMachine) -> None:
     line = begun(near, lines=1_000_000)
-    line.until("o")
     pids = near.kept(near.folders()[0])
     os.kill(pids["worker"], signal.SIGSTOP)
     near.kill_keepers()
     eventually(lambda: has_ended(pids["worker"]), 30)
-    line.put({"n": 2, "do": "forget"})
-    line.until("g")
-    line.close()
+    assert line.until("gone")["gone"] == "gone"
+    line.forget()
