@@ -152,7 +152,7 @@ cd "$1" 2>/dev/null || exit 0
 for each in workers/*/keeper.json; do
   pid=$(sed -n 's/.*"pid": *\\([0-9][0-9]*\\).*/\\1/p' "$each" 2>/dev/null)
   if [ -n "$pid" ] && tr '\\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null |
-    grep -q -e 'engine.remote_main .* keep ' -e engine.worker.keeper
+    grep -q 'engine.remote_main .* keep '
   then kill "$pid"; fi
 done
 rm -rf program python engine datasets home workers .ammeter-folder && cd / && rmdir "$1" 2>/dev/null

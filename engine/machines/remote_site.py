@@ -16,7 +16,7 @@ from engine.machines.ssh import SshConnection, inspect_machine, program_words
 from engine.protocol import jobs
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher
-from engine.worker.site import Worker
+from engine.worker.site import Site, Worker
 from engine.worker.supervision import Timeouts
 
 _ANSWER_SECONDS, _GIVE_BACK_SECONDS = 30.0, 10.0
@@ -25,7 +25,7 @@ _MOST_FETCHED_BYTES = 512 * 2**20
 _GZIP = b"\x1f\x8b"
 
 
-class RemoteSite:
+class RemoteSite(Site):
     """Starts workers and accesses their files on a remote machine, over ssh.
 
     `patience` is how many seconds a worker without a connection is kept: without a job, and with one.
@@ -33,6 +33,8 @@ class RemoteSite:
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
         self.name = machine.name
+        # it is a Linux for which there are builds of torch, which have no other C library
+        self.is_glibc = True
         # a spare would keep a node from others
         self.keeps_spare, self.has_nodes = machine.slurm is None, machine.slurm is not None
         self._allocation: JobRequest | None = None
@@ -78,9 +80,6 @@ class RemoteSite:
 
     def require_engine(self) -> None:
         """No-op: only the machine knows whether PyTorch is installed. A worker reports if it is not."""
-
-    # the far side is a Linux for which there are builds of torch, which have no other C library
-    is_glibc = True
 
     def checkpoints(self, folder: Path) -> str:
         return f"{self._there}/home/checkpoints/{folder.name}"

@@ -38,24 +38,22 @@ _LOOK_WAITING_SECONDS, _LOOK_SECONDS, _ENDING_SECONDS = 5.0, 10.0, 8.0
 """Seconds between two questions to Slurm, and those that it gets to notice that a job has ended."""
 _SLOW_SECONDS = 1.0
 _REAP_SECONDS = 10.0
+_NO_SUCH_VERB = 2  # the status of a program there that is older than its verb
 _FORGET_SECONDS = 2.0
 
 
-class _Version(Bounded, frozen=True):
-    protocol: int
-
-
-class RemoteHeader(_Version):
+class RemoteHeader(Bounded, frozen=True):
     """The first line of the program on the remote machine that follows a worker's events.
 
     `taken` is the number of the last request that it has. The worker `has_begun` once it has a keeper. In a
     cluster, `slurm_job` is the id of the worker's job, and `allocation` the name that Ammeter gave it.
     """
 
-    taken: Annotated[int, Field(ge=0)]
-    has_job: bool
+    protocol: int
+    taken: Annotated[int, Field(ge=0)] = 0
+    has_job: bool = False
     has_begun: bool = False
-    home: Annotated[str, Field(max_length=4_096, pattern=r"^/[^\x00-\x1f\x7f]*$")]
+    home: Annotated[str, Field(max_length=4_096, pattern=r"^/[^\x00-\x1f\x7f]*$")] = "/"
     host: OneLine = ""
     allocation: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")] = ""
     slurm_job: Annotated[str, Field(pattern=r"^\d{0,19}$")] = ""
@@ -318,6 +316,7 @@ class RemoteWorker:
         channel = self._channel = self._line.open(words)
         channel.put(_line_of({} if self._opening is None else {"open": asdict(self._opening)}))
         timer = threading.Timer(_HEADER_SECONDS, channel.kill)
+        timer.daemon = True
         timer.start()
         chatter, header = _header_in(channel.stdout, self._mark)
         timer.cancel()
@@ -334,11 +333,12 @@ class RemoteWorker:
 
     def _checked(self, header: bytes) -> RemoteHeader:
         try:
-            if _Version.model_validate_json(header).protocol != PROTOCOL:
-                raise self._line.outdated()
-            return RemoteHeader.model_validate_json(header)
+            checked = RemoteHeader.model_validate_json(header)
         except ValidationError:
             raise self._line.problem("its answer is not from Ammeter") from None
+        if checked.protocol != PROTOCOL:
+            raise self._line.outdated()
+        return checked
 
     def _greet(self, header: RemoteHeader) -> None:
         with self._lock:
@@ -371,6 +371,8 @@ class RemoteWorker:
         if not self.is_alive:
             return
         why = complaint or answer or "it was closed"
+        if self.header is None and status == _NO_SUCH_VERB:
+            raise self._line.outdated()
         if self.header is None and (self._opening is not None or lasts(why) or status in NOT_FOUND):
             raise self._line.failure(status, why)
         if self._away_since is None:

@@ -47,7 +47,7 @@ case "$? $said" in
 esac
 sacct -n -P -X -j "$1" -o State,Reason,Start,NodeList,Timelimit 2>/dev/null | grep '|' || echo "$unknown"
 """
-_ASK_SECONDS = 60.0
+_ASK_SECONDS = 25.0
 
 
 def job_state(line: SshConnection, job: str, home: str, allocation: str) -> JobState | None:

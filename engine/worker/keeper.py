@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -42,9 +42,9 @@ _END_SECONDS = 5.0
 _DISK_LOOK_SECONDS = 5.0
 _LEAST_DISK_BYTES = 2**20
 STDERR_TAIL_LINES = 200
-STDERR_LINES_PASSED_ON = 2_000
-STDERR_BYTES_PASSED_ON = 2**20
-LONGEST_STDERR_BYTES = 8 * 2**10
+_STDERR_LINES_PASSED_ON = 2_000
+_STDERR_BYTES_PASSED_ON = 2**20
+_LONGEST_STDERR_BYTES = 8 * 2**10
 CANCELED = b"\x18\n"
 """The end of a line of the events that is none: half of one, which a killed worker left, or nothing."""
 
@@ -225,14 +225,7 @@ class Keeper:
 
     def _read_errors(self, stream: IO[bytes]) -> None:
         tail: deque[bytes] = deque(maxlen=STDERR_TAIL_LINES)
-        lines_left, bytes_left = STDERR_LINES_PASSED_ON, STDERR_BYTES_PASSED_ON
-        with stream:
-            for line in iter(partial(stream.readline, LONGEST_STDERR_BYTES), b""):
-                if min(lines_left, bytes_left) > 0:
-                    self._log(line)
-                    lines_left, bytes_left = lines_left - 1, bytes_left - len(line)
-                else:
-                    tail.append(line)
+        read_stderr(stream, self._log, tail)
         for line in tail:
             self._log(line)
 
@@ -244,6 +237,18 @@ class Keeper:
         # in one write: the worker appends to the same file. A full disk must not stop the reading.
         with contextlib.suppress(OSError):
             os.write(self._events, CANCELED + json.dumps(event).encode() + b"\n")
+
+
+def read_stderr(stream: IO[bytes], pass_on: Callable[[bytes], None], tail: deque[bytes]) -> None:
+    """Read a worker's stderr to its end. Pass on 2,000 lines, at most 1 MiB, and append others to `tail`."""
+    lines_left, bytes_left = _STDERR_LINES_PASSED_ON, _STDERR_BYTES_PASSED_ON
+    with stream:
+        for line in iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b""):
+            if min(lines_left, bytes_left) > 0:
+                pass_on(line)
+            else:
+                tail.append(line)
+            lines_left, bytes_left = lines_left - 1, bytes_left - len(line)
 
 
 def shown(line: bytes) -> str:

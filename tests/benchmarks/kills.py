@@ -334,6 +334,10 @@ def kill_remotes(kills: int, moments: random.Random) -> bool:
             "worker": machine.kill_workers,
             "program": lambda: [program.kill()],
         }
+        if after > 1.0:
+            # most come once it trains
+            eventually(lambda: path.exists() or program.poll() is not None)
+            after -= 1.0
         time.sleep(after)
         while program.poll() is None and not kills[victim]():
             time.sleep(0.02)
@@ -373,7 +377,7 @@ def kill_remotes(kills: int, moments: random.Random) -> bool:
     victims = ("connection", "control connection", "session", "follower", "keeper", "worker", "program")
     with pytest.MonkeyPatch.context() as monkeypatch, remote_machine(monkeypatch) as machine:
         machine.talk()
-        return _kill_in_turn(victims, kills, moments, 5.0, lambda *arguments: kill_once(machine, *arguments))
+        return _kill_in_turn(victims, kills, moments, 4.0, lambda *arguments: kill_once(machine, *arguments))
 
 
 _PROGRAMS = {"sweep": train_sweep, "setup": install, "ranks": train_ranks, "remote": read_remote}

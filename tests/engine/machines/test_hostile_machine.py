@@ -78,6 +78,10 @@ def taken_up(launcher: Launcher) -> list[Event]:
         ("print('ammeter 00 {}')", "No connection to bad: it only answered 'ammeter 00 {}'."),
         ("greet(protocol=1)", "bad has a different version of Ammeter."),
         (
+            "sys.stderr.write('No such command: follow'); sys.exit(2)",
+            "bad has a different version of Ammeter.",
+        ),
+        (
             "greet(home='/there\\x1b[2J')",
             "No connection to bad: its answer is not from Ammeter.",
         ),

@@ -38,7 +38,6 @@ time.sleep(600)
         "os.kill(os.getpid(), signal.SIGSTOP)",
         # no signal of Python's and no other thread gets its turn
         "import ctypes; ctypes.PyDLL(None).sleep(600)",
-        "sys.stdin.read()",
     ],
 )
 def test_a_killed_program_leaves_neither_a_hung_worker_nor_what_that_started(state: str) -> None:
