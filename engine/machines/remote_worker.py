@@ -131,7 +131,9 @@ class RemoteWorker:
         self._waits_for = ""
         # its output is at its end; nothing more is wanted of it
         self._ended, self._closed = threading.Event(), threading.Event()
+        self._is_first = True
         self._connect()
+        self._is_first = False
         self._reader = threading.Thread(target=self._read, name="remote-worker", daemon=True)
         self._reader.start()
         threading.Thread(target=self._ping, name="remote-pings", daemon=True).start()
@@ -363,17 +365,17 @@ class RemoteWorker:
             self._log("info", f"Reconnected to {self._name} after {minutes:.1f} min.")
 
     def _end_line(self, answer: str = "") -> None:
-        """Close a connection that was lost, and log why. Raises ProblemError if the worker was never reached
-        and no later try would help."""
+        """Close a connection that was lost, and log why. Raises ProblemError for the first one, if no later
+        try would help."""
         self._has_line = False
         assert self._channel is not None
         status, complaint = self._channel.close()
         if not self.is_alive:
             return
         why = complaint or answer or "it was closed"
-        if self.header is None and status == _NO_SUCH_VERB:
+        if self._is_first and status == _NO_SUCH_VERB:
             raise self._line.outdated()
-        if self.header is None and (self._opening is not None or lasts(why) or status in NOT_FOUND):
+        if self._is_first and (self._opening is not None or lasts(why) or status in NOT_FOUND):
             raise self._line.failure(status, why)
         if self._away_since is None:
             self._away_since = time.monotonic()

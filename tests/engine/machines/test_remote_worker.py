@@ -153,7 +153,15 @@ def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: RemoteMach
         (folder,) = near.folders()
         assert places == [RemotePlace("near", folder.name)] and place is not None
         eventually(lambda: b'"step": 120' in (folder / "events").read_bytes())
+        # away at first, then behind another host key: neither says that it is lost
+        ssh, tries = near.bin / "ssh", near.home / "tries"
+        good = ssh.rename(near.bin / "away")
+        said = "[ $(wc -l <$tries) = 1 ] && echo 'No route to host' || echo 'Host key verification failed.'"
+        ssh.write_text(f"#!/bin/sh\ntries={tries}\necho >>$tries\n({said}) >&2\nexit 255\n")
+        ssh.chmod(0o755)
         with closing(launcher.reconnect(place, JOB)) as again:
+            eventually(lambda: len(tries.read_text()) > 3)
+            good.replace(ssh)
             events += events_of(again)
             # nothing of it is removed before its end can have been recorded
             assert of_worker(events) == written(folder)

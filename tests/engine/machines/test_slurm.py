@@ -30,22 +30,17 @@ def test_a_cluster_is_kept_with_its_wishes() -> None:
     assert machine.place == "me@login (Slurm, partition gpu)"
 
 
+REFUSED = {
+    "Ammeter sets it itself": "--wrap=rm --outp=x --array=1-9 --export=NONE --uid=0 --err=x".split(),
+    "the form --name=value": ["-pgpu", "script.sh", "--a=\x1b[2J", ":", ""],
+    "its value is missing": ["--gres"],
+}
+
+
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        *(
-            ("options", [option], "Ammeter sets it itself")
-            for option in ("--wrap=rm", "--outp=x", "--array=1-9")
-        ),
-        *(
-            ("options", [option], "Ammeter sets it itself")
-            for option in ("--export=NONE", "--uid=0", "--err=x")
-        ),
-        *(
-            ("options", [option], "the form --name=value")
-            for option in ("-pgpu", "script.sh", "--a=\x1b[2J", ":", "")
-        ),
-        ("options", ["--gres"], "its value is missing"),
+        *(("options", [option], why) for why, options in REFUSED.items() for option in options),
         ("partition", "-x", "not a valid partition"),
         ("account", "a b", "not a valid account"),
         ("time_limit", "soon", "not a valid time limit"),
