@@ -31,7 +31,7 @@ def test_a_cluster_is_kept_with_its_wishes() -> None:
 
 
 REFUSED = {
-    "Ammeter sets it itself": "--wrap=rm --outp=x --array=1-9 --export=NONE --uid=0 --err=x".split(),
+    "Ammeter sets it itself": ["--wrap=rm", "--outp=x", "--array=1-9", "--export=NONE", "--uid=0", "--err=x"],
     "the form --name=value": ["-pgpu", "script.sh", "--a=\x1b[2J", ":", ""],
     "its value is missing": ["--gres"],
 }
