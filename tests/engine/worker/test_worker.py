@@ -92,6 +92,7 @@ def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own(jobs_of_all_ki
 
 def test_a_worker_is_out_of_reach_of_a_terminals_ctrl_c_and_ends_with_its_stdin_in_mid_run():
     worker = WorkerProcess()
+    assert isinstance(worker.next_item(60.0), Ready)
     if hasattr(os, "getsid"):
         assert os.getpgid(worker.pid) != os.getpgid(0)
         assert os.getsid(worker.pid) == worker.pid
