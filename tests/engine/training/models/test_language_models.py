@@ -14,7 +14,6 @@ from engine.training.models.build import (
     USUAL_VOCABULARY,
     CausalLanguageModel,
     build_language_model,
-    build_loss,
     build_model,
     count_parameters,
     language_model_entries,
@@ -68,18 +67,6 @@ def test_the_logits_are_those_of_the_librarys_own_forward() -> None:
     llama = LlamaForCausalLM(config)
     tokens = torch.randint(64, (2, 10))
     assert torch.equal(CausalLanguageModel(llama)(tokens), llama(tokens).logits)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_it_trains_under_autocast(tiny: nn.Module, dtype: torch.dtype) -> None:
-    tokens = torch.randint(256, (2, 9))
-    tiny.zero_grad()
-    with torch.autocast("cpu", dtype=dtype):
-        logits = tiny(tokens[:, :-1])
-        loss = build_loss("language")(logits, tokens[:, 1:])
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert logits.dtype is dtype and loss.dtype is torch.float32
-    assert all(parameter.grad is not None for parameter in tiny.parameters())
 
 
 def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch):

@@ -19,7 +19,7 @@ from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.parts import study_numerics
 from engine.training.runs.prepare import RunPlan
-from tests.benchmarks.planted import Planted
+from tests.benchmarks.planted import PLANTED, Planted
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -79,6 +79,11 @@ def searched(experiment: Experiment, control: Control | None = None, **job: Any)
     results = [event.result for event in events if isinstance(event, PartMeasured)]
     (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
     return search
+
+
+def fault_named(name: str) -> Planted:
+    """The planted fault of that name."""
+    return next(fault for fault in PLANTED if fault.name == name)
 
 
 @pytest.fixture
