@@ -33,7 +33,6 @@ from engine.training.precision import EMULATED_NOTE, float32_mode
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace
 from engine.training.profile.communication import measure_communication
-from engine.training.profile.formulas import flops_of
 from engine.training.profile.kernels import (
     Primitive,
     formats_on_units,
@@ -53,6 +52,7 @@ from engine.training.profile.recording import (
     warm_up,
 )
 from engine.training.profile.rows import build_tables
+from engine.training.profile.trace import flops_of
 from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.prepare import (
     RunPlan,

@@ -42,8 +42,7 @@ from engine.training.ranks import current_rank
 from engine.training.runs.checkpoints import Checkpoints, load_checked
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
-from engine.training.steps.low_bit_optimizers import check_torchao
-from engine.training.steps.plain import PlainStep
+from engine.training.steps.plain import PlainStep, check_torchao
 from engine.training.steps.recipe import cudnn_search
 
 _REPORTED_FRACTION = 0.01

@@ -11,9 +11,8 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics import DivergenceTest, PrecisionRun
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import run_first_steps
 from engine.training.numerics.bench import StepMetrics
-from engine.training.numerics.divergence import _variants, measure_divergence
+from engine.training.numerics.divergence import _variants, measure_divergence, run_first_steps
 
 from .conftest import own_settings, part_of
 

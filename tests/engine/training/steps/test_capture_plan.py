@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from engine.training.steps.captured import CapturePlan, GroupAction, without_garbage_collection
+from engine.training.steps.recipe import CapturePlan, GroupAction, without_garbage_collection
 
 Group = list[tuple[torch.Tensor, torch.Tensor]]
 

@@ -17,7 +17,7 @@ from engine.sweep.order import PilotWatch, pilot_experiment
 from engine.training.measuring.telemetry import HostClock
 from engine.training.runs.loop import train
 from engine.training.steps import recipe
-from engine.training.steps.captured import Capture
+from engine.training.steps.recipe import Capture
 from engine.tune.verification import short_run, verification_turns
 from tests.engine.training.conftest import PICTURES
 
