@@ -87,7 +87,7 @@ def check_normalized(error: ValueError, samples: int) -> None:
 
 
 def details_of(error: BaseException) -> str:
-    """The traceback of an exception that ended a run, with only the user's own frames of their code."""
+    """Return the traceback of an exception that ended a run, for the user's code with its own frames only."""
     detail = error.detail if isinstance(error, ProblemError) else ""
     return own_details(error) or detail or "".join(traceback.format_exception(error))
 

@@ -347,7 +347,7 @@ class _Cast:
     dtype: torch.dtype
     products: list[LayerMatmul]
     along: int | None
-    """None for one scale for the entire tensor."""
+    """The dimension along which each slice has its own scale. None for one scale for the entire tensor."""
     is_cast: bool
     exponents: ExponentCount = field(default_factory=ExponentCount)
     counts: list[Tensor] = field(default_factory=list)

@@ -20,13 +20,13 @@ from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 from engine.training.precision import dtype_name, floating, leaf_tensors, legible
 
 _UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
-"""Their results are memory as it happened to be."""
+"""Operators that return uninitialized memory."""
 
 _OVERWRITING = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"})
-"""They do not read the tensor that they write to."""
+"""Operators that do not read the tensor that they write to."""
 
 _TURNING = frozenset({"neg", "sub", "rsub", "mul", "div"})
-"""They may turn an intended -Inf into +Inf."""
+"""Operators that may turn an intended -Inf into +Inf."""
 
 _UNSCALES = "aten._amp_foreach_non_finite_check_and_unscale_"
 

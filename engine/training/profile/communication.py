@@ -119,7 +119,7 @@ _Found = Iterator[tuple[float, Advice]]
 _ENOUGH = 0.7
 """The share of the best bandwidth below which messages are too small."""
 _HALVED = 0.5
-"""A format of half the bytes, or every second step, halves the transfer."""
+"""The share of the transfer left with a format of half the bytes, or with sending every second step."""
 
 
 def advise_on_communication(profile: StepProfile, experiment: Experiment) -> _Found:
