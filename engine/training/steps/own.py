@@ -175,7 +175,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-Body = Callable[["Train", Batch], Any]
+Body = Callable[["StepContext", Batch], Any]
 IDLE_CALLS = 16
 """The first calls that may all go without an optimizer step, as after a loss that is not finite."""
 _STEP = "step(train, batch)"

@@ -110,6 +110,12 @@ def _mixed(x: Tensor) -> Tensor:
         (_spectral, torch.float16, ["CUDA refuses fft.rfft here: it takes float16 only"]),
         (_spectral, torch.bfloat16, ["CUDA refuses fft.rfft here: it has no kernel for bfloat16"]),
         (_mixed, torch.float16, ["CUDA refuses einsum here: it has no kernel for complex32"]),
+        # of the lengths that a transform has, only powers of 2 are there in float16
+        (lambda x: torch.fft.rfft(x.half()[:, :6]), torch.float16, ["CUDA refuses fft.rfft here"]),
+        (lambda x: torch.fft.rfft(x.half()[:, :6], n=16), torch.float16, []),
+        (lambda x: torch.fft.fft(x.half()[:3], dim=0), torch.float16, ["CUDA refuses fft.fft here"]),
+        (lambda x: torch.fft.fft2(x.half()), torch.float16, []),
+        (lambda x: torch.fft.rfftn(x.half()[:3]), torch.float16, ["CUDA refuses fft.rfftn here"]),
         (lambda x: torch.fft.irfft(torch.fft.rfft(x.half()) * 2), torch.float16, []),
         (lambda x: torch.inverse(x.T @ x), torch.float16, ["CUDA refuses inverse here"]),
         (lambda x: torch.linalg.cholesky((x.T @ x).float()), torch.float16, []),

@@ -16,7 +16,6 @@ from engine.training.models.weightless import (
     IN_HALF,
     PROMOTED,
     AsOnCuda,
-    refusal,
 )
 
 HALF = torch.ones(4, 8, dtype=torch.bfloat16)
@@ -69,30 +68,6 @@ _BENEATH_A_CALL |= {"cudnn_convolution_transpose"}
 def test_the_policies_cover_all_that_pytorchs_list_for_cuda_has_beyond_the_cpus():
     listed = {name for name in CUDA_LISTS - CPU_LISTS if "upsample" not in name}
     assert listed - _BENEATH_A_CALL <= IN_FLOAT32 | IN_HALF | PROMOTED
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "settings", "in_fp16", "in_bf16"),
-    [
-        ("linalg_inv", (HALF,), {}, True, True),
-        ("inverse", (HALF,), {}, True, True),
-        ("linalg_eigh", (HALF,), {}, True, True),
-        ("ctc_loss", (HALF,), {}, True, True),
-        ("fft_rfft", (HALF,), {}, False, True),
-        ("fft_rfft", (HALF[:, :6],), {}, True, True),
-        ("fft_rfft", (HALF[:, :6],), {"n": 16}, False, True),
-        ("fft_fft", (HALF[:3],), {"dim": 0}, True, True),
-        ("fft_fft2", (HALF,), {}, False, True),
-        ("fft_rfftn", (HALF[:3],), {}, True, True),
-        ("stft", (HALF, 400), {}, True, True),
-        ("matmul", (HALF,), {}, False, False),
-    ],
-)
-def test_cuda_has_no_16_bit_kernel_for_linear_algebra_and_few_for_transforms(
-    name, args, settings, in_fp16, in_bf16
-):
-    assert (refusal(name, torch.float16, args, settings) is not None) is in_fp16
-    assert (refusal(name, torch.bfloat16, args, settings) is not None) is in_bf16
 
 
 @contextmanager

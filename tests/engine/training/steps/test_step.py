@@ -203,24 +203,6 @@ def test_a_small_gradient_is_not_clipped(hello: Any) -> None:
     assert free.samples.grad_norm is None and len(clipped.samples.grad_norm) == 5
 
 
-@pytest.mark.parametrize(
-    ("precision", "clip_norm", "columns"),
-    [
-        ("fp32", None, "loss"),
-        ("fp32", 1.0, "loss grad_norm"),
-        ("fp16", 1.0, "loss grad_scale found_inf grad_norm"),
-        ("fp16-unscaled", None, "loss"),
-    ],
-)
-def test_a_step_gives_one_row_of_figures(precision: str, clip_norm: float | None, columns: str) -> None:
-    step = step_of(
-        nn.Linear(10, 1), {"precision": precision, "step": {"clip_norm": clip_norm}}, loss=mse_loss
-    )
-    row = step([(torch.randn(4, 10), torch.randn(4, 1))])
-    assert " ".join(step.columns) == columns
-    assert row.shape == (len(step.columns),) and row.dtype is torch.float32 and not row.requires_grad
-
-
 @pytest.mark.parametrize(("precision", "sizes"), [("fp32", [4] * 4), ("fp16", [4] * 4), ("fp32", [11, 5])])
 def test_accumulating_parts_equals_the_whole_each_sample_alike(precision: str, sizes: list[int]) -> None:
     settings = {
