@@ -65,6 +65,22 @@ def training(optimizer: str, seed: int, *, is_scaled: bool = True, width: int = 
     return Training(model, made[optimizer], scaler)
 
 
+@pytest.mark.parametrize(("optimizer", "is_scaled"), [("adamw", True), ("fused", True), ("sgd", False)])
+def test_a_resumed_run_is_the_one_that_never_stopped(tmp_path: Path, optimizer: str, is_scaled: bool) -> None:
+    first = training(optimizer, seed=1, is_scaled=is_scaled)
+    first.steps(5)
+    progress = {"epoch": 2, "tally": {"steps": 5, "seconds": 0.1, "best": None}}
+    Checkpoints(tmp_path / "run").save("last", first.captured(**progress))
+    expected = first.steps(5)
+
+    second = training(optimizer, seed=2, is_scaled=is_scaled)
+    assert second.restore(Checkpoints(tmp_path / "run").load("last")) == progress
+    assert second.steps(5) == expected
+    for mine, other in zip(second.model.parameters(), first.model.parameters(), strict=True):
+        assert torch.equal(mine, other)
+    assert second.scaler.get_scale() == first.scaler.get_scale()
+
+
 def test_a_learning_rate_that_is_a_tensor_stays_the_one_that_the_step_holds(tmp_path: Path) -> None:
     rates = [torch.tensor(0.01), torch.tensor(0.5)]
     first, second = (training("adamw", seed=seed) for seed in (1, 2))

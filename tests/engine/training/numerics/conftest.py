@@ -32,6 +32,9 @@ TINY: dict[str, Any] = {
     "steps": 4,
 }
 
+FEW: dict[str, Any] = {"samples": 16, "batch_size": 4}
+"""Few enough samples for a CPU that only emulates FP16."""
+
 MakeBench = Callable[..., Bench]
 Result = TypeVar("Result")
 Plant = Callable[..., Experiment]

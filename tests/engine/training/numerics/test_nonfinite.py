@@ -8,7 +8,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics import Cause
 
-from .conftest import TINY, fault_named, searched
+from .conftest import FEW, TINY, fault_named, searched
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,12 @@ def test_weights_that_are_not_finite_from_the_start_are_no_matter_of_the_learnin
     assert "initialization" in first.remedy and "rate" not in first.remedy
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-unscaled", "bf16"])
-@pytest.mark.parametrize("trouble_step", [None, 3])
+@pytest.mark.parametrize(
+    ("precision", "trouble_step"),
+    [("fp32", None), ("fp16", None), ("fp16-unscaled", None), ("bf16", None), ("fp32", 3)],
+)
 def test_a_healthy_run_raises_no_alarm_and_trouble_that_does_not_come_again_is_said(precision, trouble_step):
-    experiment = Experiment.model_validate(layered(TINY, {"precision": precision}))
+    experiment = Experiment.model_validate(layered(TINY, FEW, {"precision": precision}))
     search = searched(experiment, trouble_step=trouble_step)
     assert search.first is None and search.steps == 4 and search.trouble_step == trouble_step
     assert search.sentence.endswith("at step 3, but this did not recur.") == (trouble_step is not None)
