@@ -41,7 +41,7 @@ from engine.training.data.image_sources import prepare_thumbnails
 from engine.training.doctor import examine_torch, read_catalog
 from engine.training.failures import capped, details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 from engine.training.profile.profile import profile_steps
 from engine.training.ranks import process_group
 from engine.training.runs.loop import train

@@ -20,7 +20,7 @@ from engine.protocol.advice import (
 )
 from engine.protocol.profile import Bar, BusRate, Communication, RankProfile, StepPart, StepProfile
 from engine.training.measuring.telemetry import clock_for
-from engine.training.profile.bar import StepBar
+from engine.training.profile.breakdown import StepBar
 from engine.training.profile.trace import Collective, Trace, merged_spans
 from engine.training.ranks import current_rank, gather_from_ranks
 from engine.words.numbers import memory_text, number, share_text

@@ -23,7 +23,7 @@ from engine.protocol.advice import (
     pinned_memory,
 )
 from engine.protocol.profile import StepPart, StepProfile, more_workers
-from engine.training.profile.bar import classify_work
+from engine.training.profile.breakdown import classify_work
 from engine.training.profile.communication import advise_on_communication
 from engine.training.profile.kernels import KernelClass, classify_kernel
 from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait

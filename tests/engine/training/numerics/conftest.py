@@ -17,7 +17,7 @@ from engine.protocol.jobs import Control
 from engine.protocol.numerics import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 from engine.training.runs.prepare import RunPlan
 from tests.benchmarks.planted import PLANTED, Planted
 

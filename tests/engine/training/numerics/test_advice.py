@@ -26,9 +26,9 @@ from engine.protocol.numerics import (
 from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Quantity, Ranges
 from engine.training.measuring.memory import Breakdown
 from engine.training.models.tensor_cores import OddSize
-from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, NumericsEvidence, gather_evidence
+from engine.training.numerics.study import _BY_PART, find_advice
 from engine.training.precision import cuda_precisions
 
 from .conftest import end_of, own_settings

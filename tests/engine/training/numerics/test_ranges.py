@@ -24,8 +24,8 @@ from engine.protocol.events import Phase, Samples
 from engine.protocol.jobs import Control
 from engine.protocol.ranges import QUANTITIES, Exponents
 from engine.training.numerics.bench import StoppedError, with_precision
-from engine.training.numerics.parts import _MAKERS
 from engine.training.numerics.ranges import ExponentCount, measure_ranges, read_histograms, record_tensors
+from engine.training.numerics.study import _MAKERS
 from engine.training.runs.loop import train
 from tests.benchmarks.planted import Planted
 

@@ -20,7 +20,7 @@ from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models import tensor_cores
 from engine.training.models.libraries import quiet
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 from engine.training.precision import (
     EMULATED_NOTE,
     Processor,

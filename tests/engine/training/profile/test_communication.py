@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.advice import AdviceKind
 from engine.protocol.profile import Communication, StepPart
 from engine.training.profile import communication as module
-from engine.training.profile.bar import step_bar
+from engine.training.profile.breakdown import step_bar
 from engine.training.profile.communication import advise_on_communication, measure_communication
 from engine.training.ranks import Rank
 from tests.engine.training.profile.recorded import Recorded

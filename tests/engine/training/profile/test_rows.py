@@ -8,9 +8,8 @@ import pytest
 
 from engine.protocol.profile import StepPart, TimeRow
 from engine.training.profile import recording
-from engine.training.profile.bar import step_bar
+from engine.training.profile.breakdown import ROOT, Tables, build_tables, step_bar
 from engine.training.profile.chrome import read_trace
-from engine.training.profile.rows import ROOT, Tables, build_tables
 from tests.engine.training.profile.recorded import AUTOGRAD, Recorded
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn"
