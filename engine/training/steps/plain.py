@@ -34,7 +34,6 @@ from engine.training.ranks import (
     wrap_model,
 )
 
-_KINDS = {"adamw-8bit": "AdamW8bit", "adamw-4bit": "AdamW4bit", "adamw-fp8": "AdamWFp8"}
 _IN_FULL = "_AdamW"  # its state has the weights' own format
 _COMPILED_ON = ("cpu", "cuda", "xpu")
 _COMPILERS = ("g++", "clang++", "c++", "gcc", "clang", "cc", "cl")
@@ -49,7 +48,7 @@ def uses_torchao(experiment: Experiment) -> bool:
     code = experiment.own_code
     if code is not None and "optimizer" in code.defines:
         return False
-    return experiment.optimizer.is_low_bit or experiment.rounds_stochastically
+    return experiment.optimizer.kind.is_low_bit or experiment.rounds_stochastically
 
 
 def check_torchao(experiment: Experiment, device: torch.device) -> None:
@@ -59,7 +58,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
     """
     if not uses_torchao(experiment):
         return
-    if experiment.optimizer.is_low_bit:
+    if experiment.optimizer.kind.is_low_bit:
         key, shown = "optimizer.name", f"'{experiment.optimizer.name}'"
         instead = "Choose adamw."
     else:
@@ -69,8 +68,8 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
         value = None if key == "optimizer.name" else "true"
         value = value or experiment.optimizer.name
         raise setting_error(key, f"is {shown}, but {why}.", f"{remedy} {instead}".strip(), value=value)
-    if experiment.optimizer.is_low_bit:
-        kind = getattr(_optimizers(), _KINDS[experiment.optimizer.name])
+    if experiment.optimizer.kind.is_low_bit:
+        kind = getattr(_optimizers(), experiment.optimizer.kind.class_name)
         for is_signed in (True, False):
             # it makes its table of codes at first use, which fake tensors of a forecast cannot
             kind._subclass_zeros(torch.empty(_BLOCK), is_signed, _BLOCK)
@@ -81,7 +80,7 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
         return "torchao, which provides it, is not installed", _INSTALL
     try:
         module = _optimizers()
-        getattr(module, _KINDS.get(experiment.optimizer.name, _IN_FULL))
+        getattr(module, _class_name(experiment))
     except Exception as error:  # noqa: BLE001 - a library made for another torch fails in any way
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"the torchao here does not fit torch {torch.__version__} ({first})", _INSTALL
@@ -99,6 +98,11 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
     return "", ""
 
 
+def _class_name(experiment: Experiment) -> str:
+    kind = experiment.optimizer.kind
+    return kind.class_name if kind.is_low_bit else _IN_FULL
+
+
 def _optimizers() -> Any:
     with quiet():  # takes seconds
         module = importlib.import_module("torchao.optim")
@@ -114,7 +118,7 @@ def torchao_optimizer(parameters: Iterable[Tensor], experiment: Experiment) -> t
     size, is not reduced.
     """
     settings = experiment.optimizer
-    kind = getattr(_optimizers(), _KINDS.get(settings.name, _IN_FULL))
+    kind = getattr(_optimizers(), _class_name(experiment))
     made: torch.optim.Optimizer = kind(
         parameters,
         lr=settings.learning_rate,
@@ -200,16 +204,18 @@ def build_optimizer(
     shared: dict[str, Any] = {"lr": rate, "weight_decay": settings.weight_decay}
     if is_fused:  # False would mean the form that loops over parameters, not the default
         shared["fused"] = True
-    if settings.name == "sgd":
-        sgd = torch.optim.SGD(parameters, momentum=settings.momentum, **shared)
-        # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros
-        # give the same update as its usual first step.
-        for parameter in parameters if is_fused and settings.momentum else ():
-            if parameter.requires_grad:
-                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-        return sgd
-    kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
-    return kind(parameters, capturable=capturable, **shared)
+    kind = settings.kind
+    if kind.has_momentum:
+        shared["momentum"] = settings.momentum
+    if kind.is_capturable:
+        shared["capturable"] = capturable
+    made: torch.optim.Optimizer = getattr(torch.optim, kind.class_name)(parameters, **shared)
+    # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros give
+    # the same update as its usual first step.
+    for parameter in parameters if is_fused and settings.momentum else ():
+        if parameter.requires_grad:
+            made.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return made
 
 
 def no_fused_form(model: nn.Module, device: torch.device) -> str | None:

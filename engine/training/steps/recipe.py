@@ -33,6 +33,12 @@ from engine.training.steps.plain import (
     uses_torchao,
 )
 
+Shapes = tuple[Any, ...]
+_NOT_SHARDED: dict[RecipePart, str] = {
+    "channels_last": "FSDP2 shards only contiguous weights",
+    "compile": "Ammeter does not compile a model sharded by FSDP2",
+}
+
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
@@ -45,9 +51,6 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-Shapes = tuple[Any, ...]
 
 
 class GroupAction(Enum):
@@ -385,12 +388,6 @@ class CapturedStep(CompiledStep):
         return capture
 
 
-_NOT_SHARDED: dict[RecipePart, str] = {
-    "channels_last": "FSDP2 shards only contiguous weights",
-    "compile": "Ammeter does not compile a model sharded by FSDP2",
-}
-
-
 def build_step(
     model: nn.Module,
     loss_function: LossFunction,
@@ -411,7 +408,7 @@ def build_step(
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
-    if record.has("channels_last") and experiment.optimizer.is_low_bit:
+    if record.has("channels_last") and experiment.optimizer.kind.is_low_bit:
         record.leave_out("channels_last", "torchao's low-bit state needs contiguous weights")
     for part in _NOT_SHARDED if uses_fsdp(experiment) else ():
         if record.has(part):
@@ -469,17 +466,19 @@ def cudnn_search(searches: bool) -> Iterator[None]:
 
 def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, record: RecipeRecord) -> bool:
     wanted = experiment.optimizer.fused
-    if wanted is False:
-        if record.has("fused"):
-            record.leave_out("fused", f"{named('optimizer.fused')} is off")
-        return False
     if not (wanted or record.has("fused")):
+        return False
+    if wanted is False:
+        record.leave_out("fused", f"{named('optimizer.fused')} is off")
         return False
     reason = no_fused_form(model, device)
     if uses_torchao(experiment):
         reason = "torchao's optimizers are compiled and have no fused form"
-    if reason is None and uses_fsdp(experiment) and experiment.optimizer.name == "sgd":
-        reason = "PyTorch has no fused SGD for weights sharded by FSDP2"
+    kind = experiment.optimizer.kind
+    if not kind.has_fused:
+        reason = f"PyTorch has no fused {kind.label}"
+    if reason is None and uses_fsdp(experiment) and not kind.fuses_sharded:
+        reason = f"PyTorch has no fused {kind.label} for weights sharded by FSDP2"
     if reason is not None:
         record.leave_out("fused", reason)
     return reason is None
@@ -494,6 +493,7 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
         return "the loss scaler synchronizes with the GPU unless the optimizer is fused"
-    if experiment.optimizer.name == "sgd" and not is_fused:
-        return "SGD reads its learning rate on the host unless it is fused"
+    kind = experiment.optimizer.kind
+    if not kind.is_capturable and not is_fused:
+        return f"{kind.label} reads its learning rate on the host unless it is fused"
     return None
