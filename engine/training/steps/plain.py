@@ -272,24 +272,24 @@ class RecipeRecord:
     """
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
-        self._in_force = list(wanted)
+        self._active = list(wanted)
         self.left_out: dict[str, str] = {}
         self._notes: list[str] = []
 
     @property
     def recipe(self) -> str:
         """The active optimizations in one text, such as "channels_last+fused"."""
-        return joined(self._in_force)
+        return joined(self._active)
 
     def has(self, part: RecipePart) -> bool:
         """Return True for an optimization that was requested and is active."""
-        return part in self._in_force
+        return part in self._active
 
     def leave_out(self, part: RecipePart, reason: str) -> None:
         """Deactivate an optimization. Only the first reason is kept."""
         if part in self.left_out:
             return
-        self._in_force = [other for other in self._in_force if other != part]
+        self._active = [other for other in self._active if other != part]
         self.left_out[part] = reason
         self._notes.append(f"{part} is not applied: {reason}.")
 
