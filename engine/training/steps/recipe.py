@@ -59,8 +59,8 @@ class GroupAction(Enum):
     WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
     CAPTURE = auto()
     REPLAY = auto()
-    BESIDE = auto()  # train uncaptured, since the group has other shapes; the captured graph stays
-    GO_WITHOUT = auto()
+    UNCAPTURED = auto()  # train uncaptured, since the group has other shapes; the captured graph stays
+    GIVEN_UP = auto()
 
 
 class CapturePlan:
@@ -89,7 +89,7 @@ class CapturePlan:
     def action_for(self, batches: Sequence[Batch]) -> GroupAction:
         """Return the action for the group, which then counts as done."""
         if self.is_given_up:
-            return GroupAction.GO_WITHOUT
+            return GroupAction.GIVEN_UP
         shapes = shapes_of(batches)
         samples = sum(map(batch_samples, batches))
         if samples > self._samples:
@@ -97,7 +97,7 @@ class CapturePlan:
         if shapes != self._shapes:
             self._odd_steps += not self._is_captured
             self.is_given_up = self._odd_steps > 2 * UNCAPTURED_STEPS
-            return GroupAction.GO_WITHOUT if self.is_given_up else GroupAction.BESIDE
+            return GroupAction.GIVEN_UP if self.is_given_up else GroupAction.UNCAPTURED
         if self._is_captured:
             return GroupAction.REPLAY
         if self._warm_steps < UNCAPTURED_STEPS:
@@ -353,12 +353,12 @@ class CapturedStep(CompiledStep):
         if self._capture is not None and action in (
             GroupAction.WARM_UP,
             GroupAction.CAPTURE,
-            GroupAction.GO_WITHOUT,
+            GroupAction.GIVEN_UP,
         ):
             # frees the memory of a graph for smaller groups
             torch.cuda.synchronize(self.device)
             self._capture = None
-        if action in (GroupAction.WARM_UP, GroupAction.BESIDE):
+        if action in (GroupAction.WARM_UP, GroupAction.UNCAPTURED):
             return self._uncaptured(batches)
         if action is GroupAction.CAPTURE:
             self._capture = self._captured(batches)

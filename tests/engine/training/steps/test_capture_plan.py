@@ -22,7 +22,7 @@ def actions(plan: CapturePlan, *groups: Group) -> list[GroupAction]:
     return [plan.action_for(batches) for batches in groups]
 
 
-W, C, R, B = (GroupAction.WARM_UP, GroupAction.CAPTURE, GroupAction.REPLAY, GroupAction.BESIDE)
+W, C, R, B = (GroupAction.WARM_UP, GroupAction.CAPTURE, GroupAction.REPLAY, GroupAction.UNCAPTURED)
 
 
 @pytest.mark.parametrize(
