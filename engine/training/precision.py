@@ -289,7 +289,7 @@ def without_fp8(tensor: Tensor) -> Tensor:
 
 
 def are_finite(value: Any) -> bool:
-    """Return True if no number in nested tensors, lists and dicts is NaN or Inf. Waits for the device."""
+    """Return True if nested tensors contain no NaN and no Inf. Synchronizes with the device."""
     leaves = tree_leaves(value)
     tensors = floating(leaf_tensors(leaves))
     return all(bool(without_fp8(part).isfinite().all()) for part in tensors) and all(

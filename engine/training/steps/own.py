@@ -265,7 +265,7 @@ class StepContext:
         self._step.make(optimizer)
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Return True if the optimizer's last step was skipped for an overflow. Waits for the device."""
+        """Return True if an overflow skipped the optimizer's last step. Synchronizes with the device."""
         return self._step.was_skipped(optimizer)
 
 
