@@ -28,7 +28,7 @@ from engine.training.data.datasets import (
 )
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import refusal, trained
 
 CPU = torch.device("cpu")
