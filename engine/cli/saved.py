@@ -337,10 +337,10 @@ def _export_alone(store: Store, found: Match, to: str, force: bool, as_json: boo
     result: SweepRecord | Study[Any]
     if found.kind == SWEEP:
         result = store.sweeps.find(found.id)
-        files = formats.SWEEP.export(result, to, force=force)
+        files = formats.SWEEP.export_files(result, to, force=force)
     else:
         result = store.studies.find(found.id)
-        files = OUTPUTS[result.kind].formats.export(result, to, force=force)
+        files = OUTPUTS[result.kind].formats.export_files(result, to, force=force)
     output.outcome(
         as_json,
         {"to": to, found.kind: found.id},
@@ -354,7 +354,7 @@ def _write_runs(content: Content, to: str, image: Write | None, force: bool) -> 
         from engine.export.mlflow import log_runs
 
         return log_runs(content, to).sentences
-    files = COMPARISON.export(content, to, force=force, write=image)
+    files = COMPARISON.export_files(content, to, force=force, write=image)
     return (f"Wrote {counted(len(content.runs), 'run')} to {files[0]}{written_clause(files)}.",)
 
 

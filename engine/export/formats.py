@@ -76,11 +76,17 @@ class ResultKind(Generic[Result]):
 
     def export(
         self, result: Result, path: str | Path, *, force: bool = False, write: _Write[Result] | None = None
-    ) -> tuple[Path, ...]:
-        """Write a result in the format for `path`, or by `write`. Return the path and the files next to it.
+    ) -> Path:
+        """Write a result in the format for `path`, or by `write`, and return the path.
 
         Existing files are kept unless `force`. Raises ProblemError and leaves no partial files.
         """
+        return self.export_files(result, path, force=force, write=write)[0]
+
+    def export_files(
+        self, result: Result, path: str | Path, *, force: bool = False, write: _Write[Result] | None = None
+    ) -> tuple[Path, ...]:
+        """Do as `export`, and return the path and the files that were written next to it."""
         write = self.format_for(path).write if write is None else write
         target = Path(path)
         with atomic_path(target, force=force) as temporary:

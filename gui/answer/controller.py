@@ -74,7 +74,7 @@ class StudyController(QObject, Generic[View]):
         view = self._work.view(self._key or "")
         if isinstance(view, StudyView):
             # the dialog has asked whether to replace a file of that name
-            self._write(lambda: self.kind.export(view.study, path, force=True)[0])
+            self._write(lambda: self.kind.export(view.study, path, force=True))
 
     def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
         """Queue work with `submit` and show it. Return its key, or None if it was refused."""

@@ -81,7 +81,7 @@ def write(
         how = race_writer(chosen.suffix, theme)
     with Store(store_path) as store:
         try:
-            written = COMPARISON.export(_content(store, request), path, force=force, write=how)
+            written = COMPARISON.export_files(_content(store, request), path, force=force, write=how)
         except TakenError:
             return ExportedFile(path, is_taken=True)
     return ExportedFile(path, written)

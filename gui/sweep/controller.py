@@ -179,7 +179,7 @@ class SweepController(StudyController[SweepView]):
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
     with Store(store_path) as store:
         # the dialog has asked whether to replace a file of that name
-        return SWEEP.export(store.sweeps.find(sweep_id), path, force=True)[0]
+        return SWEEP.export(store.sweeps.find(sweep_id), path, force=True)
 
 
 class ReadSweep(NamedTuple):

@@ -210,14 +210,14 @@ def test_a_models_own_file_lies_beside(
     run_id = trained(model=CODE.file, code=CODE.to_json(), dataset="own", device="cpu")
     content, names = content_of(exports_store, [run_id]), ("train.py", "blocks/small.py", "my_net.py")
     expected = tuple(tmp_path / name for name in names)
-    assert COMPARISON.export(content, tmp_path / "train.py") == expected
+    assert COMPARISON.export_files(content, tmp_path / "train.py") == expected
     script, _, own = (path.read_bytes() for path in expected)
     assert (
         b"\nfrom my_net import batch  # noqa: E402\nfrom my_net import model as make_model  # noqa" in script
     )
     assert own == CODE.text.encode("latin-1")
     # the same module may be there already, but another one is kept
-    assert COMPARISON.export(content, tmp_path / "again.py")[0].is_file()
+    assert COMPARISON.export(content, tmp_path / "again.py").is_file()
     expected[2].write_text("changed since")
     with pytest.raises(ProblemError, match=r"my_net\.py already exists and differs from the module"):
         COMPARISON.export(content, tmp_path / "train.py", force=True)
@@ -296,7 +296,7 @@ def test_it_runs_where_ammeter_is_not(
     start_script: Callable[[Path, dict[str, str]], subprocess.Popen[bytes]],
 ) -> None:
     run_id = trained("bf16", steps=1, **settings)
-    path, *_ = COMPARISON.export(content_of(exports_store, [run_id]), tmp_path / "a script.py")
+    path = COMPARISON.export(content_of(exports_store, [run_id]), tmp_path / "a script.py")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('torch.device("cuda:0")', 'torch.device("cpu")'), encoding="utf-8")
     with start_script(path, dict(os.environ)) as process:
