@@ -260,14 +260,16 @@ class Runner:
                     closing(session),  # before its recorder
                 ):
                     try:
-                        for remark in (*recorder.add(remarks), *remarks):
+                        recorder.add(remarks)
+                        for remark in remarks:
                             outbox.put(remark)
                         while not session.is_over and not self._is_left.is_set():
                             events = [
                                 advice.with_remedy(event) for event in _waiting_events(session, recorder)
                             ]
                             place, lost = (kept.place, kept.is_lost) if kept else (None, False)
-                            for event in (*recorder.add(events, place, is_lost=lost), *events):
+                            recorder.add(events, place, is_lost=lost)
+                            for event in events:
                                 outbox.put(event)
                     except ProblemError:
                         # there it continues, and is later read on from the store's last event
