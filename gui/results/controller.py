@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ from gui.compare.panel import ComparePanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
-from gui.runs.table.line import RunRow
-from gui.runs.table.rows import Item, StudyKind, StudyRow
+from gui.runs.table.rows import Item, RunRow, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
@@ -58,6 +57,8 @@ class ResultsController(QObject):
     form_wanted = Signal()
     guide_wanted = Signal(str)
     runs_wanted = Signal(object)
+    offers_after: Callable[[Sequence[str]], Sequence[tuple[str, Callable[[], object]]]]
+    """Returns what to offer after a run, given by its id, has failed."""
 
     def __init__(
         self,
@@ -231,7 +232,7 @@ class ResultsController(QObject):
         title = run.title if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_failure(title, about)
-        offers = self._runs.edits.retries_of([run.id])
+        offers = self.offers_after([run.id])
         self.page.failure.show_problem(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)

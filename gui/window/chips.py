@@ -60,9 +60,7 @@ def describe_activity(schedule: QueueSchedule) -> Activity:
         return Activity(
             "The queue is paused" if waits and schedule.is_paused else "Nothing running", waits=waits
         )
-    counted = [item for item in schedule.items if not item.is_paused]
-    known = any(item.seconds_left is not None for item in counted)
-    time = f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)} for all" if known else ""
+    time = "" if running.seconds_left is None else f"{duration(running.seconds_left)} left"
     return Activity(
         running.title,
         running.brief or running.detail,
@@ -166,8 +164,8 @@ class ActivityChip(QAbstractButton):
         parts = [("name", metrics.elidedText(whole, Qt.TextElideMode.ElideMiddle, _LONGEST_NAME))]
         if activity.fraction is not None:
             parts += [("bar", ""), ("percent", share_text(activity.fraction))]
-        more = [activity.time.removesuffix(" for all")] if self._is_brief else [activity.time, activity.waits]
-        return [*parts, *(("more", f"· {part}") for part in more if part)]
+        more = [activity.time] if self._is_brief else [activity.time, activity.waits]
+        return [*parts, *filter(lambda part: part[1], [("more", " · ".join(filter(None, more)))])]
 
     def _width(self, parts: list[tuple[str, str]]) -> int:
         inner = sum(self._part_width(kind, words) + _GAP for kind, words in parts)
