@@ -77,7 +77,8 @@ class RunsModel(QAbstractItemModel):
         self.paused: str | None = None
         self.sorted_by = (WHEN, Qt.SortOrder.DescendingOrder)
         self._below: list[tuple[RunRow, ...]] = []
-        self._places: dict[str, tuple[int, int]] = {}
+        self._top: dict[str, int] = {}
+        self._inner: dict[str, tuple[int, int]] = {}
         self._studies: tuple[StudyRow, ...] = ()
         self._kind: ItemKind | None = None
         self._filter = RowFilter()
@@ -161,21 +162,17 @@ class RunsModel(QAbstractItemModel):
         of_kind = (line for line in self.lines.values() if self._is_of_kind(line))
         self.found = {line.key for line in self._filter.among(of_kind)}
         rows: list[Row] = self._tree() if self._is_tree else self._flat()
-        below = [self._found_in(row) if self._is_tree and isinstance(row, Item) else () for row in rows]
-        places = {row.key: (place, -1) for place, row in enumerate(rows)}
-        places |= {
-            line.key: (number, place)
-            for place, lines in enumerate(below)
-            for number, line in enumerate(lines)
-        }
-        if places == self._places:
+        below = [self._found_in(row) if isinstance(row, Item) else () for row in rows]
+        top = dict(zip((row.key for row in rows), range(len(rows)), strict=True))
+        inner = {line.key: (n, place) for place, lines in enumerate(below) for n, line in enumerate(lines)}
+        if list(top) == list(self._top) and inner == self._inner:
             self.rows, self._below = rows, below
             self._emit_columns(0, len(COLUMNS) - 1)
             return
         self.layoutAboutToBeChanged[_LAYOUT].emit([], _BY_ROWS)  # type: ignore[index]
         before = self.persistentIndexList()
         keys = [self.row_at(index).key for index in before]
-        self.rows, self._below, self._places = rows, below, places
+        self.rows, self._below, self._top, self._inner = rows, below, top, inner
         after = [self.index_of(key, index.column()) for key, index in zip(keys, before, strict=True)]
         self.changePersistentIndexList(before, after)
         self.layoutChanged[_LAYOUT].emit([], _BY_ROWS)  # type: ignore[index]
@@ -230,13 +227,15 @@ class RunsModel(QAbstractItemModel):
 
     def index_of(self, key: str, column: int = NAME) -> QModelIndex:
         """Return the index of a run, by its id, or of an item, by its key. Invalid if it is not shown."""
-        place = self._places.get(key)
-        return QModelIndex() if place is None else self.createIndex(place[0], column, place[1] + 1)
+        if (place := self._top.get(key)) is not None:
+            return self.createIndex(place, column, 0)
+        row, group = self._inner.get(key, (0, -1))
+        return self.createIndex(row, column, group + 1) if group >= 0 else QModelIndex()
 
     def position(self, key: str) -> tuple[int, int]:
         """Return a key that sorts shown rows from top to bottom."""
-        place, group = self._places[key]
-        return (place, -1) if group < 0 else (group, place)
+        row, group = self._inner.get(key, (-1, self._top.get(key, -1)))
+        return group, row
 
     def item(self, key: str) -> Item | None:
         """Return the item with that key, shown or not."""
@@ -257,7 +256,7 @@ class RunsModel(QAbstractItemModel):
         """Set how far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
         self.paused = run_id if is_paused else None
-        if run_id in self._places:
+        if self.index_of(run_id).isValid():
             self.dataChanged.emit(self.index_of(run_id, THROUGHPUT), self.index_of(run_id, STATUS))
 
     def progress(self, run_id: str) -> float | None:
@@ -301,9 +300,11 @@ class RunsModel(QAbstractItemModel):
         return {run.id for run in runs if run.status is not Status.QUEUED}
 
     def index(self, row: int, column: int, parent: Index = _INVALID) -> QModelIndex:
-        if row < 0 or column < 0 or row >= self.rowCount(parent) or column >= len(COLUMNS):
-            return QModelIndex()
-        return self.createIndex(row, column, parent.row() + 1 if parent.isValid() else 0)
+        # a view asks for each row whenever rows change
+        group = parent.row() + 1 if parent.isValid() else 0
+        count = self.rowCount(parent) if group else len(self.rows)
+        is_there = 0 <= row < count and 0 <= column < len(COLUMNS)
+        return self.createIndex(row, column, group) if is_there else QModelIndex()
 
     def parent(self, index: Index = _INVALID) -> QModelIndex:  # type: ignore[override]
         group = index.internalId() if index.isValid() else 0
