@@ -134,7 +134,7 @@ def test_a_long_job_moves_no_place_and_hides_nothing_behind_an_empty_gap(qtbot: 
     bar.show_activity(
         Activity(name, brief, KIND_ICONS["run"], 0.15, "3 min 23 s left", "1 waiting", is_busy=True)
     )
-    qtbot.waitUntil(lambda: bar.activity.width() > 300)
+    qtbot.waitUntil(lambda: bar.activity.width() > 220)
     assert place.x() == before and bar.activity.width() >= bar.activity.sizeHint().width()
 
 
