@@ -147,10 +147,10 @@ class OtherPages(QObject):
             panel.guide_wanted.connect(window.show_guide)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         experiments.ended.connect(self._offer_to_find)
-        self.results.offers_after = window.live.offers_after
         self.results.wanted.connect(partial(window.show_page, "results"))
         self.results.problem.connect(window.report)
         self.results.form_wanted.connect(window.go_to_form)
+        self.results.remedy_wanted.connect(window.apply_remedy)
         self.results.guide_wanted.connect(window.show_guide)
         self.compare.headline.guide_wanted.connect(window.show_guide)
         for source in (self.sweeps, self.results):
