@@ -19,9 +19,9 @@ from gui.runs.tags import TagsDialog, add_tags, toggled
 from gui.session.experiments import Experiments
 from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import divider
+from gui.widgets.actions import keys_of
 from gui.widgets.boxes import Surface, in_column, wide
 from gui.widgets.labels import plain_tip
-from gui.widgets.shortcuts import keys_of
 
 _GROUPS = ("Model and training", "Optimizer and schedule", "Step and loss scale", "Loading and saving")
 _GROUP_OF = {"optimizer": 1, "schedule": 1, "step": 2, "scaler": 2, "measure": 2} | dict.fromkeys(
