@@ -19,8 +19,7 @@ from gui.compare.panel import ComparePanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
-from gui.runs.table.line import RunRow
-from gui.runs.table.rows import Item, StudyKind, StudyRow
+from gui.runs.table.rows import Item, RunRow, StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.session.reader import Reader
 from gui.session.studies import Studies, StudyView

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from engine.store.queue import WaitingItem
 from gui.runs.bar import FOOT_HEIGHT as HEIGHT
@@ -19,11 +19,10 @@ from gui.runs.queue_table import (
     QueueAction,
     QueueSchedule,
     QueueTable,
-    actions_of,
     schedule,
     summary_text,
 )
-from gui.session.items import QueueItem, describe_work
+from gui.session.items import describe_work
 from gui.session.queue import Queue
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
@@ -39,19 +38,15 @@ _REFRESH_MS = 1_000
 
 
 class QueuePanel(QWidget):
-    """The list of queued jobs with their expected times. Its `controller` carries out the actions."""
-
-    controller: QueueController
+    """The list of queued jobs with their expected times, below a header."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.table = QueueTable(self)
+        self.table = QueueTable()
         self.summary = ElidedLabel("", "unit")
-        self.pause = Button("Pause queue", "strip", _STOP_TIP, "pause", do=lambda: self.controller.pause())
+        self.pause = Button("Pause queue", "strip", _STOP_TIP, "pause")
         self.resume = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
-        self.resume.clicked.connect(lambda: self.controller.resume())
         self.empty = EmptyState(*_EMPTY)
-        self.empty.pressed.connect(lambda: self.controller.enqueue_left())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
@@ -60,7 +55,6 @@ class QueuePanel(QWidget):
         parts = (label("Queue", "panelTitle"), wide(self.summary), self.pause, self.resume)
         self._header = in_row(*parts, parent=header, margins=(16, 0, 16, 0), spacing=8)
         in_column(header, wide(self._pages), parent=self, spacing=0)
-        self.table.customContextMenuRequested.connect(self._show_menu)
         self.show_schedule(self.table.schedule)
 
     def add_header_widget(self, widget: QWidget) -> None:
@@ -76,49 +70,6 @@ class QueuePanel(QWidget):
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
         resting = "Press Resume to start."
         self.empty.show_text(*((_left_words(left), resting, "Resume") if left else _EMPTY))
-
-    def highlighted(self) -> tuple[QueueItem, ...]:
-        """Return the items of the highlighted rows, top to bottom."""
-        return tuple(slot.item for slot in self.table.selected_rows())
-
-    def menu_for(self, item: QueueItem) -> QMenu:
-        """Return the context menu of an item, or of all highlighted items if it is one of them."""
-        menu = QMenu(self)
-        menu.setAccessibleName(f"Actions for {item.title}")
-        marked = [chosen.key for chosen in self.highlighted()]
-        keys = marked if item.key in marked else [item.key]
-        for action in actions_of(item):
-            entry = menu.addAction(f"{action.words}\t{action.keys}")
-            entry.triggered.connect(lambda _=False, action=action: self.controller.act(keys, action))
-        return menu
-
-    def press(self, action: QueueAction) -> None:
-        """Apply an action to the highlighted items. If all are paused, *Pause* resumes them."""
-        marked = self.highlighted()
-        if action is NEXT and all(item.is_running for item in marked):
-            action = SHOW
-        if action is PAUSE and all(item.is_paused for item in marked):
-            action = RESUME
-        if marked:
-            self.controller.act([item.key for item in marked], action)
-
-    def shift(self, by: int) -> None:
-        """Move the highlighted items up (-1) or down (1)."""
-        marked, items = self.highlighted(), self.table.schedule.items
-        if not marked:
-            return
-        first, last = items.index(marked[0]), items.index(marked[-1])
-        place = first - 1 if by < 0 else last + 2
-        if place >= 0 and (by < 0 or last + 1 < len(items)):
-            before = items[place].key if place < len(items) else None
-            self.controller.move([item.key for item in marked], before)
-
-    def _show_menu(self, place: QPoint) -> None:
-        index = self.table.indexAt(place)
-        if index.isValid():
-            menu = self.menu_for(self.table.rows()[index.row()].item)
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            menu.popup(self.table.viewport().mapToGlobal(place))
 
 
 class QueueController(QObject):
@@ -138,7 +89,11 @@ class QueueController(QObject):
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
         self.resume, self.stop = queue.resume, self._timer.stop
-        panel.controller = self
+        panel.table.acted.connect(self.act)
+        panel.table.moved.connect(self.move)
+        panel.pause.clicked.connect(self.pause)
+        panel.resume.clicked.connect(queue.resume)
+        panel.empty.pressed.connect(self.enqueue_left)
         queue.changed.connect(self.refresh)
         self._timer.start()
 

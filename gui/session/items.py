@@ -92,10 +92,10 @@ class ItemFactory:
         brief = record.name if record.has_own_name else record.side
         title = record.name if record.has_own_name else f"{record.side}, {record.model_name}"
         place, count = self._runs.position(work)
-        of_all = f" {place} of {count}" if count > 1 else ""
-        data = dataset_words(experiment.dataset)
-        about = f"{experiment.model} on {data}" if record.has_own_name else data
-        detail = f"{about}, {batch_words(experiment)}"
+        of_all = f", {place} of {count}" if count > 1 else ""
+        precision = f"{experiment.precision.label}, " if record.has_own_name else ""
+        where = f"{record.model_name} on {dataset_words(experiment.dataset)}"
+        detail = f"{precision}{where}, {batch_words(experiment)}"
         seconds = live.seconds_left() if live is not None and is_running else None
         progress = live.step / live.total_steps if live is not None and live.total_steps else None
         seconds = self.expected_seconds(experiment) if seconds is None else seconds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from engine.curves import Columns
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import keeps_code
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS, shortened
+from engine.export.archive import Imported
 from engine.export.archive import container as layout
 from engine.export.archive.container import (
     ANOTHER,
@@ -121,18 +121,6 @@ def _check_model(experiment: Experiment) -> None:
 def _need(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """The result of an import: the added runs, and those that the store already had, in the archive's order.
-
-    `copies` are the `added` runs that got a new id because their own was taken. They are in no comparison.
-    """
-
-    added: tuple[RunRecord, ...]
-    already_here: tuple[RunRecord, ...]
-    copies: tuple[RunRecord, ...]
 
 
 def import_archive(store: Store, path: Path) -> Imported:

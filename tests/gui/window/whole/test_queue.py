@@ -68,7 +68,7 @@ def test_a_queued_run_can_be_taken_out(
     (second,) = training.submit(window, tiny)
     # how long a run takes that was never made is not known
     qtbot.waitUntil(lambda: window.live.page.strip.left.text().startswith("at least "), timeout=60_000)
-    window.runs.edits.experiments.dequeue(second)
+    window.runs.experiments.dequeue(second)
     qtbot.waitUntil(lambda: window.live.page.strip.left.text()[:1].isdigit(), timeout=60_000)
     assert window.experiments.runs.record(second) is None and window.experiments.waiting == ()
     window.experiments.stop()
@@ -150,7 +150,7 @@ def test_a_stopped_run_is_resumed_from_its_last_checkpoint(
     training.wait_for_steps(window, other)
     window.runs.resume_requested.emit(run_id)
     assert runs.record(run_id).status is Status.QUEUED and runs.live(run_id).status == "queued"
-    window.runs.edits.experiments.dequeue(run_id)
+    window.runs.experiments.dequeue(run_id)
     assert runs.record(run_id).status is Status.STOPPED and runs.live(run_id).status == "stopped"
     window.experiments.stop()
     training.wait_for_end(window, 2)
