@@ -19,8 +19,8 @@ from gui.runs.table.line import RunRow
 from gui.runs.table.model import RunsModel
 from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
+from gui.session.kinds import baseline_first, why_nothing_to_find
 from gui.session.saved_runs import SavedRuns
-from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import Button, ElidedLabel, divider, label, set_text
 from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row, wide
 from gui.widgets.buttons import add_choice

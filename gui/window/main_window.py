@@ -14,9 +14,8 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
-from engine.experiment.problem import Problem, ProblemError
-from engine.store.queue import RUN
-from engine.store.record import RunRecord
+from engine.experiment.problem import Problem
+from engine.store.record import RUN, RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.results.place import ResultsPlace
@@ -25,7 +24,6 @@ from gui.runs.queue_panel import QueueController
 from gui.runs.queue_table import QueueSchedule
 from gui.session.experiments import Experiments
 from gui.session.items import QueueItem, describe_work
-from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import FormActions, SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
@@ -116,7 +114,7 @@ class MainWindow(QMainWindow):
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self.in_view = RunsInView(self, self._runs_controller, repaint_hz)
         self._queue_controller = QueueController(
-            self.backstage.queue, self.experiments.queue, self.notice, self
+            self.backstage.queue, self.experiments.works, self.notice, self
         )
         self._queue_controller.scheduled.connect(self._show_activity)
         self._queue_controller.show_wanted.connect(self._show_item)
@@ -143,13 +141,12 @@ class MainWindow(QMainWindow):
         self.results = ResultsPlace(self.body.pages)
         self.runs = self.results.runs
         actions = FormActions(
-            run=self._run,
-            queue=self._submit,
+            submit=self.experiments.submit_request,
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
             report=self.report,
             notify_change=lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False),
-            expected_seconds=self.experiments.queue.factory.expected_seconds,
+            expected_seconds=self.experiments.works.factory.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
@@ -165,7 +162,9 @@ class MainWindow(QMainWindow):
         self._offers = OfferButtons(self.setup, self)
         self._offers.add([self.live.empty.button])
         self.live.failure_made.connect(self._offers.watch)
-        self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
+        self._busy_machine = BusyMachineMonitor(
+            self.setup, self._may_look_around, self.experiments.submit_request, self
+        )
 
     @cached_property
     def others(self) -> OtherPages:
@@ -216,10 +215,11 @@ class MainWindow(QMainWindow):
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._on_problem)
-        self.experiments.queue.finished.connect(
+        self.experiments.submitted.connect(self._on_submitted)
+        self.experiments.works.finished.connect(
             lambda text: self._notifications.notify("Ammeter has finished", text)
         )
-        self._runs_controller.wanted.connect(self._submit)
+        self._runs_controller.wanted.connect(self.experiments.submit_request)
 
     def _install_shortcuts(self) -> None:
         install(
@@ -367,7 +367,7 @@ class MainWindow(QMainWindow):
 
     def _may_close(self) -> bool:
         # the runs of the demo are taken out of the queue
-        tells_of, items = self.others.demo.tells_of, self.experiments.queue.items()
+        tells_of, items = self.others.demo.tells_of, self.experiments.works.items()
         waiting = describe_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress
         if self.experiments.can_leave_running:
@@ -398,24 +398,12 @@ class MainWindow(QMainWindow):
             return False
         return self.experiments.is_idle and (self._busy_machine.is_waiting or self.setup.isVisible())
 
-    def _run(self, request: Request) -> None:
-        # what is trained at once takes the place of what waits for quiet
-        self._busy_machine.wait(None)
-        self._submit(request)
-
-    def _submit(self, request: Request) -> None:
-        if request.grid is not None and request.plan is not None:
-            self.others.sweeps.submit(request.title, request.grid, request.plan)
-            return
-        try:
-            run_ids = self.experiments.submit(
-                request.title, request.experiments, request.name, request.repeats
-            )
-        except ProblemError as error:
-            self.report(error.problem)
-            return
+    def _on_submitted(self, kind: str, key: str) -> None:
         self.notice.drop()
-        self.in_view.show_submitted(run_ids[0])
+        if kind == RUN:
+            self.in_view.show_submitted(key)
+        else:
+            self.others.open(kind, key)
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()

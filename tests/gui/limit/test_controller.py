@@ -64,7 +64,7 @@ def window(
 def search_goes_on(window: MainWindow) -> Iterator[Event]:
     """A limit has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
-    window.experiments._thread.job_began.connect(
+    window.experiments._thread.began.connect(
         lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
     )
     yield goes_on
@@ -88,7 +88,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     window.setup.foot.run_button.setFocus()
     assert window.page == "limit"
     assert window.setup.run_action.text() == "Find the largest batch"
-    limits = window.experiments.limits
+    works = window.experiments.works
 
     def is_running() -> None:
         assert limits.running is not None, f"{limits.waiting} wait, a run is {window.experiments.running}"

@@ -53,7 +53,7 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.answer.controller.may_delete", lambda *_: True)
-    panel, numerics = window.others.numerics_panel, window.experiments.numerics
+    panel, works = window.others.numerics_panel, window.experiments.works
     assert window.setup.run_action.text() == "Examine BF16 AMP"
     with qtbot.waitSignal(numerics.began, timeout=WAIT_MS):
         window.others.numerics.submit(HALF, ("range",))
@@ -128,7 +128,7 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     view = panel.view()
     assert window.page == "numerics" and panel.tabs.name() == TITLES["nan"]
     assert view is not None and view.answer.run_id == run.id and view.answer.parts == ("nan",)
-    with qtbot.waitSignal(window.experiments.numerics.ended, timeout=WAIT_MS):
+    with qtbot.waitSignal(window.experiments.works.ended, timeout=WAIT_MS):
         pass
     found = panel.view()
     assert found is not None and found.answer.results.nan is not None, found

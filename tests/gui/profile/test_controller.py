@@ -30,7 +30,7 @@ def window(tiny_window: MainWindow) -> MainWindow:
 def test_the_forms_precisions_are_profiled_side_by_side_with_their_traces(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path
 ) -> None:
-    panel, profiles = window.others.profile_panel, window.experiments.profiles
+    panel, profiles = window.others.profile_panel, window.experiments.works
     window.setup.change(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")
     assert window.setup.run_action.text() == "Profile 2 precisions"
@@ -57,7 +57,7 @@ def test_a_runs_profile_is_made_once_and_then_opened(
 ) -> None:
     run = finished(store, tiny)
     window.experiments.runs.reload()
-    studies, panel = window.experiments.profiles, window.others.profile_panel
+    studies, panel = window.experiments.works, window.others.profile_panel
     profile_entry(window, run).trigger()
     assert window.page == "profile"
     profile_entry(window, run).trigger()

@@ -204,7 +204,7 @@ def test_what_is_opened_stays_when_runs_come_and_go(
 ) -> None:
     alone = add_run(store)
     add_limit(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     runs, model, reader = results.window.experiments.runs, results.window.runs.model, results.controller
     runs.reload()
     if opened == "what is ticked":
@@ -373,7 +373,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results: Results, store: Store
 ) -> None:
     add_limit(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     results.item("limit")
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
@@ -391,7 +391,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
 
 def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None:
     add_numerics(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     item = results.item("numerics")
     runs = results.window.runs
     runs.choose_kind("numerics")

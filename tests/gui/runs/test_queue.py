@@ -202,13 +202,13 @@ def test_stop_ends_a_run_before_the_slow_store_lets_go_of_its_mates(
     experiments = window.experiments
     experiments.queue.is_paused = True
     first, second = experiments.submit("", [("FP32", tiny), ("again", tiny)])
-    experiments._thread.dequeue(first)
-    experiments.running = first
-    monkeypatch.setattr(experiments._thread, "stop_run", lambda: order.append(experiments.waiting))
+    experiments.queue.take_out(first)
+    experiments.works.training = first
+    monkeypatch.setattr(experiments._thread, "stop_current", lambda: order.append(experiments.waiting))
     monkeypatch.setattr(experiments.runs, "withdraw", lambda *run_ids: order.append(run_ids))
     experiments.stop()
     assert order == [(), (second,)]
-    experiments.running = None
+    experiments.works.training = None
 
 
 def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
@@ -221,7 +221,7 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
     assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Resume"
     panel.empty.button.click()
     assert window.notice.text() == ""
-    assert [item.key for item in window.experiments.queue.items()] == runs
+    assert [item.key for item in window.experiments.works.items()] == runs
     for run_id in runs:
         panel.controller.act([run_id], REMOVE)
     assert panel.empty.words().startswith("The queue is empty.")

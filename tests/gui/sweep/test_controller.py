@@ -22,7 +22,7 @@ def window(tiny_window: MainWindow) -> MainWindow:
 def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot: QtBot, window: MainWindow, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
+    panel, sweeps = window.others.sweep_panel, window.experiments.works
     window.show_page("sweep")
     assert not window.setup.run_action.isEnabled() and panel.empty.isVisible()
     panel.empty.button.click()
@@ -70,7 +70,7 @@ def _done(window: MainWindow) -> int:
 def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
 ) -> None:
-    panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
+    panel, sweeps = window.others.sweep_panel, window.experiments.works
     grid = grid_of(endless.model_dump(mode="json"), [Axis(key="steps", values=(endless.steps, 20))])
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
         window.others.sweeps.submit("Lengths", grid, Plan())
