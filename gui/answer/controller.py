@@ -111,7 +111,7 @@ class StudyController(QObject, Generic[View]):
             self.page_wanted.emit()
 
     def _on_began(self, key: str) -> None:
-        if self._works.in_progress == self._name:
+        if (view := self._view(key)) is not None and view.kind == self._name:
             self._update(key)
             self.open_newest()
 

@@ -140,11 +140,12 @@ class Queue(QObject):
 
     def take_out(self, *keys: str) -> tuple[Work, ...]:
         """Take waiting work out and return it. The caller removes it from the store, which can be slow."""
+        wanted = set(keys)
         with self.lock:
-            taken = tuple(work for work in self.waiting() if work.key in keys)
-            self._works = tuple(work for work in self._works if work not in taken)
+            taken = {work.key: work for work in self.waiting() if work.key in wanted}
+            self._works = tuple(work for work in self._works if work.key not in taken)
         self.changed.emit()
-        return taken
+        return tuple(taken.values())
 
     def left(self) -> tuple[Work, ...]:
         """Return the work that an earlier window left in the queue, and runs in no queue, next first.

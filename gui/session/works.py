@@ -123,7 +123,13 @@ class Works(QObject):
 
     def dequeue(self, *run_ids: str) -> None:
         """Remove runs from the queue. New ones are deleted, resumed ones return to their earlier state."""
-        self._runs.withdraw(*(work.key for work in self.queue.take_out(*run_ids)))
+        self._runs.withdraw(*self._take_out(run_ids))
+
+    def _take_out(self, run_ids: Iterable[str]) -> tuple[str, ...]:
+        taken = tuple(work.key for work in self.queue.take_out(*run_ids))
+        for run_id in taken:
+            self._views.pop(run_id, None)
+        return taken
 
     def delete(self, key: str) -> Undo | None:
         """Delete work unless it is in progress, also from the queue. Return what restores it, if possible."""
@@ -148,7 +154,7 @@ class Works(QObject):
         """Delete all of these runs except one that has started, and return the ids of the deleted ones."""
         known = (run_id for run_id in run_ids if self._runs.contains(run_id) and run_id != self.training)
         deleted = tuple(run_id for run_id in known if not self.queue.is_current(run_id))
-        self.queue.take_out(*deleted)
+        self._take_out(deleted)
         return deleted if deleted and self._runs.delete(deleted) else ()
 
     def view(self, key: str) -> WorkView | None:
@@ -232,9 +238,9 @@ class Works(QObject):
         """
         if not self._thread.skip_turn():
             # the store is slow, and what is next must not begin meanwhile, or it would be stopped
-            taken = self.queue.take_out(*self._waiting_mates())
+            taken = self._take_out(self._waiting_mates())
             self._thread.stop_current()
-            self._runs.withdraw(*(work.key for work in taken))
+            self._runs.withdraw(*taken)
 
     def _waiting_mates(self) -> tuple[str, ...]:
         # the engine's thread may be further than its signals

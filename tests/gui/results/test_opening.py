@@ -309,12 +309,12 @@ def test_the_answer_on_the_page_of_a_question_stays_when_another_one_starts(
     for _ in range(2):
         STUDIES[kind][0](store)
     window = start()
-    work, controller = window.experiments.jobs[kind], window.others._controllers[kind]
-    newest, older = work.saved()
-    work.began.emit(older)
+    works, controller = window.experiments.works, window.others._controllers[kind]
+    newest, older = works.saved(kind)
+    works.began.emit(older)
     assert controller._key == newest, "an empty page shows what there is"
     controller.open(older)
-    work.began.emit(newest)
+    works.began.emit(newest)
     assert controller._key == older
 
 

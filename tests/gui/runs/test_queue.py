@@ -168,7 +168,7 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     press(window, "Undo")
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     panel.controller.move([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
-    assert [item.title for item in queue.items()] == ["second", "first"]
+    assert [item.title for item in window.experiments.works.items()] == ["second", "first"]
 
 
 def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_comparison(
@@ -181,11 +181,11 @@ def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_compari
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], repeats=2)
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], "Paper")
     experiments.submit("", [("BF16 AMP", half)])
-    assert [item.title for item in queue.items()] == [
+    assert [item.title for item in experiments.works.items()] == [
         *("FP32, linear 1 of 4", "BF16 AMP, linear 2 of 4", "BF16 AMP, linear 3 of 4", "FP32, linear 4 of 4"),
         *("Paper, FP32 1 of 2", "Paper, BF16 AMP 2 of 2", "BF16 AMP, linear"),
     ]
-    second = queue.items()[1]
+    second = experiments.works.items()[1]
     assert (second.brief, second.precision) == ("BF16 AMP 2 of 4", Precision.BF16)
     window.runs.table.sortByColumn(Column.BATCH, Qt.SortOrder.AscendingOrder)
     said = [window.runs.model.text(row, Column.NAME) for row in range(window.runs.model.rowCount())]

@@ -382,7 +382,7 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
     first = opened()
     run = saved.add(experiment_from(SETTINGS | {"steps": 300}), machine="near").id
     first.experiments.runs.reload()
-    first.experiments.works.submit(store.run(run).work)
+    first.experiments.works.submit(saved.run(run).work)
     qtbot.waitUntil(
         lambda: first.experiments.live is not None and first.experiments.live.step > 50, timeout=WAIT_MS
     )
