@@ -34,6 +34,9 @@ Undo = Callable[[], object]
 class WorkKind(ABC, Generic[View]):
     """A kind of work. Every method raises ProblemError if the store fails or the work does not exist."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
     @abstractmethod
     def queued(self, work: Work) -> View:
         """Return the view of work that waits. Raises ProblemError if it cannot be read."""
@@ -54,9 +57,10 @@ class WorkKind(ABC, Generic[View]):
     def again(self, view: View) -> Work:
         """Return new work that is the same."""
 
-    @abstractmethod
-    def withdraw(self, key: str) -> Undo:
-        """Remove work that was taken out of the queue from the saved queue. Return what undoes it."""
+    def withdraw(self, key: str) -> Undo | None:
+        """Remove work that was taken out of the queue from the saved queue. Return what undoes it, if any."""
+        self._store.waiting.remove([key])
+        return None
 
     @abstractmethod
     def delete(self, view: View) -> Undo | None:
@@ -66,16 +70,17 @@ class WorkKind(ABC, Generic[View]):
         """Return the view after an event of the work in progress."""
         return view.with_event(event)
 
-    @abstractmethod
     def ended(self, view: View, problem: Problem | None) -> View | None:
         """Return the view of work that has ended, or None if there is nothing to show."""
+        return None
 
 
 class Runs(WorkKind[WorkView]):
     """Runs. Their records and curves are in `SavedRuns`."""
 
     def __init__(self, store: Store, runs: SavedRuns) -> None:
-        self._store, self._runs = store, runs
+        super().__init__(store)
+        self._runs = runs
 
     def queued(self, work: Work) -> WorkView:
         record = self._runs.record(work.key) or self._store.run(work.key)
@@ -122,15 +127,13 @@ class Runs(WorkKind[WorkView]):
     def delete(self, view: WorkView) -> Undo | None:
         return partial(self._runs.restore, [view.key]) if self._runs.delete([view.key]) else None
 
-    def ended(self, view: WorkView, problem: Problem | None) -> None:
-        return None
-
 
 class Studies(WorkKind[StudyView[Any]]):
     """The studies of one kind, such as profiles."""
 
     def __init__(self, store: Store, kind: StudyKind) -> None:
-        self._studies, self._waiting, self._kind = store.studies, store.waiting, kind
+        super().__init__(store)
+        self._studies, self._kind = store.studies, kind
 
     def queued(self, work: Work) -> StudyView[Any]:
         return StudyView.of(self._studies.of_work(work), is_waiting=True)
@@ -152,10 +155,6 @@ class Studies(WorkKind[StudyView[Any]]):
     def again(self, view: StudyView[Any]) -> Work:
         return Study(answer=view.answer.afresh(), machine=view.study.machine).work
 
-    def withdraw(self, key: str) -> Undo:
-        self._waiting.remove([key])
-        return lambda: None
-
     def delete(self, view: StudyView[Any]) -> Undo | None:
         self._studies.delete(view.key, keeps_traces=True)
         return partial(self._studies.restore, view.study)
@@ -172,7 +171,8 @@ class Sweeps(WorkKind[SweepView]):
     """Sweeps. Their cells and runs, which can be thousands, are read elsewhere."""
 
     def __init__(self, store: Store) -> None:
-        self._sweeps, self._bare, self._waiting = store.sweeps, store.sweeps.bare, store.waiting
+        super().__init__(store)
+        self._bare = store.sweeps.bare
 
     def record(self, key: str) -> SweepRecord | None:
         """Return a saved sweep without its cells, or None."""
@@ -201,17 +201,15 @@ class Sweeps(WorkKind[SweepView]):
         return self.work(view.key)
 
     def again(self, view: SweepView) -> Work:
-        record = self._sweeps.find(view.key)
+        record = self._store.sweeps.find(view.key)
         left_out = {cell.index: cell.left_out for cell in record.cells if cell.left_out}
         where = {"device_name": record.device_name, "machine": record.machine}
-        return self.work(self._sweeps.add(record.name, record.grid, record.plan, left_out=left_out, **where))
-
-    def withdraw(self, key: str) -> Undo:
-        self._waiting.remove([key])
-        return lambda: None
+        return self.work(
+            self._store.sweeps.add(record.name, record.grid, record.plan, left_out=left_out, **where)
+        )
 
     def delete(self, view: SweepView) -> None:
-        self._sweeps.delete(view.key)
+        self._store.sweeps.delete(view.key)
 
     def after(self, view: SweepView, event: object) -> SweepView:
         after = view.with_event(event)

@@ -97,10 +97,6 @@ class Queue(QObject):
         """Return all keys in order, with the current one if it keeps its place."""
         return tuple(work.key for work in self._works)
 
-    def find(self, key: str) -> Work | None:
-        """Return work that waits or is in progress."""
-        return next((work for work in self.works() if work.key == key), None)
-
     def is_current(self, key: str) -> bool:
         """Return True if the work has started, even before this is signaled."""
         with self.lock:
