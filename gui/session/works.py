@@ -316,9 +316,9 @@ class Works(QObject):
             self.running = self.training = self._in_training = None
             if problem is not None:
                 self.report(problem, view.subject)
-            self.busy_changed.emit()
             if run_id is not None:
                 self._end_run(run_id)
+            self.busy_changed.emit()
             ended = self.kinds[view.kind].ended(replace(view, is_live=False), problem)
             if ended is None:
                 self._drop(key)
@@ -359,6 +359,7 @@ class Works(QObject):
         self._set_pause_request(None)
         self._runs.watch(True)
         self._attempt(partial(self._runs.refresh, run_id))
+        self.busy_changed.emit()
         self.run_ended.emit(run_id)
 
     def _on_run_event(self, run_id: str, event: Event) -> None:
