@@ -99,12 +99,15 @@ class Experiments(QObject):
         for run in self.runs.unreadable():
             self.logged.emit("warning", f"Skipped. {run.why}", run.name)
         try:
-            self.works.claim([work for work in self.queue.load() if work.is_paused])
+            if paused := [work for work in self.queue.load() if work.is_paused]:
+                self.works.claim(paused)
             # those that were left training elsewhere are read on at once
-            left = map(self.runs.record, self._store.disconnected_runs())
-            self.works.submit(*(record.work for record in left if record is not None), goes_first=True)
+            known = map(self.runs.record, self._store.disconnected_runs())
+            if left := [record.work for record in known if record is not None]:
+                self.works.submit(*left, goes_first=True)
         except ProblemError as error:
             self._report(error.problem)
+        self.queue.changed.emit()
 
     def set_machine(self, machine: str) -> None:
         """Use another machine for new work, "" for this one. Waiting jobs keep their machines."""
@@ -193,16 +196,6 @@ class Experiments(QObject):
     def live(self) -> LiveRun | None:
         """Return the run in progress, as it trains."""
         return self.works.live
-
-    def progress(self) -> float:
-        """Return the progress of the current run, 0 to 1."""
-        live = self.live
-        return live.step / live.total_steps if live is not None and live.total_steps else 0.0
-
-    @property
-    def is_paused(self) -> bool:
-        """Return True if the run in progress is paused."""
-        return self.live is not None and self.live.is_paused
 
     @property
     def waiting(self) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ class ItemFactory:
         about = f"{experiment.model} on {data}" if record.has_own_name else data
         detail = f"{about}, {batch_words(experiment)}"
         seconds = live.seconds_left() if live is not None and is_running else None
-        progress = live.step / live.total_steps if live is not None and live.total_steps else None
+        progress = None if live is None else live.progress
         seconds = self.expected_seconds(experiment) if seconds is None else seconds
         return QueueItem(
             work.key,

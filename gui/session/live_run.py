@@ -93,6 +93,11 @@ class LiveRun:
         steps = self.column("step")
         return int(steps[-1]) if len(steps) else 0
 
+    @property
+    def progress(self) -> float | None:
+        """Return the progress of the run, 0 to 1. None before it is known."""
+        return self.step / self.total_steps if self.total_steps else None
+
     def seconds_left(self) -> float | None:
         """Estimate the remaining seconds from the last steps. None before the third step."""
         seconds, steps = self.column("seconds"), self.column("step")

@@ -249,6 +249,5 @@ class LiveController(QObject):
         if self._live.isVisible() and self._since_refresh.elapsed() >= self._refresh_ms:
             self._since_refresh.restart()
             self._live.refresh()
-        running = self._experiments.running
-        if running is not None:
-            self.progressed.emit(running, self._experiments.progress(), self._experiments.is_paused)
+        if (live := self._experiments.live) is not None:
+            self.progressed.emit(live.run_id, live.progress or 0.0, live.is_paused)

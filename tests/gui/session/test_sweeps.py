@@ -30,6 +30,10 @@ def grid(base: Experiment, *steps: int) -> Grid:
     return grid_of(base.model_dump(mode="json"), [Axis(key="steps", values=steps)])
 
 
+def is_paused(experiments: Experiments) -> bool:
+    return experiments.live is not None and experiments.live.is_paused
+
+
 @pytest.mark.slow
 def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
     qtbot: QtBot, experiments: Experiments, store: Store, tiny: Experiment
@@ -76,9 +80,9 @@ def test_stop_ends_the_cell_in_turn_and_stopping_the_sweep_lets_it_go_on_later(
     assert experiments.in_progress == "sweep" and "sweep" in (experiments.busy_words or "")
     with qtbot.waitSignal(experiments.pause_request_changed, timeout=WAIT_MS):
         experiments.toggle_pause()
-    qtbot.waitUntil(lambda: experiments.is_paused, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: is_paused(experiments), timeout=WAIT_MS)
     experiments.toggle_pause()
-    qtbot.waitUntil(lambda: not experiments.is_paused, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not is_paused(experiments), timeout=WAIT_MS)
     experiments.stop()
     qtbot.waitUntil(lambda: experiments.running not in (None, first), timeout=WAIT_MS)
     assert works.running == sweep_id
