@@ -357,7 +357,7 @@ def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
     assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.card.accessibleName()
     file.write_text(f"{code.text}\n# mended\n")
     asked: list[Any] = []
-    monkeypatch.setattr(results.window, "_submit", asked.append)
+    monkeypatch.setattr(results.window.experiments, "submit_request", asked.append)
     _, check, again = page.failure.card.remedies
     again.click()
     assert [label for label, _ in asked[0].experiments] == ["FP32", "BF16 AMP"]
