@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     home, *verb = arguments
     os.environ.update({name: str(Path(home, folder)) for name, folder in FOLDERS.items()})
     # imported once the folders are known
-    from engine.cli import main as run
+    from engine.cli.app import main as run
 
     return _install(only_plans=verb == ["plan"]) if len(verb) == 1 else run(verb)
 

@@ -24,7 +24,7 @@ from engine.training.doctor import read_catalog
 from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from engine.training.steps.captured import without_garbage_collection
 from engine.training.steps.low_bit_optimizers import allocate_state, uses_torchao
 from engine.training.steps.own import combine_optimizers

@@ -45,7 +45,8 @@ from engine.training.numerics.parts import study_numerics
 from engine.training.profile.profile import profile_steps
 from engine.training.ranks import process_group
 from engine.training.runs.loop import train
-from engine.training.runs.prepare import RunPlan, fetch_data
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import fetch_data
 from engine.training.runs.trial import try_batch
 from engine.worker.merging import Merger
 from engine.worker.site import BadLine, WorkerExited, WorkerProcess

@@ -21,8 +21,8 @@ from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import RunRow
 from gui.runs.table.rows import Item, StudyKind, StudyRow
-from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.reader import Reader
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.train.failure import FailureView, failure_in
@@ -66,7 +66,7 @@ class ResultsController(QObject):
         window: QWidget,
     ) -> None:
         super().__init__(window)
-        self._store_path, self._setup, self._experiments = store_path, setup, experiments
+        self._setup, self._experiments = setup, experiments
         self._place, self._runs, self._notice = place, place.runs, notice
         self.maker = StudyMaker(store_path, setup, experiments, self)
         self.studies = StudyPages(self.maker, place)
@@ -81,9 +81,9 @@ class ResultsController(QObject):
         self._opened: Item | RunRow | None = None
         self._ticked: frozenset[str] = frozenset()
         self._is_in_sight = False
-        self._background = Background(self)
+        self._reader = Reader(lambda: partial(read_studies, store_path), self)
         self._connect()
-        self._read_studies()
+        self._reader.refresh()
 
     def open_study(self, kind: StudyKind, key: str) -> None:
         """Open a study, which may still run, and ask for the place."""
@@ -96,18 +96,20 @@ class ResultsController(QObject):
         """Set whether the place is visible. Otherwise nothing is read."""
         if is_in_sight and not self._is_in_sight:
             # a command line may have saved a study
-            self._read_studies()
+            self._reader.refresh()
         self._is_in_sight = is_in_sight
         self._update_sight()
 
     def stop(self) -> None:
         """Wait for reading and writing in progress, before the window closes."""
-        self._background.stop()
+        self._reader.stop()
         self.comparisons.stop()
         self.maker.stop()
 
     def _connect(self) -> None:
         runs, head = self._runs, self.page.head
+        self._reader.read.connect(self._set_studies)
+        self._reader.failed.connect(self.problem)
         runs.opened.connect(self._open)
         runs.checked_changed.connect(self._take_ticks)
         runs.study_deleted.connect(self._delete)
@@ -138,13 +140,9 @@ class ResultsController(QObject):
 
     def _on_work(self, key: str) -> None:
         if not self._experiments.runs.contains(key):
-            self._read_studies()
+            self._reader.refresh()
 
-    def _read_studies(self) -> None:
-        read = partial(read_studies, self._store_path)
-        self._background.do(read, self._take_studies, self.problem.emit)
-
-    def _take_studies(self, studies: tuple[StudyRow, ...]) -> None:
+    def _set_studies(self, studies: tuple[StudyRow, ...]) -> None:
         self._studies = studies
         self._runs.set_studies(studies)
         self._fill_tab()

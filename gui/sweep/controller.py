@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QInputDialog
 
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
-from engine.experiment.problem import Problem
 from engine.export.document import Document
 from engine.export.formats import SWEEP
 from engine.export.kinds.sweep import document
@@ -19,8 +18,8 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.sweep.results import Results, results_of
 from gui.answer.controller import StudyController
-from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.reader import Reader
 from gui.session.views import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
@@ -49,12 +48,12 @@ class SweepController(StudyController[SweepView]):
     ) -> None:
         self._setup, self._panel, self._store_path = setup, panel, store_path
         super().__init__(experiments, "sweep", self._show_sweep, panel.head, parent, follows=follows)
-        # an export must not delay what is shown
-        self._reading = Background(self)
+        # not the thread of exports, which must not delay what is shown
+        self._reader = Reader(self._next_work, self, is_in_sight=False)
+        self.set_in_sight = self._reader.set_in_sight
         self._sweep_id: str | None = None
         self._revision = 0
         self._known: Mapping[str, Evidence] = {}
-        self._is_in_sight = self._is_stale = self._is_reading = False
         self._connect()
 
     def export(self, path: Path) -> None:
@@ -63,47 +62,28 @@ class SweepController(StudyController[SweepView]):
         if key is not None:
             self._write(lambda: _export(store_path, key, path))
 
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Set whether the page is visible. Otherwise nothing is read, as reading takes a core from a run."""
-        self._is_in_sight = is_in_sight
-        self._read()
-
     def stop(self) -> None:
-        self._reading.stop()
+        self._reader.stop()
         super().stop()
 
     def _show_sweep(self, view: SweepView | None) -> None:
         self._panel.show_view(view)
         sweep_id, revision = (None, 0) if view is None else (view.key, view.revision)
         if sweep_id != self._sweep_id:
+            self._reader.drop()
             self._sweep_id, self._known = sweep_id, {}
-            self._refresh()
+            self._reader.refresh()
         elif revision != self._revision:
-            self._refresh()
+            self._reader.refresh()
         self._revision = revision
 
-    def _refresh(self) -> None:
-        self._is_stale = True
-        self._read()
-
-    def _read(self) -> None:
+    def _next_work(self) -> Callable[[], ReadSweep] | None:
         sweep_id, path, known = self._sweep_id, self._store_path, self._known
-        if sweep_id is None or not (self._is_in_sight and self._is_stale) or self._is_reading:
-            return
-        self._is_stale, self._is_reading = False, True
-        self._reading.do(lambda: read_sweep(path, sweep_id, known), self._take, self._fail)
+        return None if sweep_id is None else lambda: read_sweep(path, sweep_id, known)
 
-    def _take(self, read: ReadSweep) -> None:
-        self._is_reading = False
-        if read.sweep_id == self._sweep_id:
-            self._known = read.evidence
-            self._panel.show_results(read.results, read.document)
-        self._read()
-
-    def _fail(self, problem: Problem) -> None:
-        self._is_reading = False
-        self._report(problem)
-        self._read()
+    def _show_results(self, read: ReadSweep) -> None:
+        self._known = read.evidence
+        self._panel.show_results(read.results, read.document)
 
     def _order(self, order: Callable[[str], str]) -> None:
         if (view := self._panel.view()) is not None:
@@ -156,6 +136,8 @@ class SweepController(StudyController[SweepView]):
         self._works.edit_sweep(key, lambda sweeps: sweeps.leave_out(key, cell, reason))
 
     def _connect(self) -> None:
+        self._reader.read.connect(self._show_results)
+        self._reader.failed.connect(self._report)
         panel, card = self._panel, self._panel.card
         menu = panel.head.menu
         menu.offer("Rename this sweep…", self._rename)
@@ -168,7 +150,7 @@ class SweepController(StudyController[SweepView]):
         card.pause.clicked.connect(self._pause)
         card.exclude.clicked.connect(self._exclude)
         # a run of it may have been deleted, or another program may carry it on
-        self._experiments.runs.list_changed.connect(self._refresh)
+        self._experiments.runs.list_changed.connect(self._reader.refresh)
 
 
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
@@ -180,7 +162,6 @@ def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
 class ReadSweep(NamedTuple):
     """A sweep as read from the store: its results as a document, and the evidence of its runs by id."""
 
-    sweep_id: str
     results: Results
     document: Document
     evidence: Mapping[str, Evidence]
@@ -193,7 +174,7 @@ def read_sweep(store_path: Path, sweep_id: str, known: Mapping[str, Evidence]) -
         runs = [run for cell in record.cells for run in cell.runs if run.status.is_over]
         evidence = {run.id: _evidence(store, run, known) for run in runs}
     results = results_of(record, tuple(evidence.values()))
-    return ReadSweep(sweep_id, results, document(record, results), evidence)
+    return ReadSweep(results, document(record, results), evidence)
 
 
 def _evidence(store: Store, run: RunRecord, known: Mapping[str, Evidence]) -> Evidence:

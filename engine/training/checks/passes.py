@@ -28,7 +28,8 @@ from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.models.own import error_line, own_frames, run_backward, with_forward_line
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast, leaf_tensors
-from engine.training.runs.prepare import RunPlan, with_plain_step
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import with_plain_step
 from engine.training.runs.workload import Workload
 from engine.training.steps.own import ADDED_UP, BrokenRuleError, OwnStep
 

@@ -18,7 +18,8 @@ from engine.training.numerics.fp32_modules import find_fp32_modules
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.numerics.ranges import measure_ranges
-from engine.training.runs.prepare import RunPlan, select_device
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import select_device
 
 Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult]]
 """A function that reports its progress as phases and returns its part. It raises StoppedError."""

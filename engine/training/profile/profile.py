@@ -54,13 +54,8 @@ from engine.training.profile.recording import (
 )
 from engine.training.profile.rows import build_tables
 from engine.training.ranks import broadcast_from_rank0, current_rank
-from engine.training.runs.prepare import (
-    RunPlan,
-    prepare_unsaved,
-    select_device,
-    training_conditions,
-    with_plain_step,
-)
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import prepare_unsaved, select_device, training_conditions, with_plain_step
 from engine.training.runs.run import Run
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,12 +37,9 @@ from engine.training.runs.checkpoints import (
     capture_state,
     restore_state,
 )
+from engine.training.runs.plan import RunPlan
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
-
-if TYPE_CHECKING:
-    from engine.training.runs.prepare import RunPlan
-
 
 _SAMPLES = 8
 _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a percent, and take next to nothing

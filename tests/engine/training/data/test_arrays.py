@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.training.data.datasets import load_source
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import refusal, trained
 
 CPU = torch.device("cpu")

@@ -26,7 +26,7 @@ from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models.build import build_model
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type, library_entries
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import refusal, trained
 
 SMALL = ("hidden_size=32", "num_hidden_layers=1", "num_attention_heads=2", "intermediate_size=32")

@@ -18,7 +18,7 @@ from engine.protocol.numerics import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.parts import study_numerics
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.benchmarks.planted import Planted
 
 TINY: dict[str, Any] = {

@@ -12,7 +12,7 @@ from engine.training.doctor import read_catalog
 from engine.training.failures import details_of, problem_of
 from engine.training.models.own import run_backward, with_forward_line
 from engine.training.numerics.bench import Bench
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from engine.training.runs.trial import try_batch
 from tests.engine.training.conftest import line_of, trained
 

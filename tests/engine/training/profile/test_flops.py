@@ -13,7 +13,7 @@ from engine.experiment.own.code import with_code
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profile.profile import count_flops
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 
 BATCH, WIDE = 4, 8
 PRODUCT = 2 * BATCH * WIDE * WIDE
