@@ -28,7 +28,7 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Work
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
@@ -183,6 +183,10 @@ class Runner:
         """Leave the run in training. On a remote machine it continues, and `run` reads its events later. On
         this machine it is stopped."""
         self._is_left.set()
+
+    def execute(self, work: Work, _should_yield: Callable[[], bool]) -> Iterator[Event]:
+        """Train the run of queued work, as `run` does."""
+        return self.run(work.key)
 
     def run(self, run_id: str) -> Generator[Event, None, None]:
         """Train a queued run. Record each event, then yield it. The last is Finished or Failed.

@@ -17,7 +17,7 @@ from gui.runs.table.rows import Item, ItemKind, RunRow, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
 from gui.runs.tags import TagsDialog, add_tags, toggled
 from gui.session.experiments import Experiments
-from gui.session.studies import baseline_first, why_nothing_to_find
+from gui.session.kinds import baseline_first, why_nothing_to_find
 from gui.widgets import divider
 from gui.widgets.actions import keys_of
 from gui.widgets.boxes import Surface, in_column, wide

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from engine.store.queue import WaitingItem
+from engine.store.record import Work
 from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue_table import (
     NEXT,
@@ -22,8 +23,9 @@ from gui.runs.queue_table import (
     schedule,
     summary_text,
 )
+from gui.session.background import attempt
 from gui.session.items import describe_work
-from gui.session.queue import Queue
+from gui.session.works import Works
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.notice import Notice, NoticeMessage
@@ -61,7 +63,7 @@ class QueuePanel(QWidget):
         """Put a control of the window at the right of the header."""
         self._header.addWidget(widget)
 
-    def show_schedule(self, schedule: QueueSchedule, left: Sequence[WaitingItem] = ()) -> None:
+    def show_schedule(self, schedule: QueueSchedule, left: Sequence[Work] = ()) -> None:
         """Show the queue, or, if it is empty, the jobs that an earlier window `left`."""
         self.table.show_schedule(schedule)
         self.summary.set_whole_text(summary_text(schedule))
@@ -81,32 +83,32 @@ class QueueController(QObject):
     scheduled = Signal(object)
     show_wanted = Signal(object)
 
-    def __init__(self, panel: QueuePanel, queue: Queue, notice: Notice, parent: QObject) -> None:
+    def __init__(self, panel: QueuePanel, works: Works, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
-        self._panel, self._queue, self._notice = panel, queue, notice
+        self._panel, self._works, self._queue, self._notice = panel, works, works.queue, notice
         self._waiting, self._is_busy = 0, False
         self._offer: NoticeMessage | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
-        self.resume, self.stop = queue.resume, self._timer.stop
+        self.stop = self._timer.stop
         panel.table.acted.connect(self.act)
         panel.table.moved.connect(self.move)
         panel.pause.clicked.connect(self.pause)
-        panel.resume.clicked.connect(queue.resume)
+        panel.resume.clicked.connect(self.resume)
         panel.empty.pressed.connect(self.enqueue_left)
-        queue.changed.connect(self.refresh)
+        self._queue.changed.connect(self.refresh)
         self._timer.start()
 
     def refresh(self) -> None:
-        items, is_paused = self._queue.items(), self._queue.is_paused
+        items, is_paused = self._works.items(), self._queue.is_paused
         # asked again each second: what the store refuses was told at the start
-        left = () if items else self._queue.left(tells=False)
+        left = () if items else self._works.left(tells=False)
         current = schedule(items, datetime.now(), is_paused=is_paused, has_engine=self._queue.has_engine)
         self._panel.show_schedule(current, left)
         waiting = current.waiting
         if is_paused and waiting > self._waiting and len(items) == waiting:
             text = "The queue is paused. Press Resume to continue."
-            self._notice.notify(text, action="Resume", do=self._queue.resume, asks=False)
+            self._notice.notify(text, action="Resume", do=self.resume, asks=False)
         self._waiting, self._is_busy = waiting, len(items) > waiting
         self.scheduled.emit(current)
 
@@ -116,11 +118,11 @@ class QueueController(QObject):
 
     def offer_left(self) -> None:
         """Ask what to do with the jobs that an earlier window left in the queue, if any."""
-        queue = self._queue
-        if left := queue.left():
+        works = self._works
+        if left := works.left():
             others = (
-                ("Keep for later", lambda: queue.enqueue_left(left, is_held=True)),
-                ("Remove", lambda: queue.discard(left)),
+                ("Keep for later", lambda: works.claim(left, is_paused=True)),
+                ("Remove", lambda: works.discard(left)),
             )
             words = _left_words(left)
             self._offer = self._notice.notify(words, action="Resume", do=self.enqueue_left, others=others)
@@ -128,8 +130,12 @@ class QueueController(QObject):
     def enqueue_left(self) -> None:
         """Queue and start the jobs that an earlier window left."""
         self._notice.withdraw(self._offer)
-        self._queue.enqueue_left(self._queue.left())
-        self._queue.resume()
+        self._works.claim(self._works.left())
+        self.resume()
+
+    def resume(self) -> None:
+        """Start the waiting jobs, one after another."""
+        self._queue.is_paused = False
 
     def pause(self) -> None:
         """Pause the queue after the current job."""
@@ -146,7 +152,7 @@ class QueueController(QObject):
             self._remove(keys)
             return
         if action is SHOW:
-            running = next((item for item in self._queue.items() if item.is_running), None)
+            running = next((item for item in self._works.items() if item.is_running), None)
             if running is not None:
                 self.show_wanted.emit(running)
             return
@@ -155,13 +161,13 @@ class QueueController(QObject):
             if action is NEXT:
                 self._queue.run_next(key)
             elif action in (PAUSE, RESUME):
-                self._queue.set_held(key, action is PAUSE)
+                self._queue.pause(key, action is PAUSE)
             else:
-                self._queue.repeat(key)
+                attempt(partial(self._works.repeat, key), self._works.problem)
 
     def _remove(self, keys: Sequence[str]) -> None:
-        titles = {item.key: item.title for item in self._queue.items()}
-        undone = {key: undo for key in keys if (undo := self._queue.remove(key)) is not None}
+        titles = {item.key: item.title for item in self._works.items()}
+        undone = {key: undo for key in keys if (undo := self._works.remove(key)) is not None}
         if not undone:
             return
         what = f"“{titles[next(iter(undone))]}”" if len(undone) == 1 else f"{len(undone):,} items"
@@ -173,7 +179,7 @@ class QueueController(QObject):
         self._notice.notify(f"Removed {what} from the queue.", action="Undo", do=put_back, asks=False)
 
 
-def _left_words(left: Sequence[WaitingItem]) -> str:
+def _left_words(left: Sequence[Work]) -> str:
     what = describe_work(item.kind for item in left)
     verb = "is" if len(left) == 1 else "are"
     return f"{what[:1].upper()}{what[1:]} {verb} still in the queue from last time."

@@ -214,7 +214,7 @@ def test_what_is_opened_stays_when_runs_come_and_go(
 ) -> None:
     alone = add_run(store)
     add_limit(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     runs, model, reader = results.window.experiments.runs, results.window.runs.model, results.controller
     runs.reload()
     if opened == "what is ticked":
@@ -316,12 +316,12 @@ def test_the_answer_on_the_page_of_a_question_stays_when_another_one_starts(
     for _ in range(2):
         STUDIES[kind][0](store)
     window = start()
-    work, controller = window.experiments.jobs[kind], window.others._controllers[kind]
-    newest, older = work.saved()
-    work.began.emit(older)
+    works, controller = window.experiments.works, window.others._controllers[kind]
+    newest, older = works.saved(kind)
+    works.began.emit(older)
     assert controller._key == newest, "an empty page shows what there is"
     controller.open(older)
-    work.began.emit(newest)
+    works.began.emit(newest)
     assert controller._key == older
 
 
@@ -363,7 +363,7 @@ def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
     assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.card.accessibleName()
     file.write_text(f"{code.text}\n# mended\n")
     asked: list[Any] = []
-    monkeypatch.setattr(results.window, "_submit", asked.append)
+    monkeypatch.setattr(results.window.experiments, "submit_request", asked.append)
     _, check, again = page.failure.card.remedies
     again.click()
     assert [label for label, _ in asked[0].experiments] == ["FP32", "BF16 AMP"]
@@ -379,7 +379,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results: Results, store: Store
 ) -> None:
     add_limit(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     results.item("limit")
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
@@ -397,7 +397,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
 
 def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None:
     add_numerics(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     item = results.item("numerics")
     runs = results.window.runs
     runs.choose_kind("numerics")

@@ -174,7 +174,7 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     first, second = panel.table.schedule.items
     panel.table.moved.emit([second.key], first.key)
-    assert [item.title for item in queue.items()] == ["second", "first"]
+    assert [item.title for item in window.experiments.works.items()] == ["second", "first"]
 
 
 def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_comparison(
@@ -187,7 +187,7 @@ def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_compari
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], repeats=2)
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], "Paper")
     experiments.submit("", [("BF16 AMP", half)])
-    assert [item.title for item in queue.items()] == [
+    assert [item.title for item in experiments.works.items()] == [
         *(
             "FP32, linear, 1 of 4",
             "BF16 AMP, linear, 2 of 4",
@@ -196,7 +196,7 @@ def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_compari
         ),
         *("Paper, FP32, 1 of 2", "Paper, BF16 AMP, 2 of 2", "BF16 AMP, linear"),
     ]
-    second = queue.items()[1]
+    second = experiments.works.items()[1]
     assert (second.brief, second.precision) == ("BF16 AMP, 2 of 4", Precision.BF16)
     window.runs.table.sortByColumn(PLACES["BATCH"], Qt.SortOrder.AscendingOrder)
     said = [window.runs.model.text(row, NAME) for row in window.runs.model.rows]
@@ -213,13 +213,13 @@ def test_stop_ends_a_run_before_the_slow_store_lets_go_of_its_mates(
     experiments = window.experiments
     experiments.queue.is_paused = True
     first, second = experiments.submit("", [("FP32", tiny), ("again", tiny)])
-    experiments._thread.dequeue(first)
-    experiments.running = first
-    monkeypatch.setattr(experiments._thread, "stop_run", lambda: order.append(experiments.waiting))
+    experiments.queue.take_out(first)
+    experiments.works.training = first
+    monkeypatch.setattr(experiments._thread, "stop_current", lambda: order.append(experiments.waiting))
     monkeypatch.setattr(experiments.runs, "withdraw", lambda *run_ids: order.append(run_ids))
     experiments.stop()
     assert order == [(), (second,)]
-    experiments.running = None
+    experiments.works.training = None
 
 
 def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
@@ -232,7 +232,7 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
     assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Resume"
     panel.empty.button.click()
     assert window.notice.text() == ""
-    assert [item.key for item in window.experiments.queue.items()] == runs
+    assert [item.key for item in window.experiments.works.items()] == runs
     for run_id in runs:
         panel.table.acted.emit([run_id], REMOVE)
     assert panel.empty.words().startswith("The queue is empty.")

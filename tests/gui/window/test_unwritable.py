@@ -52,7 +52,7 @@ def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
         assert window.notice.text().startswith(NOTHING)
         assert window.experiments.runs.name(run.id) == "whole"
         for refuse in (
-            lambda: window._submit(Request("", sides)),
+            lambda: window.experiments.submit_request(Request("", sides)),
             lambda: window.others.limits.submit(Request("", sides)),
             lambda: window.runs.delete_wanted.emit((run.id,)),
         ):

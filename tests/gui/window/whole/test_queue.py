@@ -46,7 +46,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
     window: MainWindow, training: Any, tiny: Experiment
 ) -> None:
     sides = (("FP32", tiny), ("BF16 AMP", experiment_from({**tiny.model_dump(), "precision": "bf16"})))
-    window._submit(Request("Tiny", sides, name="Tiny", repeats=2))
+    window.experiments.submit_request(Request("Tiny", sides, name="Tiny", repeats=2))
     assert window.live.page.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 1 of 2"
     training.wait_for_end(window, 4)
     records = sorted(window.experiments.runs.records(), key=lambda record: record.started)
