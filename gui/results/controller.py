@@ -19,11 +19,9 @@ from gui.compare.panel import ComparePanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
-from gui.runs.table.line import RunRow
-from gui.runs.table.rows import Item, StudyKind, StudyRow
-from gui.session.background import Background
+from gui.runs.table.rows import Item, RunRow, StudyKind, StudyRow
 from gui.session.experiments import Experiments
-from gui.session.studies import Studies, StudyView
+from gui.session.reader import Reader
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.train.failure import FailureView, failure_in
@@ -67,7 +65,7 @@ class ResultsController(QObject):
         window: QWidget,
     ) -> None:
         super().__init__(window)
-        self._store_path, self._setup, self._experiments = store_path, setup, experiments
+        self._setup, self._experiments = setup, experiments
         self._place, self._runs, self._notice = place, place.runs, notice
         self.maker = StudyMaker(store_path, setup, experiments, self)
         self.studies = StudyPages(self.maker, place)
@@ -82,9 +80,9 @@ class ResultsController(QObject):
         self._opened: Item | RunRow | None = None
         self._ticked: frozenset[str] = frozenset()
         self._is_in_sight = False
-        self._background = Background(self)
+        self._reader = Reader(lambda: partial(read_studies, store_path), self)
         self._connect()
-        self._read_studies()
+        self._reader.refresh()
 
     def open_study(self, kind: StudyKind, key: str) -> None:
         """Open a study, which may still run, and ask for the place."""
@@ -95,17 +93,22 @@ class ResultsController(QObject):
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Set whether the place is visible. Otherwise nothing is read."""
+        if is_in_sight and not self._is_in_sight:
+            # a command line may have saved a study
+            self._reader.refresh()
         self._is_in_sight = is_in_sight
         self._update_sight()
 
     def stop(self) -> None:
         """Wait for reading and writing in progress, before the window closes."""
-        self._background.stop()
+        self._reader.stop()
         self.comparisons.stop()
         self.maker.stop()
 
     def _connect(self) -> None:
         runs, head = self._runs, self.page.head
+        self._reader.read.connect(self._set_studies)
+        self._reader.failed.connect(self.problem)
         runs.opened.connect(self._open)
         runs.checked_changed.connect(self._take_ticks)
         runs.study_deleted.connect(self._delete)
@@ -119,9 +122,9 @@ class ResultsController(QObject):
         self.page.failure.remedy_wanted.connect(self.remedy_wanted)
         self.maker.made.connect(self._connect_study)
         self.maker.reported.connect(self._notice.notify)
-        for work in self._experiments.jobs.values():
-            for signal in (work.began, work.ended, work.deleted):
-                signal.connect(lambda _key: self._read_studies())
+        works = self._experiments.works
+        for signal in (works.began, works.ended):
+            signal.connect(self._on_work)
         self._experiments.runs.list_changed.connect(self._follow_runs)
         self._experiments.runs.run_changed.connect(lambda _run_id: self._follow_runs())
 
@@ -134,11 +137,11 @@ class ResultsController(QObject):
         if isinstance(controller, SweepController):
             controller.runs_wanted.connect(self.runs_wanted)
 
-    def _read_studies(self) -> None:
-        read = partial(read_studies, self._store_path)
-        self._background.do(read, self._take_studies, self.problem.emit)
+    def _on_work(self, key: str) -> None:
+        if not self._experiments.runs.contains(key):
+            self._reader.refresh()
 
-    def _take_studies(self, studies: tuple[StudyRow, ...]) -> None:
+    def _set_studies(self, studies: tuple[StudyRow, ...]) -> None:
         self._studies = studies
         self._runs.set_studies(studies)
         self._fill_tab()
@@ -260,15 +263,12 @@ class ResultsController(QObject):
             self.form_wanted.emit()
 
     def _delete(self, row: StudyRow) -> None:
-        work = self._experiments.jobs[row.kind]
-        view = work.view(row.id)
-        if not isinstance(work, Studies) or not isinstance(view, StudyView):
-            if may_delete(self._runs, "this sweep and its pilots (its runs are kept)"):
-                work.delete(row.id)
+        works = self._experiments.works
+        if row.kind == "sweep" and not may_delete(
+            self._runs, "this sweep and its pilots (its runs are kept)"
+        ):
             return
-        work.delete(row.id)
-        if work.view(row.id) is None:
-            undo = partial(work.restore, view.study)
+        if (undo := works.delete(row.id)) is not None:
             self._notice.notify(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
 
 

@@ -36,9 +36,10 @@ from gui.setup.options import (
 from gui.setup.question import QUESTIONS, Question, examined_precision
 from gui.setup.several import FieldValues, values_tooltip
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
+from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Placed, Stretch, grid_of, in_column, in_row, wide
+from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import plain_tip
-from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
     from gui.setup.panel import SetupPanel
@@ -100,7 +101,7 @@ class SetupForm(QWidget):
         self.path = PathEdit(setting_title("path"), setting_help("path"))
         about_batch = values_tooltip("batch_size", setting_help("batch_size"))
         self.batch_size = NumberEdit(setting_title("batch_size"), about_batch)
-        self.find_max = link_button("Find max", "Find the largest batch that fits (Ctrl+M)")
+        self.find_max = link_button("Find max", with_keys("Find the largest batch that fits", "limit"))
         self.batch_size.put_right(self.find_max)
         self.length = LengthEdit("Length", values_tooltip("epochs", TIPS["length"]))
         self.recipe = RecipeEdit()

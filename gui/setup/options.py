@@ -26,7 +26,7 @@ from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import Field, label, set_text
 from gui.widgets.boxes import grid_of, in_column, in_row, wide
-from gui.widgets.shortcuts import tab_after
+from gui.widgets.focus_ring import tab_after
 
 if TYPE_CHECKING:
     from gui.setup.panel import SetupPanel

@@ -23,8 +23,8 @@ from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE
-from gui.setup.foot import make_action, set_enabled
 from gui.widgets import Button, Field, label
+from gui.widgets.actions import make_action, set_enabled
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 if TYPE_CHECKING:

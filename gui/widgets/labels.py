@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row
-from gui.widgets.shortcuts import tab_after
+from gui.widgets.focus_ring import tab_after
 
 _WIDEST = 100
 

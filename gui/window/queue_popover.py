@@ -12,13 +12,14 @@ from gui.runs.queue_panel import QueuePanel
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import IconButton, label
+from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import describe
 from gui.widgets.messages import Popover
-from gui.widgets.shortcuts import keys_of
+from gui.widgets.table.result_table import ROW_HEIGHT
 
 _SIZE = QSize(960, 400)
-_EDGE = 1
+_EDGE, _AROUND_ROWS = 1, 120
 
 
 class QueuePopover(Popover):
@@ -30,7 +31,7 @@ class QueuePopover(Popover):
         self._pages = QStackedWidget(self)
         self.queue, self.log = QueuePanel(self._pages), LogPanel()
         self.queue.add_header_widget(
-            self._button("log", "Show the log", f"Messages of this session ({keys_of('log')})", "log")
+            self._button("log", "Show the log", with_keys("Messages of this session", "log"), "log")
         )
         self._pages.addWidget(self.queue)
         self._pages.addWidget(self._log_page())
@@ -62,7 +63,10 @@ class QueuePopover(Popover):
             self.show_page(page)
 
     def sizeHint(self) -> QSize:
-        return QSize(min(_SIZE.width(), self.window().width() - 16), _SIZE.height())
+        rows = len(self.queue.table.rows()) if self._shown == "queue" else 0
+        # a short queue needs no more room than its rows
+        height = min(_SIZE.height(), _AROUND_ROWS + rows * ROW_HEIGHT) if rows else _SIZE.height()
+        return QSize(min(_SIZE.width(), self.window().width() - 16), height)
 
     def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
         return IconButton(icon, name, tooltip, do=lambda: self.show_page(page))
@@ -71,7 +75,7 @@ class QueuePopover(Popover):
         page = QWidget(self._pages)
         header = in_row(label("Log", "panelTitle"), Stretch(1), self.log.action_row, margins=(16, 0, 16, 0))
         header.addWidget(
-            self._button("queue", "Show the queue", f"Back to the queue ({keys_of('waiting')})", "queue")
+            self._button("queue", "Show the queue", with_keys("Back to the queue", "waiting"), "queue")
         )
         in_column(header, wide(self.log), parent=page, spacing=0)
         return page
