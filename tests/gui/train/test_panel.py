@@ -10,10 +10,10 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.compare.failure import Failure
-from engine.export.report.report import subject_of
 from engine.protocol.events import Failed, Phase, PhaseName
 from engine.store.store import Store
 from gui.train.panel import LivePanel
+from gui.train.strip import subject_of
 from tests.failures import OUT_OF_MEMORY, Failures
 
 FULL = OUT_OF_MEMORY
