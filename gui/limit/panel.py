@@ -54,9 +54,6 @@ class LimitPanel(StudyPage[StudyView[Limit]]):
             "How large a batch fits in memory, and how much larger is it in mixed precision?",
             "Each trial trains at least three steps with the settings in the form. The search ends when one "
             "batch size fits and the next does not.",
-            "Find the largest batch",
-            "Search in each precision selected in the form (Ctrl+M)",
-            is_solid=True,
         )
         self.options = LimitOptions()
         self.memory = self.options.memory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
 
 from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
@@ -27,13 +27,13 @@ from gui.setup.foot import make_action, set_enabled
 from gui.widgets import Button, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
-if TYPE_CHECKING:
-    from gui.setup.panel import SetupPanel
+Experiments = Sequence[tuple[str, Experiment]]
+"""Experiments with their labels."""
 
 
 def save_preset(
     title: str,
-    experiments: Sequence[tuple[str, Experiment]],
+    experiments: Experiments,
     grid: Grid | None = None,
     *,
     replace: bool = False,
@@ -57,73 +57,76 @@ def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
     return layered(*(from_dotted(key, value) for key, value in different.items()))
 
 
-class OwnPresets:
-    """The actions to save the form as a preset, and to rename and delete the user's presets."""
+class OwnPresets(QObject):
+    """The actions to save the form as a preset, and to rename and delete the user's presets.
 
-    def __init__(self, panel: SetupPanel) -> None:
-        self._panel = panel
-        self.save_action = make_action(panel, "Save as a preset…", self._save)
-        self.rename_action = make_action(panel, "Rename the preset…", self._rename)
-        self.delete_action = make_action(panel, "Delete the preset", self._delete)
+    `chosen` carries the draft to show after the list of presets has changed. `deleted` carries the deleted
+    preset's draft and a function that brings it back.
+    """
 
-    def refresh(self, against: str | None) -> None:
-        """Enable the actions for the panel's draft. `against`: why it cannot be saved, or None."""
+    chosen = Signal(object)  # Draft
+    deleted = Signal(object, object)  # Draft, Callable[[], None]
+    reported = Signal(object)  # Problem
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window = parent
+        self._draft: Draft | None = None
+        self.form: Callable[[], tuple[Experiments, Grid | None]] = lambda: ((), None)
+        """Returns the labeled experiments to save and their grid, after pending input is read."""
+        self.save_action = make_action(parent, "Save as a preset…", self._save)
+        self.rename_action = make_action(parent, "Rename the preset…", self._rename)
+        self.delete_action = make_action(parent, "Delete the preset", self._delete)
+
+    def refresh(self, draft: Draft | None, against: str | None) -> None:
+        """Enable the actions for the form's draft. `against`: why it cannot be saved, or None."""
+        self._draft = draft
         set_enabled(self.save_action, against, "Save these settings as your own preset")
-        draft = self._panel.draft
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
 
     def _save(self) -> None:
-        panel = self._panel
-        panel.picker.finish()
+        experiments, grid = self.form()
         if not self.save_action.isEnabled():
             return
-        survey = panel.survey()
-        own = [preset.title for preset in panel.presets if preset.is_own]
-        grid = None if survey is None else survey.grid
-        saved = self._answer(save_dialog(panel.outcome().experiments, own, panel, grid))
+        own = [preset.title for preset in all_presets() if preset.is_own]
+        saved = self._answer(save_dialog(experiments, own, self._window, grid))
         if saved is not None:
-            self._show(Draft(saved))
+            self.chosen.emit(Draft(saved))
 
     def _rename(self) -> None:
-        if (draft := self._panel.draft) is not None:
-            renamed = self._answer(rename_dialog(draft.preset, self._panel))
+        if (draft := self._draft) is not None:
+            renamed = self._answer(rename_dialog(draft.preset, self._window))
             if renamed is not None:
-                self._show(replace(draft, preset=renamed))
+                self.chosen.emit(replace(draft, preset=renamed))
 
     def _delete(self) -> None:
         """Delete the preset. Its settings stay in the form, as changes to the first preset."""
-        if (draft := self._panel.draft) is None:
+        if (draft := self._draft) is None:
             return
 
         def bring_back() -> None:
             try:
                 restore_own(draft.preset, text)
             except ProblemError as error:
-                self._panel.act.report(error.problem)
+                self.reported.emit(error.problem)
             else:
-                self._show(draft)
+                self.chosen.emit(draft)
 
         try:
             text = delete_own(draft.preset)
         except ProblemError as error:
-            self._panel.act.report(error.problem)
+            self.reported.emit(error.problem)
             return
-        self._show(Draft.from_state(draft.to_state(), self._panel.presets[0], has_gpu=draft.has_gpu))
-        self._panel.act.notify_change(f"Deleted the preset “{draft.preset.title}”.", bring_back)
-
-    def _show(self, draft: Draft) -> None:
-        # the chosen preset must be a listed one, or the form would list it again
-        self._panel.set_draft(draft)
-        self._panel.set_presets(all_presets())
-        self._panel.set_draft(draft)
+        self.chosen.emit(Draft.from_state(draft.to_state(), all_presets()[0], has_gpu=draft.has_gpu))
+        self.deleted.emit(draft, bring_back)
 
     def _answer(self, dialog: TitleDialog) -> Preset | None:
         try:
             if dialog.exec() == QDialog.DialogCode.Accepted:
                 return dialog.saved
             if dialog.problem is not None:
-                self._panel.act.report(dialog.problem)
+                self.reported.emit(dialog.problem)
             return None
         finally:
             dialog.deleteLater()
@@ -184,7 +187,7 @@ class TitleDialog(QDialog):
 
 
 def save_dialog(
-    experiments: Sequence[tuple[str, Experiment]],
+    experiments: Experiments,
     own_titles: Sequence[str],
     parent: QWidget | None = None,
     grid: Grid | None = None,

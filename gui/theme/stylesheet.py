@@ -147,13 +147,21 @@ QLineEdit, QComboBox {
 QLineEdit[small="true"], QComboBox[small="true"] { min-height: 26px; }
 QLineEdit:hover, QComboBox:hover { border-color: $text3; }
 QLineEdit:focus { border-color: $pri; }
-QLineEdit[several="true"], QComboBox[several="true"] { border: 1px solid $pri; font-weight: 600; }
 QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text; }
 QLineEdit:disabled, QComboBox:disabled { color: $off; border-color: $line; background: $bg1; }
 /* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
 QComboBox { combobox-popup: 0; }
 QComboBox[caption="true"] { color: $text2; }
 QComboBox::drop-down { border: none; width: 30px; }
+QComboBox[kind="unit"] {
+    background: transparent; border: none; min-height: 24px; padding: 0 8px; font-size: 12px;
+}
+QComboBox[kind="unit"]:focus, QComboBox[kind="unit"]:hover { color: $text; background: $bg3; }
+QPushButton[kind="inner"] {
+    background: transparent; border: none; border-left: 1px solid $line2; border-radius: 0; color: $text;
+    padding: 0 0 0 10px; min-height: 18px; max-height: 18px; font-size: 12px; font-weight: 500;
+}
+QPushButton[kind="inner"]:hover { color: $text2; }
 QComboBox::down-arrow { image: url("ammeter:chevron-$name.svg"); width: 14px; height: 14px; }
 QComboBox QLineEdit { background: transparent; border: none; min-height: 0; padding: 0; }
 QComboBox QAbstractItemView, QListView[kind="popup"] {

@@ -21,8 +21,7 @@ class Shortcut:
 
 
 SHORTCUTS = (
-    Shortcut("run", "Ctrl+Return", "Start the experiment"),
-    Shortcut("queue", "Ctrl+Shift+Return", "Add the experiment to the queue"),
+    Shortcut("run", "Ctrl+Return", "Start the experiment, or add it to the queue"),
     Shortcut("pause", "Ctrl+P", "Pause or resume training"),
     Shortcut("stop", "Ctrl+.", "Stop the current job"),
     Shortcut("experiment", "Ctrl+1", "Go to Experiment"),

@@ -27,7 +27,7 @@ from gui.session.experiments import Experiments
 from gui.session.items import QueueItem, describe_work
 from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
-from gui.setup.panel import FormActions, SetupPanel
+from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
 from gui.setup.survey import EstimateData
 from gui.theme.theme import theme
@@ -36,7 +36,7 @@ from gui.widgets import FocusRing
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
 from gui.widgets.shortcuts import install, keys_of
-from gui.window.body import Body, ModelDrops, OfferButtons
+from gui.window.body import Body, ModelDrops
 from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, describe_activity, start_text
 from gui.window.engine import EngineController
@@ -112,7 +112,7 @@ class MainWindow(QMainWindow):
         self._make_panels()
         self.engine = EngineController(self, make_installer)
         self.machines = MachinesController(self)
-        self._checks = CheckController(self.setup, self.experiments, self)
+        self._checks = CheckController(self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self.in_view = RunsInView(self, self._runs_controller, repaint_hz)
         self._queue_controller = QueueController(
@@ -142,16 +142,8 @@ class MainWindow(QMainWindow):
         self.live = LivePanel(self.body.pages)
         self.results = ResultsPlace(self.body.pages)
         self.runs = self.results.runs
-        actions = FormActions(
-            run=self._run,
-            queue=self._submit,
-            check=lambda experiment: self._checks.check(experiment),
-            show_page=self.show_page,
-            report=self.report,
-            notify_change=lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False),
-            expected_seconds=self.experiments.queue.factory.expected_seconds,
-        )
-        self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
+        seconds = self.experiments.queue.factory.expected_seconds
+        self.setup = SetupPanel(self.body.side, self.experiments.trust.code, seconds)
         runs = self.experiments.runs
         self.setup.survey_thread.evidence = lambda: EstimateData(
             self.experiments.forecasts(),
@@ -162,9 +154,6 @@ class MainWindow(QMainWindow):
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._drops = ModelDrops(self, self._open_model)
-        self._offers = OfferButtons(self.setup, self)
-        self._offers.add([self.live.empty.button])
-        self.live.failure_made.connect(self._offers.watch)
         self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
 
     @cached_property
@@ -175,7 +164,6 @@ class MainWindow(QMainWindow):
         others = OtherPages(self, self._store_path)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
-        self._offers.add(others.offers())
         return others
 
     @property
@@ -196,6 +184,16 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
+        self.setup.submitted.connect(self._run)
+        self.setup.check_wanted.connect(self._checks.check)
+        self._checks.again_wanted.connect(self.setup.check_action.trigger)
+        self.setup.page_wanted.connect(self.show_page)
+        for source in (self.setup, self._checks):
+            source.reported.connect(self.report)
+        self.setup.changed_itself.connect(
+            lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False)
+        )
+        self.body.compact_changed.connect(self.setup.set_compact)
         self.setup.run_action.changed.connect(
             lambda: self.live.set_offer(
                 *offer_texts(self.setup.outcome(), self.experiments.machine or "this machine")
@@ -226,7 +224,6 @@ class MainWindow(QMainWindow):
             self,
             {
                 "run": self.setup.run_action,
-                "queue": self.setup.queue_action,
                 "save": self.setup.own_presets.save_action,
                 "reset": self.setup.reset_action,
                 "pause": self.experiments.toggle_pause,
@@ -399,8 +396,9 @@ class MainWindow(QMainWindow):
         return self.experiments.is_idle and (self._busy_machine.is_waiting or self.setup.isVisible())
 
     def _run(self, request: Request) -> None:
-        # what is trained at once takes the place of what waits for quiet
-        self._busy_machine.wait(None)
+        if self.experiments.is_idle:
+            # what is trained at once takes the place of what waits for quiet
+            self._busy_machine.wait(None)
         self._submit(request)
 
     def _submit(self, request: Request) -> None:
@@ -419,10 +417,10 @@ class MainWindow(QMainWindow):
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()
-        self.setup.set_busy(self.experiments.busy_words)
+        self.setup.set_busy(self.experiments.busy_words is not None)
         self.experiments.forecaster.set_busy(self.experiments.busy_words is not None)
         if was_pressed and self._has_others:
-            # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
+            # a press of Space would queue the same again
             self.others.focus_stop(self.experiments.in_progress)
 
     def _use_settings(self, run: RunRecord) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from gui.setup.several import SeveralPopup
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QToolButton
 from pytestqt.qtbot import QtBot
@@ -18,7 +19,6 @@ from gui.setup.fields import split_values
 from gui.setup.grid_block import GridDialog
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import save_preset
-from gui.setup.several import SeveralPopup
 
 TypeInto = Callable[[QLineEdit, str], None]
 

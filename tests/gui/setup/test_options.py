@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gui.setup.options import option_lines
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
@@ -22,7 +23,6 @@ from gui.setup import data
 from gui.setup.data import FolderCount, FolderCounter, folder_words
 from gui.setup.draft import Draft
 from gui.setup.fields import OPTIONS
-from gui.setup.options import option_lines
 from gui.setup.panel import SetupPanel
 from gui.widgets import Field
 

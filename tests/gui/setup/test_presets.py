@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gui.setup.options import preset_caption
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
@@ -14,7 +15,6 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import own_presets_folder, preset
 from gui.setup.draft import Draft
-from gui.setup.options import preset_caption
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import TitleDialog, save_dialog, save_preset
 
