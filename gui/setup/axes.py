@@ -24,6 +24,7 @@ from gui.widgets.labels import describe
 
 _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 _FEW, _WIDEST_LABEL = 3, 132
+_ONE_VALUE = "Add another value to sweep it."
 
 
 def axis_choices(key: str, draft: Draft, catalog: Catalog | None) -> Choices | None:
@@ -94,6 +95,7 @@ class AxesEditor(QWidget):
             if choices is not None and isinstance(editor, ValuesBox):
                 editor.set_choices(choices)
             editor.set_values(values)
+            self.fields[key].set_hint("" if len(values) > 1 else _ONE_VALUE)
         self.adder.set_choices([(key, SETTINGS[key].title) for key in axis_offers(draft, catalog)])
         self.adder.setCurrentIndex(-1)
 
@@ -145,12 +147,13 @@ class ValuesEdit(NumberEdit):
     def __init__(self, key: str, name: str, tip: str) -> None:
         example = "a; b" if key in TEXT_KEYS else "1, 2, 3"
         super().__init__(f"Values of {name}", f"{tip} Enter several values as {example}.", hint=example)
-        self._key = key
+        self._key, self._shown = key, False
         self.edited.connect(lambda text: self.values_edited.emit(split_values(key, text)))
 
     def set_values(self, values: Sequence[str]) -> None:
         """Show the values. What is being typed stays as it is if it has the same."""
-        if split_values(self._key, self.text()) != tuple(values) or not self.text():
+        if split_values(self._key, self.text()) != tuple(values) or not self._shown:
+            self._shown = True
             self.set_value(join_values(self._key, values))
 
 
@@ -158,6 +161,7 @@ class ValuesBox(ChoiceBox):
     """A box that opens a list of check boxes to select the values of an axis."""
 
     values_edited = Signal(object)  # tuple[str, ...]
+    mutes_caption = False
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(f"Values of {name}", tip)

@@ -23,7 +23,7 @@ from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
 from gui.setup.facts import Choices
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.widgets import ComboBox, Segmented, set_property
+from gui.widgets import ComboBox, Segmented
 from gui.widgets.boxes import Stretch, grid_of, in_column, in_row
 from gui.widgets.labels import describe
 
@@ -143,6 +143,7 @@ class ChoiceBox(ComboBox):
     """A combo box with a few values. The mouse wheel scrolls the form, not the value."""
 
     edited = Signal(str)
+    mutes_caption = True
 
     def __init__(self, name: str, tip: str, choices: Choices = ()) -> None:
         super().__init__()
@@ -196,11 +197,10 @@ class ChoiceBox(ComboBox):
         self._fit_info()
 
     def set_caption(self, words: str) -> None:
-        """Show a muted caption instead of the selected text. "" removes it."""
+        """Show a caption instead of the selected text. "" removes it."""
         if words != self._caption:
             self._caption = words
             self.setAccessibleDescription(words)
-            set_property(self, "caption", "true" if words else "false")
             self._fit_info()
 
     def set_info(self, *wordings: str) -> None:
@@ -223,7 +223,8 @@ class ChoiceBox(ComboBox):
             painter.drawText(whole.adjusted(left, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self._label)
         if not self.isEditable():
             painter.setFont(self.font())
-            ink = palette.text2 if self._caption or self.property("kind") == "unit" else palette.text
+            is_muted = (self._caption and self.mutes_caption) or self.property("kind") == "unit"
+            ink = palette.text2 if is_muted else palette.text
             painter.setPen(QColor(ink if self.isEnabled() else palette.off))
             rect = whole.adjusted(left + self._indent, 0, 0, 0)
             painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter, self._words)

@@ -273,8 +273,9 @@ class SetupForm(QWidget):
         self.more.set_compact(is_compact)
         self.rows["repeat"].setFixedWidth(_REPEAT_WIDTH[is_compact])
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        self._pairs[1].setDirection(down if is_compact else across)
-        self._pairs[1].setSpacing(0 if is_compact else _GAP)
+        for pair in (self._pairs[1], self._pairs[3]):
+            pair.setDirection(down if is_compact else across)
+            pair.setSpacing(0 if is_compact else _GAP)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Show each problem under its field."""

@@ -151,7 +151,6 @@ QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text;
 QLineEdit:disabled, QComboBox:disabled { color: $off; border-color: $line; background: $bg1; }
 /* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
 QComboBox { combobox-popup: 0; }
-QComboBox[caption="true"] { color: $text2; }
 QComboBox::drop-down { border: none; width: 30px; }
 QComboBox[kind="unit"] {
     background: transparent; border: none; min-height: 24px; padding: 0 8px; font-size: 12px;

@@ -207,6 +207,8 @@ class Field(QWidget):
 
     def set_problem(self, sentence: str | None) -> None:
         """Show why the value is wrong. None clears it."""
+        if sentence == self.problem():
+            return
         set_text(self._problem, sentence or "")
         self._problem.setVisible(bool(sentence))
         self.control.setAccessibleDescription(sentence or "")

@@ -115,6 +115,12 @@ def panel(qtbot: QtBot, cpu: Catalog, asked: Asked) -> SetupPanel:
     return panel
 
 
+def switch_unit(panel: SetupPanel) -> None:
+    """Chooses the other unit of the length."""
+    unit = panel.form.length.unit
+    unit.edited.emit("steps" if unit.value() == "epochs" else "epochs")
+
+
 class User:
     """Chooses among the options of the panel, and sees what would be trained."""
 

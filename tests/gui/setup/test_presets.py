@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gui.setup.options import preset_caption
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
@@ -15,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import own_presets_folder, preset
 from gui.setup.draft import Draft
+from gui.setup.facts import preset_caption
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import TitleDialog, save_dialog, save_preset
 
@@ -22,7 +21,7 @@ BF16 = Precision.BF16
 
 
 def offered(panel: SetupPanel) -> list[str]:
-    box = panel.form.preset
+    box = panel.form.editor("preset")
     return [box.itemText(row) for row in range(box.count())]
 
 
@@ -40,12 +39,12 @@ def answer(action: QAction, title: str) -> None:
 
 
 def change(panel: SetupPanel, text: str) -> None:
-    panel.form.batch_size.setText(text)
-    panel.form.batch_size.edited.emit(text)
+    panel.form.batch.setText(text)
+    panel.form.batch.edited.emit(text)
 
 
 def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: SetupPanel) -> None:
-    box = panel.form.preset
+    box = panel.form.editor("preset")
     whole = box.grab().toImage()
     change(panel, "32")
     assert box.accessibleDescription() == "Modified: Fashion-MNIST, FP32 against AMP"
@@ -56,7 +55,7 @@ def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: Setu
 
 def test_what_has_no_effect_is_no_change() -> None:
     draft = Draft(preset("fashion"))
-    assert preset_caption(replace(draft, name="mine", repeats="3"), None) == ""
+    assert preset_caption(draft.with_change("name", "mine").with_change("repeat", "3"), None) == ""
     unused = draft.with_change("optimizer.momentum", "0.5")
     assert draft.text("optimizer.name") == "adamw" and preset_caption(unused, None) == ""
     assert preset_caption(unused.with_change("optimizer.name", "sgd"), None)
@@ -65,7 +64,7 @@ def test_what_has_no_effect_is_no_change() -> None:
 
 def test_the_chosen_preset_chosen_again_takes_the_changes_back(panel: SetupPanel) -> None:
     change(panel, "32")
-    panel.form.preset.activated.emit(panel.form.preset.currentIndex())
+    panel.form.editor("preset").activated.emit(panel.form.editor("preset").currentIndex())
     assert panel.text("batch_size") == "64"
 
 
@@ -78,7 +77,7 @@ def test_the_form_is_saved_as_a_preset_and_only_ones_own_can_be_renamed_and_dele
     assert preset("my-own").kind == "compare"
     assert panel.state()["preset"] == "my-own"
     assert panel.outcome().experiments == wanted
-    assert panel.form.preset.accessibleDescription() == ""
+    assert panel.form.editor("preset").accessibleDescription() == ""
     panel.choose_preset("fashion")
     actions = (panel.own_presets.rename_action, panel.own_presets.delete_action)
     assert not any(action.isVisible() for action in actions)
@@ -101,7 +100,7 @@ def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(panel: Set
     change(panel, "32")
     answer(panel.own_presets.save_action, "Mine")
     panel.own_presets.delete_action.trigger()
-    ((text, undo),) = asked["notify_change"]
+    ((text, undo),) = asked["changed_itself"]
     assert text == "Deleted the preset “Mine”."
     assert "Mine" not in offered(panel) and not list(own_presets_folder().iterdir())
     assert panel.state()["preset"] == "fashion" and panel.text("batch_size") == "32"
