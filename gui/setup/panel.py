@@ -472,6 +472,7 @@ class SetupPanel(Surface):
         form.grid_wanted.connect(self._open_grid)
         picker.changed.connect(self.set_draft)
         picker.reread.connect(self.reread)
+        picker.check_wanted.connect(self.check_action.trigger)
         picker.reported.connect(self.reported)
         presets.form = self._form_to_save
         presets.chosen.connect(self._show_presets)

@@ -17,7 +17,7 @@ from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.files import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
-from gui.setup.model.choices import MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
+from gui.setup.model.choices import CHECK, MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
 from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
 
@@ -28,11 +28,13 @@ class ModelPicker(QObject):
     """Handles the model field: it opens, creates and reloads model files.
 
     Code is trusted, also after changes, only if the user named its path by opening, dropping or typing it.
-    `changed` carries the draft with another model. `reread` asks to follow the file on disk again.
+    `changed` carries the draft with another model. `reread` asks to follow the file on disk again, and
+    `check_wanted` to check the model.
     """
 
     changed = Signal(object)  # Draft
     reread = Signal()
+    check_wanted = Signal()
     reported = Signal(object)  # Problem
 
     def __init__(self, box: SearchBox, trusted: TrustedCode, parent: QWidget) -> None:
@@ -46,7 +48,7 @@ class ModelPicker(QObject):
         self.pending: str | None = None
         """A path that is still being typed and not yet validated."""
         box.field.editingFinished.connect(self.finish)
-        offers = {OPEN: self.open_file, NEW: self.create_file}
+        offers = {OPEN: self.open_file, NEW: self.create_file, CHECK: self.check_wanted.emit}
         box.picked.connect(lambda value: offers[value]() if value in offers else self.open(value))
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)  # there are widgets

@@ -130,8 +130,8 @@ def test_a_file_without_model_has_its_only_class_or_offers_all(panel: SetupPanel
     net.write_text(classes)
     panel.picker.open(str(net))
     assert panel.form.problem("model") is not None
-    shown = [panel.form.model.list.model().index(row, 0).data() for row in range(5)]
-    assert panel.form.model.list.isVisible() and shown[3:] == ["net.py:Net", "net.py:Other"]
+    shown = [panel.form.model.list.model().index(row, 0).data() for row in range(6)]
+    assert panel.form.model.list.isVisible() and shown[4:] == ["net.py:Net", "net.py:Other"]
     panel.form.model.hidePopup()
 
 

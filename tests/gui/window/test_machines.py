@@ -157,7 +157,7 @@ def test_a_machine_that_does_not_answer_is_told_and_asked_again(qtbot, window, l
     qtbot.waitUntil(lambda: window.experiments.catalog_problem is not None, timeout=WAIT_MS)
     assert entries(window)[1] == "box\tdoes not answer"
     assert not window.setup.run_action.isEnabled()
-    assert "There is no connection." in window.setup.foot.line.text()
+    assert "There is no connection." in window.setup.foot.text()
     launchers["box"].problem = None
     window.setup.foot.engine_button.click()
     qtbot.waitUntil(lambda: window.experiments.catalog is not None, timeout=WAIT_MS)
