@@ -15,13 +15,13 @@ from gui.session.forecaster import Need
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ThinProgressBar, label, set_text
-from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
 HEIGHT = 112
 _WORDS, _NEED, _FACTS = 16, 24, 46
 _WAITS = "Training starts when this machine is idle."
-_WAIT, _WAIT_TIP = "Start when the machine is idle", "Start as soon as other programs are done"
+_WAIT, _WAIT_TIP = "Start when idle", "Start as soon as other programs are done"
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ class SetupFoot(QWidget):
         self.against.setFixedHeight(_FACTS)
         self.against.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self._strip, foot = Surface("foot"), Surface("foot")
-        offered = Placed(self.wait_button, 0, Qt.AlignmentFlag.AlignLeft)
-        in_column(self.busy, offered, parent=self._strip, margins=(16, 8, 16, 8), spacing=6)
+        in_row(wide(self.busy), self.wait_button, parent=self._strip, margins=(16, 8, 16, 8), spacing=8)
         facts = QWidget()
         facts.setFixedHeight(_FACTS)
         in_column(self.need, 6, self.line, self.against, parent=facts, spacing=0)
@@ -183,19 +182,19 @@ class NeedLine(QWidget):
 
     def show_words(self, words: str) -> None:
         """Show the memory that a sweep needs."""
-        self._say(words, 0.0, None)
+        self._say(words, None, None)
 
     def text(self) -> str:
         """Return the text of the line. Empty while unknown."""
         return self.accessibleName()
 
-    def _say(self, words: str, fraction: float, fits: bool | None, shorter: str = "") -> None:
+    def _say(self, words: str, fraction: float | None, fits: bool | None, shorter: str = "") -> None:
         self._fits, verdict = fits, {None: "", True: "fits", False: "does not fit"}[fits]
         self._words.set_whole_text(words, *filter(None, (shorter,)))
         set_text(self._verdict, verdict)
         self._icon.setVisible(fits is not None)
-        self._bar.set_progress(min(1.0, fraction))
-        self._bar.setVisible(bool(words))
+        self._bar.set_progress(min(1.0, fraction or 0.0))
+        self._bar.setVisible(bool(words) and fraction is not None)
         self.setAccessibleName(f"{words} {verdict}".strip())
         self._recolor()
 

@@ -150,7 +150,7 @@ def plan_text(
         case "profile":
             return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "")
         case "tune":
-            return "Short runs screen many settings, longer runs verify the fastest"
+            return "Screens many settings, verifies the fastest"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
     return plan_words(outcome, seconds)

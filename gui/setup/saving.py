@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QInputDialog, QWidget
 
 from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
 from engine.experiment.presets import (
@@ -18,14 +19,14 @@ from engine.experiment.presets import (
     restore_own,
     save_own,
 )
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE
 from gui.setup.foot import make_action, set_enabled
-from gui.widgets import Button, Field, label
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.labels import plain_tip
+from gui.widgets.messages import ask
 
 Experiments = Sequence[tuple[str, Experiment]]
 """Experiments with their labels."""
@@ -89,14 +90,27 @@ class OwnPresets(QObject):
         experiments, grid = self.form()
         if not self.save_action.isEnabled():
             return
-        own = [preset.title for preset in all_presets() if preset.is_own]
-        saved = self._answer(save_dialog(experiments, own, self._window, grid))
+        names = ", ".join(name for name, _ in experiments)
+        if grid is not None:
+            names = f"{counted(grid.size, 'combination')} of {' × '.join(axis.title for axis in grid.axes)}"
+
+        def save(title: str) -> Preset | None:
+            own = {preset.title.casefold() for preset in all_presets() if preset.is_own}
+            is_taken = title.strip().casefold() in own
+            if is_taken and not ask(self._window, f"Replace your preset “{title}”?", "Replace", "Keep"):
+                return None
+            return save_preset(title, experiments, grid, replace=is_taken)
+
+        saved = self._ask_title("Save as a preset", f"Saves the current form: {names}.", save)
         if saved is not None:
             self.chosen.emit(Draft(saved))
 
     def _rename(self) -> None:
-        if (draft := self._draft) is not None:
-            renamed = self._answer(rename_dialog(draft.preset, self._window))
+        draft = self._draft
+        if draft is not None:
+            about = "The list and the command line will use the new name."
+            rename = partial(rename_own, draft.preset)
+            renamed = self._ask_title("Rename the preset", about, rename, draft.preset.title)
             if renamed is not None:
                 self.chosen.emit(replace(draft, preset=renamed))
 
@@ -121,101 +135,20 @@ class OwnPresets(QObject):
         self.chosen.emit(Draft.from_state(draft.to_state(), all_presets()[0], has_gpu=draft.has_gpu))
         self.deleted.emit(draft, bring_back)
 
-    def _answer(self, dialog: TitleDialog) -> Preset | None:
-        try:
-            if dialog.exec() == QDialog.DialogCode.Accepted:
-                return dialog.saved
-            if dialog.problem is not None:
-                self.reported.emit(dialog.problem)
-            return None
-        finally:
-            dialog.deleteLater()
-
-
-class TitleDialog(QDialog):
-    """A dialog that asks for a title and calls `save` with it. `saved` is the result of this call.
-
-    A problem with the title is shown below the field. After any other problem the dialog closes, and
-    `problem` is set.
-    """
-
-    def __init__(
-        self,
-        heading: str,
-        about: str,
-        save: Callable[[str], Preset | None],
-        parent: QWidget | None = None,
-        button: Callable[[str], str] = lambda _title: "Save",
-    ) -> None:
-        super().__init__(parent)
-        self.saved: Preset | None = None
-        self.problem: Problem | None = None
-        self._write, self._button_words = save, button
-        self.setWindowTitle(heading)
-        self.setAccessibleName(heading)
-        self.setMinimumWidth(360)
-        self.title = QLineEdit()
-        self.title.setMaxLength(100)
-        self.title.setToolTip("The preset's title in the list")
-        self.title.textChanged.connect(self._refresh)
-        self.field = Field("Title", self.title)
-        self.save_button = Button("Save", "primary", "Save under this title", do=self._save)
-        self.save_button.setDefault(True)
-        hint = label(about, "hint", wraps=True)
-        cancel = Button("Cancel", "secondary", "Close without saving", do=self.reject)
-        buttons = in_row(Stretch(), cancel, self.save_button, spacing=8)
-        in_column(label(heading, "title"), hint, self.field, buttons, parent=self, margins=16, spacing=8)
-        self._refresh()
-
-    def _refresh(self) -> None:
-        title = self.title.text().strip()
-        self.field.set_problem(None)
-        self.save_button.setText(self._button_words(title))
-        self.save_button.setEnabled(bool(title))
-
-    def _save(self) -> None:
-        try:
-            self.saved = self._write(self.title.text())
-        except ProblemError as error:
-            if error.problem.key == "title":
-                self.field.set_problem(f"{error.problem.message} {error.problem.remedy}")
-                return
-            self.problem = error.problem
-            self.reject()
-            return
-        self.accept()
-
-
-def save_dialog(
-    experiments: Experiments,
-    own_titles: Sequence[str],
-    parent: QWidget | None = None,
-    grid: Grid | None = None,
-) -> TitleDialog:
-    """Create the dialog for a new preset. A preset of the user with the same title is replaced."""
-    taken = {title.casefold() for title in own_titles}
-    names = ", ".join(name for name, _ in experiments)
-    if grid is not None:
-        names = f"{counted(grid.size, 'combination')} of {' × '.join(axis.title for axis in grid.axes)}"
-
-    def replaces(title: str) -> bool:
-        return title.strip().casefold() in taken
-
-    return TitleDialog(
-        "Save as a preset",
-        f"Saves the current form: {names}.",
-        lambda title: save_preset(title, experiments, grid, replace=replaces(title)),
-        parent,
-        lambda title: "Replace" if replaces(title) else "Save",
-    )
-
-
-def rename_dialog(preset: Preset, parent: QWidget | None = None) -> TitleDialog:
-    """Create the dialog that renames a preset of the user."""
-    about = "The list and the command line will use the new name."
-    dialog = TitleDialog(
-        "Rename the preset", about, lambda title: rename_own(preset, title), parent, lambda _title: "Rename"
-    )
-    dialog.title.setText(preset.title)
-    dialog.title.selectAll()
-    return dialog
+    def _ask_title(
+        self, heading: str, about: str, save: Callable[[str], Preset | None], title: str = ""
+    ) -> Preset | None:
+        """Ask for a title until `save` accepts it or the user cancels, and return the result of `save`."""
+        hint = about
+        while True:
+            words = plain_tip(f"{hint}\n\nTitle")
+            title, is_given = QInputDialog.getText(self._window, heading, words, text=title)
+            if not is_given or not title.strip():
+                return None
+            try:
+                return save(title)
+            except ProblemError as error:
+                if error.problem.key != "title":
+                    self.reported.emit(error.problem)
+                    return None
+                hint = f"{error.problem.message} {error.problem.remedy}"
