@@ -136,7 +136,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
     window.show_page("limit")
     assert window.others.limit_panel.memory.value == "1" and window.setup.run_action.isEnabled()
-    assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
+    assert window.setup.foot.need.text().startswith("Uses up to 1.0 of")
     draft, catalog = window.setup.draft, window.experiments.catalog
     assert draft is not None and catalog is not None
     wanted = limit_request(draft, window.setup.outcome(), catalog)
@@ -144,7 +144,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
     window.others.limit_panel.memory.box.edited.emit("2")
     assert window.others.limit_panel.memory.value == "2"
-    assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
+    assert window.setup.foot.need.text().startswith("Uses up to 2.0 of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
     window.setup.register_handler("limit", asked.append, asked.append)
@@ -182,7 +182,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     window.setup.set_text("batch_size", "20")
     assert need.text() == "About 305 MiB of 1.0 GiB fits"
     window.show_page("limit")
-    assert need.text().startswith("Uses up to 1.0 GiB of")
+    assert need.text().startswith("Uses up to 1.0 of")
 
 
 def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window: MainWindow) -> None:
