@@ -58,12 +58,15 @@ _MIB_SIDE_BY_SIDE = 3_000
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One for each core, as far as memory goes; none for files or tests that somebody names."""
+    """Return three for two cores, as tests often wait for processes, as far as memory goes.
+
+    None for files or tests that somebody names.
+    """
     named = filter(None, config.invocation_params.args)
     if any(Path(argument.partition("::")[0]).exists() for argument in named):
         return 0
     room = psutil.virtual_memory().available // 2**20 // _MIB_SIDE_BY_SIDE
-    return max(1, min(os.cpu_count() or 1, room))
+    return max(1, min((os.cpu_count() or 1) * 3 // 2, room))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

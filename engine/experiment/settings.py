@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
+from engine.experiment.optimizers import OPTIMIZERS, OptimizerKind
 from engine.experiment.problem import contradiction
 from engine.experiment.setting import Flag, FormValues, Group, has, setting
 from engine.experiment.value import Bounded, dropping
@@ -101,20 +102,14 @@ class Optimizer(Part):
     """The optimizer. `momentum` is for SGD only. If `fused` is None, `step.recipe` decides."""
 
     group = Group.OPTIMIZATION
-    name: Literal["adamw", "adam", "sgd", "adamw-8bit", "adamw-4bit", "adamw-fp8"] = setting(
+    name: Literal[*OPTIMIZERS] = setting(  # type: ignore[valid-type]
         "adamw",
         "Optimizer",
         "How gradients update the weights. The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which "
         "stores its state in fewer bits.",
-        words={
-            "adamw": "AdamW",
-            "sgd": "SGD",
-            "adamw-8bit": "AdamW, 8-bit",
-            "adamw-4bit": "AdamW, 4-bit",
-            "adamw-fp8": "AdamW, FP8",
-        },
+        words={name: kind.label for name, kind in OPTIMIZERS.items()},
         when=FormValues.takes_optimizer,
-        flag=Flag("--optimizer", "NAME", "One of adamw, adam, sgd, adamw-8bit, adamw-4bit, adamw-fp8."),
+        flag=Flag("--optimizer", "NAME", f"One of {', '.join(OPTIMIZERS)}."),
     )
     learning_rate: Annotated[float, Field(gt=0, le=1_000)] = setting(
         1e-3,
@@ -150,24 +145,18 @@ class Optimizer(Part):
     )
 
     @property
-    def is_adam(self) -> bool:
-        """Return True for Adam and all variants of AdamW, which keep two numbers for each weight."""
-        return self.name != "sgd"
-
-    @property
-    def is_low_bit(self) -> bool:
-        """Return True for the variants of AdamW whose state has fewer than 16 bits."""
-        return self.name in ("adamw-8bit", "adamw-4bit", "adamw-fp8")
+    def kind(self) -> OptimizerKind:
+        """The optimizer of that name: its class and what differs between optimizers."""
+        return OPTIMIZERS[self.name]
 
     @model_validator(mode="after")
     def _fits_its_rule(self) -> Self:
-        if self.stochastic_rounding and not self.name.startswith("adamw"):
+        if self.stochastic_rounding and not self.kind.rounds_stochastically:
             why = f"is on, but {self.name} does not support it. Only torchao's AdamW does."
             raise contradiction("stochastic_rounding", why, "Turn it off, or use adamw.", True)
-        if self.momentum and self.name != "sgd":
-            raise contradiction(
-                "momentum", f"is for sgd, not for {self.name}.", "Set it to 0.", self.momentum
-            )
+        if self.momentum and not self.kind.has_momentum:
+            why = f"is for sgd, not for {self.name}."
+            raise contradiction("momentum", why, "Set it to 0.", self.momentum)
         return self
 
 

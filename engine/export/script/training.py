@@ -16,8 +16,6 @@ from engine.export.script.model import ModelFacts
 from engine.export.script.own import LINE, OwnFacts, call, literal
 from engine.store.record import RunRecord
 
-_OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}
-_OF_TORCHAO = {"adamw-8bit": "AdamW8bit", "adamw-4bit": "AdamW4bit", "adamw-fp8": "AdamWFp8"}
 _ROOM = LINE - len("    optimizer = ")
 _SCALER_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
 
@@ -240,15 +238,15 @@ class TrainingFacts:
         if self.own_optimizer:
             return "make_optimizer(model)"
         settings, arguments = self.experiment.optimizer, {"lr": "LEARNING_RATE"}
-        if settings.weight_decay or settings.name.startswith("adamw"):  # AdamW's default is not 0
+        if settings.weight_decay or settings.kind.decays_by_default:
             arguments["weight_decay"] = literal(settings.weight_decay)
         if settings.momentum:
             arguments["momentum"] = literal(settings.momentum)
         if self._is_fused:
             arguments["fused"] = "True"
-        name = _OF_TORCHAO.get(settings.name, "_AdamW")
+        name = settings.kind.class_name if settings.kind.is_low_bit else "_AdamW"
         if not self._is_of_torchao:
-            name = f"torch.optim.{_OPTIMIZERS[settings.name]}"
+            name = f"torch.optim.{settings.kind.class_name}"
         elif self.experiment.rounds_stochastically:
             arguments["bf16_stochastic_round"] = "True"
         return call(_ROOM, name, "model.parameters()", **arguments)
@@ -260,7 +258,7 @@ class TrainingFacts:
 
     @property
     def _is_of_torchao(self) -> bool:
-        return self.experiment.optimizer.is_low_bit or self.experiment.rounds_stochastically
+        return self.experiment.optimizer.kind.is_low_bit or self.experiment.rounds_stochastically
 
     @property
     def zero_momentum(self) -> bool:

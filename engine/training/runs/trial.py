@@ -42,8 +42,6 @@ _NO_STATE = (
 
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"
-# A state's bytes for each weight, with a scale in FP32 for each block of 256 weights, or of 128 in 4 bits.
-_FEW_BITS = {"adamw-8bit": 1 + 4 / 256, "adamw-4bit": 0.5 + 4 / 128, "adamw-fp8": 1 + 4 / 256}
 
 
 def try_batch(
@@ -259,9 +257,10 @@ def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds
 def _model_mib(plan: RunPlan, parameters: int | None) -> float:
     # parameters, gradients and optimizer state, all float32 even under autocast, or all of them bfloat16
     optimizer, size = plan.experiment.optimizer, 2 if plan.experiment.precision is Precision.BF16_PURE else 4
-    states = 2 if optimizer.is_adam else int(optimizer.momentum > 0)
+    kind = optimizer.kind
+    moments = kind.moments + (optimizer.momentum > 0)
     # that of a model that did not fit under the cap is counted now that this is lifted
     count = count_parameters(plan.workload.build()) if parameters is None else parameters
     parts = plan.experiment.devices if uses_fsdp(plan.experiment) else 1
-    of_states = states * _FEW_BITS.get(optimizer.name, size)
-    return count * (2 * size + of_states) / parts / BYTES_PER_MIB
+    of_state = moments * (size if kind.moment_bytes is None else kind.moment_bytes)
+    return count * (2 * size + of_state) / parts / BYTES_PER_MIB

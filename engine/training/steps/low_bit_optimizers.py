@@ -16,7 +16,6 @@ from torch import Tensor
 from engine.experiment.experiment import Experiment, setting_error
 from engine.training.models.libraries import quiet
 
-_KINDS = {"adamw-8bit": "AdamW8bit", "adamw-4bit": "AdamW4bit", "adamw-fp8": "AdamWFp8"}
 _IN_FULL = "_AdamW"  # its state has the weights' own format
 _COMPILED_ON = ("cpu", "cuda", "xpu")
 _COMPILERS = ("g++", "clang++", "c++", "gcc", "clang", "cc", "cl")
@@ -31,7 +30,7 @@ def uses_torchao(experiment: Experiment) -> bool:
     code = experiment.own_code
     if code is not None and "optimizer" in code.defines:
         return False
-    return experiment.optimizer.is_low_bit or experiment.rounds_stochastically
+    return experiment.optimizer.kind.is_low_bit or experiment.rounds_stochastically
 
 
 def check_torchao(experiment: Experiment, device: torch.device) -> None:
@@ -41,7 +40,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
     """
     if not uses_torchao(experiment):
         return
-    if experiment.optimizer.is_low_bit:
+    if experiment.optimizer.kind.is_low_bit:
         key, shown = "optimizer.name", f"'{experiment.optimizer.name}'"
         instead = "Choose adamw."
     else:
@@ -51,8 +50,8 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
         value = None if key == "optimizer.name" else "true"
         value = value or experiment.optimizer.name
         raise setting_error(key, f"is {shown}, but {why}.", f"{remedy} {instead}".strip(), value=value)
-    if experiment.optimizer.is_low_bit:
-        kind = getattr(_optimizers(), _KINDS[experiment.optimizer.name])
+    if experiment.optimizer.kind.is_low_bit:
+        kind = getattr(_optimizers(), experiment.optimizer.kind.class_name)
         for is_signed in (True, False):
             # it makes its table of codes at first use, which fake tensors of a forecast cannot
             kind._subclass_zeros(torch.empty(_BLOCK), is_signed, _BLOCK)
@@ -63,7 +62,7 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
         return "torchao, which provides it, is not installed", _INSTALL
     try:
         module = _optimizers()
-        getattr(module, _KINDS.get(experiment.optimizer.name, _IN_FULL))
+        getattr(module, _class_name(experiment))
     except Exception as error:  # noqa: BLE001 - a library made for another torch fails in any way
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"the torchao here does not fit torch {torch.__version__} ({first})", _INSTALL
@@ -81,6 +80,11 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
     return "", ""
 
 
+def _class_name(experiment: Experiment) -> str:
+    kind = experiment.optimizer.kind
+    return kind.class_name if kind.is_low_bit else _IN_FULL
+
+
 def _optimizers() -> Any:
     with quiet():  # takes seconds
         module = importlib.import_module("torchao.optim")
@@ -96,7 +100,7 @@ def torchao_optimizer(parameters: Iterable[Tensor], experiment: Experiment) -> t
     size, is not reduced.
     """
     settings = experiment.optimizer
-    kind = getattr(_optimizers(), _KINDS.get(settings.name, _IN_FULL))
+    kind = getattr(_optimizers(), _class_name(experiment))
     made: torch.optim.Optimizer = kind(
         parameters,
         lr=settings.learning_rate,

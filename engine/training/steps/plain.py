@@ -88,16 +88,18 @@ def build_optimizer(
     shared: dict[str, Any] = {"lr": rate, "weight_decay": settings.weight_decay}
     if is_fused:  # False would mean the form that loops over parameters, not the default
         shared["fused"] = True
-    if settings.name == "sgd":
-        sgd = torch.optim.SGD(parameters, momentum=settings.momentum, **shared)
-        # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros
-        # give the same update as its usual first step.
-        for parameter in parameters if is_fused and settings.momentum else ():
-            if parameter.requires_grad:
-                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-        return sgd
-    kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
-    return kind(parameters, capturable=capturable, **shared)
+    kind = settings.kind
+    if kind.has_momentum:
+        shared["momentum"] = settings.momentum
+    if kind.is_capturable:
+        shared["capturable"] = capturable
+    made: torch.optim.Optimizer = getattr(torch.optim, kind.class_name)(parameters, **shared)
+    # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros give
+    # the same update as its usual first step.
+    for parameter in parameters if is_fused and settings.momentum else ():
+        if parameter.requires_grad:
+            made.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return made
 
 
 def no_fused_form(model: nn.Module, device: torch.device) -> str | None:

@@ -45,7 +45,7 @@ def build_step(
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
-    if record.has("channels_last") and experiment.optimizer.is_low_bit:
+    if record.has("channels_last") and experiment.optimizer.kind.is_low_bit:
         record.leave_out("channels_last", "torchao's low-bit state needs contiguous weights")
     for part in _NOT_SHARDED if uses_fsdp(experiment) else ():
         if record.has(part):
@@ -112,8 +112,11 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
     reason = no_fused_form(model, device)
     if uses_torchao(experiment):
         reason = "torchao's optimizers are compiled and have no fused form"
-    if reason is None and uses_fsdp(experiment) and experiment.optimizer.name == "sgd":
-        reason = "PyTorch has no fused SGD for weights sharded by FSDP2"
+    kind = experiment.optimizer.kind
+    if not kind.has_fused:
+        reason = f"PyTorch has no fused {kind.label}"
+    if reason is None and uses_fsdp(experiment) and not kind.fuses_sharded:
+        reason = f"PyTorch has no fused {kind.label} for weights sharded by FSDP2"
     if reason is not None:
         record.leave_out("fused", reason)
     return reason is None
@@ -128,6 +131,7 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
         return "the loss scaler synchronizes with the GPU unless the optimizer is fused"
-    if experiment.optimizer.name == "sgd" and not is_fused:
-        return "SGD reads its learning rate on the host unless it is fused"
+    kind = experiment.optimizer.kind
+    if not kind.is_capturable and not is_fused:
+        return f"{kind.label} reads its learning rate on the host unless it is fused"
     return None

@@ -64,10 +64,6 @@ def test_an_empty_home_gets_program_and_engine_and_loses_them_again(
     assert Machines().find("far").program == program_id()
     assert {each.name for each in home.iterdir()} == {"thesis.tex", ".ammeter"}
     assert place.stat().st_mode & 0o077 == 0
-    status, shown = answer(capsys, "engine", "show")
-    assert status == 0 and shown["state"] == "ready" and shown["folder"] == f"{place}/engine"
-    status, told = answer(capsys, "doctor")
-    assert status in (0, 1), told
 
     # another program, which an earlier attempt has sent, is tried with the engine there
     mirror = Source(mirror=index.simple)

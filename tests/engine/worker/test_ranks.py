@@ -30,8 +30,8 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
+from engine.protocol.profile import Limits as DeviceLimits
 from engine.protocol.profile import Profiled, StepPart
-from engine.protocol.profile import Timeouts as DeviceLimits
 from engine.worker.perform import perform
 from engine.worker.site import WorkerProcess
 from engine.worker.supervision import Timeouts

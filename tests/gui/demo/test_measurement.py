@@ -194,8 +194,10 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
     assert workspace.statuses() == {"before": Status.RUNNING}
 
 
-@pytest.mark.parametrize("name", ["Demo, pilot", "Demo, FP32"])
-@pytest.mark.parametrize("by", ["its button", "the run's", "a deletion"])
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [("Demo, pilot", "its button"), ("Demo, FP32", "the run's"), ("Demo, pilot", "a deletion")],
+)
 def test_stopped_on_the_first_run_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment, name: str, by: str
 ) -> None:
@@ -277,7 +279,9 @@ def test_this_machine_can_train_what_is_chosen_for_it(workspace: Workspace) -> N
     workspace.until(lambda: workspace.experiments.catalog is not None)
     assert workspace.experiments.catalog is not None
     case = showcase(workspace.experiments.catalog)
-    run_ids = workspace.experiments.submit("A few steps", case.pilot().sides)
+    few = {"steps": 3, "measure": case.sides[0][1].measure.model_copy(update={"warmup_steps": 0})}
+    sides = [(label, side.model_copy(update=few)) for label, side in case.pilot().sides]
+    run_ids = workspace.experiments.submit("A few steps", sides)
     workspace.until(lambda: all(workspace.store.run(run_id).status.is_over for run_id in run_ids))
     assert {workspace.store.run(run_id).status for run_id in run_ids} == {Status.FINISHED}
     assert workspace.store.pictures(run_ids) is not None
