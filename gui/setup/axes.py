@@ -21,6 +21,7 @@ from gui.widgets import Field, IconButton, label
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.buttons import FilterEdit
 from gui.widgets.labels import describe
+from gui.widgets.shortcuts import tab_after
 
 _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 _FEW, _WIDEST_LABEL = 3, 132
@@ -66,8 +67,10 @@ class AxesEditor(QWidget):
 
     changed = Signal(str, object)  # tuple[str, ...] | None
 
-    def __init__(self) -> None:
+    def __init__(self, before: QWidget) -> None:
+        """`before` is the widget that the first axis follows in the tab order."""
         super().__init__()
+        self._before = before
         self.fields: dict[str, Field] = {}
         self.grid = GridBlock()
         self._shown: tuple[Draft, Catalog | None] | None = None
@@ -90,7 +93,9 @@ class AxesEditor(QWidget):
         for key, values in draft.axes.items():
             choices = axis_choices(key, draft, catalog)
             if key not in self.fields:
-                self._rows.addWidget(self._make_row(key, choices))
+                row, last = self._make_row(key, choices), tuple(self.fields.values())[-2:-1]
+                self._rows.addWidget(row)
+                tab_after((last[0].parentWidget() if last else None) or self._before, row)
             editor = self.editor(key)
             if choices is not None and isinstance(editor, ValuesBox):
                 editor.set_choices(choices)

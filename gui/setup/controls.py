@@ -81,7 +81,7 @@ class NumberEdit(QLineEdit):
         describe(self, name, tip)
         self.setPlaceholderText(hint)
         self._label = InnerNote(align=Qt.AlignmentFlag.AlignLeft)
-        self._row = in_row(self._label, Stretch(), parent=self, margins=(11, 0, 11, 0), spacing=0)
+        self._row = in_row(self._label, Stretch(), parent=self, margins=(12, 0, 11, 0), spacing=0)
         self._unit: QWidget | None = None
         self.setMinimumWidth(_LEAST_WIDTH)
         self.set_label("", 0)
@@ -133,7 +133,7 @@ class LengthEdit(NumberEdit):
         self.unit.setFixedWidth(_UNIT_WIDTH)
         self.unit.edited.connect(self.unit_chosen)
         self.put_right(self.unit)
-        self._row.setContentsMargins(11, 0, 1, 0)
+        self._row.setContentsMargins(12, 0, 1, 0)
 
     def keep_clear(self) -> None:
         self.setTextMargins(FLUSH + self._label.width(), 0, 0 if self._unit is None else _UNIT_WIDTH, 0)

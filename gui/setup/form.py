@@ -40,7 +40,7 @@ from gui.widgets.shortcuts import tab_after
 
 _MARGIN, _GAP = 16, 8
 _LABEL_WIDTHS = {"batch_size": 84, "length": 84, "step.recipe": 82, "repeat": 54, "hours": 66, "within": 62}
-_LABEL, _OPTION_LABEL, _REPEAT_WIDTH = 58, 164, (76, 92)
+_LABEL, _OPTION_LABEL, _REPEAT_WIDTH = 58, 160, (76, 92)
 """Widths in pixels: of labels inside fields, and of the field Repeats in a wide and in a low window."""
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
 """The questions whose runs have a batch size and may train on multiple devices."""
@@ -184,6 +184,7 @@ class SetupForm(QWidget):
             margins=(_MARGIN, 0, _MARGIN, 0),
             spacing=0,
         )
+        tab_after(self.model, self.check)
         self.set_compact(False)
 
     def editor(self, key: str) -> Editor:
@@ -217,7 +218,7 @@ class SetupForm(QWidget):
     @cached_property
     def axes(self) -> AxesEditor:
         """Return the axes of a sweep, made on demand."""
-        axes = AxesEditor()
+        axes = AxesEditor(self.tiles.last())
         axes.changed.connect(self.axis_changed)
         axes.grid.map.clicked.connect(self.grid_wanted)
         self.put("sweep", axes)
@@ -276,6 +277,8 @@ class SetupForm(QWidget):
         for pair in (self._pairs[1], self._pairs[3]):
             pair.setDirection(down if is_compact else across)
             pair.setSpacing(0 if is_compact else _GAP)
+            for place in range(pair.count()):
+                pair.setStretch(place, 0 if is_compact else 1)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Show each problem under its field."""

@@ -237,6 +237,9 @@ def test_a_low_window_has_everything_but_options_in_sight(panel: SetupPanel, qtb
     assert not any(
         label.isVisible() for label in panel.form.rows["model"].findChildren(QLabel) if label.text()
     )
+    panel.resize(304, 1_200)
+    rows = [panel.form.rows[key] for key in ("batch_size", "length", "repeat")]
+    qtbot.waitUntil(lambda: [lowest(row) - lowest(rows[0]) for row in rows] == [0, 40, 80])
     panel.set_compact(False)
     panel.resize(320, 848)
     qtbot.waitUntil(lambda: max(map(lowest, shown)) <= panel.foot.y())
