@@ -80,13 +80,11 @@ QPushButton[kind="primary"], QPushButton:default {
 }
 QPushButton[kind="primary"] { min-height: 42px; }
 QPushButton[kind="primary"][low="true"] { min-height: 34px; }
-QPushButton[wide="true"] { min-width: 260px; }
 QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
 QPushButton[kind="secondary"] { min-height: 34px; }
 QPushButton[kind="middle"] { min-height: 30px; padding: 0 11px; }
-QPushButton[kind="secondary"][tall="true"] { min-height: 42px; }
 QPushButton[kind="strip"] { min-height: 26px; padding: 0 14px; }
 QPushButton[kind="strip"]::menu-indicator { image: none; width: 0; }
 QToolButton[kind="strip"] { min-height: 26px; padding: 0 10px; }
