@@ -26,6 +26,7 @@ from gui.widgets.shortcuts import tab_after
 _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 _FEW, _WIDEST_LABEL = 3, 132
 _ONE_VALUE = "Add another value to sweep it."
+_NOT_APPLIED = "It does not apply to this model and dataset, and is not swept."
 
 
 def axis_choices(key: str, draft: Draft, catalog: Catalog | None) -> Choices | None:
@@ -100,7 +101,8 @@ class AxesEditor(QWidget):
             if choices is not None and isinstance(editor, ValuesBox):
                 editor.set_choices(choices)
             editor.set_values(values)
-            self.fields[key].set_hint("" if len(values) > 1 else _ONE_VALUE)
+            hint = "" if len(values) > 1 else _ONE_VALUE
+            self.fields[key].set_hint(hint if draft.applies(key, catalog) else _NOT_APPLIED)
         self.adder.set_choices([(key, SETTINGS[key].title) for key in axis_offers(draft, catalog)])
         self.adder.setCurrentIndex(-1)
 

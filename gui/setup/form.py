@@ -149,6 +149,7 @@ class SetupForm(QWidget):
         self.tiles = PrecisionTiles()
         self.precision = Field(SETTINGS["precision"].title, self.tiles)
         self._repeat_problem = label("", "problem", wraps=True)
+        self._repeat_problem.setContentsMargins(0, 0, 0, 10)
         self.rows |= self._make_rows("batch_size", "length", "step.recipe")
         self.rows["repeat"] = Row(SETTINGS["repeat"], problem=self._repeat_problem)
         self.rows |= self._make_rows("within", "hours")
