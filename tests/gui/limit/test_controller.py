@@ -54,6 +54,7 @@ def window(
         assert window.setup.run_action.isEnabled(), window.setup.foot.text()
 
     qtbot.waitUntil(knows_the_machine, timeout=WAIT_MS)
+    assert window.others.limits, "they are made once the window was painted, or now"
     yield window
     window.close_without_asking()
     store.close()
