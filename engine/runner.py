@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 
+from engine.compare.failure import fitting_batch, with_accumulation
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
@@ -28,7 +28,6 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.protocol.trials import MemoryLine, largest_batch
 from engine.store.record import RunRecord
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.saved.forecasts import Forecasts
@@ -37,32 +36,9 @@ from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import ProcessSession
 
 _MOST_AT_ONCE = 500
-_USABLE_FRACTION = 0.95  # of a budget: the rest is lost between the allocator's blocks and to the device
 _CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
 _CHECKED = ("model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length")
 _CHECKED_ALSO = ("precision", "scaler", "device", "batch_size", "devices", "ranks")
-
-
-def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
-    """Return the largest batch below the failed one that fits into `budget_mib`, or None."""
-    largest = largest_batch(lines, _USABLE_FRACTION * budget_mib)
-    if largest is None or largest < 1 or failed_batch < 2:
-        return None
-    # it failed whatever the forecast says, so propose clearly less
-    return min(largest, max(1, math.floor(0.9 * failed_batch)))
-
-
-def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
-    """Return the experiment with a batch of at most `batch_size` and the same samples per step.
-
-    None if only a batch of one sample divides them evenly.
-    """
-    samples = experiment.device_step_samples
-    fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
-    if fitting is None:
-        return None
-    step = experiment.step.model_copy(update={"gradient_accumulation": samples // fitting})
-    return experiment.model_copy(update={"batch_size": fitting, "step": step})
 
 
 def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Problem:

@@ -21,6 +21,7 @@ from engine.cli.session import RUN, SWEEP, Id, Ids, Match, find, saved_results
 from engine.cli.study import OUTPUTS, show_study
 from engine.cli.sweep import show_sweep
 from engine.compare.evidence import was_slowed_down
+from engine.compare.failure import Failure, failure_of
 from engine.compare.metrics import shown_metrics
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
@@ -32,6 +33,7 @@ from engine.export.formats import COMPARISON, companion_files, companions_clause
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, Status, UnreadableRun
+from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.studies import ANSWERS, Study, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -211,7 +213,10 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
         for name, text in own.beside.items():
             output.source(f"\n# {name}, next to {own.file}\n{text}")
     else:
-        _print_run(record, columns)
+        group = record.comparison
+        runs = [record] if group is None else [run for run in store.runs() if run.comparison == group]
+        forecasts = Forecasts(store.path.parent, record.machine)
+        _print_run(record, columns, failure_of(runs, forecasts, None, run_id=record.id))
 
 
 def delete(ids: Ids, as_json: AsJson = False) -> int:
@@ -236,10 +241,12 @@ def _name(store: Store, found: Match) -> str:
     return store.studies.find(found.id).name
 
 
-def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
+def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None, failure: Failure | None) -> None:
     output.run_summary(run)
-    if run.problem is not None:
-        output.line(f"\n{run.problem.message}\n{run.problem.remedy}")
+    if failure is not None:
+        output.line()
+        for line in failure.lines():
+            output.line(line)
     if run.tags:
         output.line(f"\nTags: {', '.join(run.tags)}")
     if run.note:

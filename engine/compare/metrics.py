@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
@@ -33,9 +33,18 @@ MemoryQuantity = Literal["allocated", "resident"]
 _OF_ENERGY = ("energy", "net_energy")
 
 
+class Summarized(Protocol):
+    """A run with a summary once it has ended: a saved run or one in progress."""
+
+    @property
+    def summary(self) -> Summary | None: ...
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of runs, such as speed or peak memory: its title, unit, digits, and how to read it from a run.
+
+    `value` reads a saved run, and, for metrics of a summary, also one in progress.
 
     `digits` are decimals, None for three significant digits. Over repeats, a metric with `has_ratio` is the
     geometric mean, so that the values give the ratio shown, one with `is_mean` the arithmetic mean, and any
@@ -47,7 +56,7 @@ class Metric:
     unit: str
     digits: int | None
     has_ratio: bool
-    value: Callable[[RunRecord], float | None]
+    value: Callable[[Any], float | None]
     is_mean: bool = False
     needs_all: bool = False
     absent: str = "–"
@@ -88,7 +97,7 @@ def shown_metrics(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tu
     return tuple(fitting.get(metric, metric) for metric in shown)
 
 
-def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
+def training_peak(run: Summarized) -> tuple[MemoryQuantity, float] | None:
     """Return the kind of the run's peak memory and its MiB: allocated on a GPU, else resident."""
     allocated, resident = _of("peak_allocated_mib")(run), _of("peak_resident_mib")(run)
     if allocated is not None:
@@ -96,38 +105,39 @@ def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
     return None if resident is None else ("resident", resident)
 
 
-def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
+def _of(name: str, scale: float = 1.0) -> Callable[[Summarized], float | None]:
     assert name in Summary.model_fields
 
-    def value(run: RunRecord) -> float | None:
+    def value(run: Summarized) -> float | None:
         recorded = getattr(run.summary, name) if run.summary is not None else None
         return None if recorded is None else float(recorded) * scale
 
     return value
 
 
-def _peak(run: RunRecord, unit_mib: float) -> float | None:
+def _peak(run: Summarized, unit_mib: float) -> float | None:
     peak = training_peak(run)
     return None if peak is None else peak[1] / unit_mib
 
 
-def energy_of(run: RunRecord) -> Energy | None:
+def energy_of(run: Summarized) -> Energy | None:
     """Return the energy of the run's measured steps, or None if it was not measured."""
     return run.summary.energy if run.summary is not None else None
 
 
-def _energy(run: RunRecord) -> float | None:
+def _energy(run: Summarized) -> float | None:
     energy = energy_of(run)
     return None if energy is None else energy.per_thousand_samples()
 
 
-def _net_energy(run: RunRecord) -> float | None:
+def _net_energy(run: Summarized) -> float | None:
     energy = energy_of(run)
     net = None if energy is None else energy.net_joules
     return None if energy is None or net is None else 1e3 * net / energy.samples
 
 
 SPEED = Metric("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
+STEP_TIME = Metric("step_ms", "Step time", "ms", None, True, _of("step_ms"))
 PEAK_MEMORY = Metric("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
 _JOULES = "J/1,000 samples"
 ENERGY = Metric("energy", "Energy", _JOULES, None, True, _energy)
@@ -149,15 +159,21 @@ LOSS = Metric(
     "final_train_loss", "Mean loss, last epoch", "", 3, False, _of("final_train_loss"), is_mean=True
 )
 
+SKIPPED = Metric("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps"))
+DATA_WAIT = Metric(
+    "data_wait", "Waiting for data", "% of the time", 1, False, _of("data_wait_fraction", 100.0)
+)
+"""Shown while a run trains and in its details, not in the table of a comparison."""
+
 METRICS = (
     SPEED,
-    Metric("step_ms", "Step time", "ms", None, True, _of("step_ms")),
+    STEP_TIME,
     Metric("seconds", "Training time", "s", None, True, _of("seconds")),
     PEAK_MEMORY,
     *_ENERGIES,
     ACCURACY,
     LOSS,
-    Metric("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
+    SKIPPED,
     UNCHANGED,
 )
 

@@ -325,6 +325,12 @@ def _validated(read: Callable[[], Experiment]) -> Experiment:
         raise ProblemError(*problems_from_validation(error, titles)) from None
 
 
+def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
+    """Return the experiment with changed settings, by dotted key. Raises ProblemError."""
+    layers = (from_dotted(key, value) for key, value in changes.items())
+    return experiment_from(layered(experiment.model_dump(mode="json"), *layers))
+
+
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Merge nested settings by key. Epochs replace steps, and another model drops the previous code."""
     result: dict[str, Any] = {}

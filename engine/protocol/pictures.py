@@ -8,13 +8,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from engine.lazy_imports import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Images: TypeAlias = "NDArray[np.uint8]"
+"""Gray images, (count, side, side)."""
 _SIDE = 24
 _LEAST_CORNERS, _KINDS = 2, 3
 _SEED = 20_260_101

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
 from engine.experiment.checks import core_count, dataset_of
-from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
+from engine.experiment.experiment import Experiment, changed, flattened
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import FormValues
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
@@ -99,12 +99,6 @@ def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
 def value_of(places: Places, kind: ChangeKind) -> int:
     """Return the index of a candidate's value of one kind."""
     return places[CHANGE_KINDS.index(kind)]
-
-
-def changed(experiment: Experiment, changes: Changes) -> Experiment:
-    """Return the experiment with changed settings."""
-    layers = (from_dotted(key, value) for key, value in changes.items())
-    return experiment_from(layered(experiment.model_dump(mode="json"), *layers))
 
 
 def baseline_of(experiment: Experiment) -> Experiment:

@@ -12,6 +12,7 @@ from engine.compare.evidence import doubts_of, is_disturbed
 from engine.compare.sides import Side
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
+from engine.experiment.experiment import changed
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.settings import RECIPE_PARTS, joined
 from engine.experiment.sweep import Repetition
@@ -23,7 +24,7 @@ from engine.store.record import Status
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.sweep.order import PilotWatch
-from engine.tune.candidates import Changes, Space, baseline_of, changed, space_of
+from engine.tune.candidates import Changes, Space, baseline_of, space_of
 from engine.tune.halving import SHORT, TrialRequest, TrialResult, search
 from engine.tune.verification import (
     BASELINE_LABEL,

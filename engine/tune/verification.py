@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from engine.compare.evidence import was_slowed_down
-from engine.experiment.experiment import Checkpoint, Experiment
+from engine.experiment.experiment import Checkpoint, Experiment, changed
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.experiment.settings import LEAST_BLOCKS
 from engine.experiment.sweep import Pilot, Repetition, alternating_turns
@@ -18,7 +18,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial
 from engine.statistics import band_of, outlying_side, paired_ratio_interval, ratio_of_means
-from engine.tune.candidates import BASELINE, Changes, Places, Space, changed, value_of, with_value
+from engine.tune.candidates import BASELINE, Changes, Places, Space, value_of, with_value
 from engine.tune.halving import TrialResult, ranking
 from engine.words.names import left_out_words
 from engine.words.numbers import memory_text, number_text, pace_text

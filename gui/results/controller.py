@@ -10,11 +10,8 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from engine.experiment.experiment import Experiment
-from engine.experiment.own.trust import TrustedCode
-from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
-from engine.words.numbers import counted, date_text
+from engine.words.numbers import date_text
 from gui.answer.controller import StudyController
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
@@ -29,9 +26,9 @@ from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
-from gui.train.outcome import FailureCard, code_shown, open_file
+from gui.train.failure import FailureView, failure_in
 from gui.tune.controller import TuneController
-from gui.widgets.boxes import Stretch, Surface, in_column, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, scrolled, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
 
@@ -49,13 +46,14 @@ class ResultsController(QObject):
     """Opens the results that are clicked or selected in the table, and keeps its studies up to date.
 
     `wanted` asks the window to show the page Results, and `form_wanted` to show the form with settings that
-    were just put into it. `problem` carries a Problem, `guide_wanted` a page of the guide, and `runs_wanted`
-    the ids of runs to show live.
+    were just put into it. `problem` carries a Problem, `remedy_wanted` the Remedy of a failure,
+    `guide_wanted` a page of the guide, and `runs_wanted` the ids of runs to show live.
     """
 
     wanted = Signal()
     problem = Signal(object)
     form_wanted = Signal()
+    remedy_wanted = Signal(object)
     guide_wanted = Signal(str)
     runs_wanted = Signal(object)
 
@@ -118,10 +116,7 @@ class ResultsController(QObject):
         self.comparisons.reader.shown.connect(self._fill_tab)
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
         self.comparisons.page_wanted.connect(self.wanted)
-        failure = self.page.failure
-        failure.open_wanted.connect(open_file)
-        failure.check_wanted.connect(self._check_failed)
-        failure.again_wanted.connect(self._try_again)
+        self.page.failure.remedy_wanted.connect(self.remedy_wanted)
         self.maker.made.connect(self._connect_study)
         self.maker.reported.connect(self._notice.notify)
         for work in self._experiments.jobs.values():
@@ -231,29 +226,12 @@ class ResultsController(QObject):
         title = run.title if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_failure(title, about)
-        offers = self._runs.edits.retries_of([run.id])
-        self.page.failure.show_problem(run.problem, run.detail, code_shown(run.experiment), offers)
+        failure = failure_in(self._experiments, [run.id])
+        if failure is not None:
+            self.page.failure.show_failure(failure)
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._update_sight()
-
-    def _check_failed(self) -> None:
-        self._use_settings()
-        self._setup.check_action.trigger()
-
-    def _try_again(self) -> None:
-        opened = self._opened
-        if opened is None:
-            return
-        runs = [line.run for line in ((opened,) if isinstance(opened, RunRow) else opened.lines)]
-        sides = {run.label or run.experiment.precision.label: run.experiment for run in runs}
-        try:
-            again = [(label, _read_again(experiment)) for label, experiment in sides.items()]
-            added = self._experiments.submit("Again", again)
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return
-        self._notice.notify(f"{counted(len(added), 'run')} queued: {', '.join(sides)}.")
 
     def _mark(self, run_ids: Iterable[str]) -> None:
         ids = set(run_ids)
@@ -294,21 +272,15 @@ class ResultsController(QObject):
             self._notice.notify(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
 
 
-def _read_again(experiment: Experiment) -> Experiment:
-    code = experiment.own_code
-    if code is None:
-        return experiment
-    return experiment.model_copy(update={"code": TrustedCode().reread(code).to_json()})
-
-
 class ItemPage(Surface):
     """The right side of Results: title and buttons above a comparison, a study, or a run's failure."""
 
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
         super().__init__("page", parent=parent)
         self.head, self.comparison, self.studies = ItemHead(), ComparePanel(self), studies
-        self.failure, self.failed = FailureCard(), QWidget()
-        in_column(self.failure, Stretch(1), parent=self.failed, margins=16)
+        self.failure, page = FailureView(), QWidget()
+        in_column(self.failure, Stretch(1), parent=page, margins=16)
+        self.failed = scrolled("Why it failed", page)
         pages, self._head = QWidget(), QWidget()
         self._pages = QStackedLayout(pages)
         for page in (self.comparison, studies, self.failed):

@@ -1,7 +1,6 @@
 """Edit and delete saved runs, and offer actions in the window's notice.
 
-The offers are to resume the queue of an earlier window, undo a deletion, delete unreadable runs, and retry a
-run that ran out of memory.
+The offers are to resume the queue of an earlier window, undo a deletion, and delete unreadable runs.
 """
 
 from __future__ import annotations
@@ -10,79 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
-from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Kind
-from engine.experiment.value import MIB_PER_GIB, shortened
-from engine.runner import fitting_batch, with_accumulation
-from engine.store.record import RunRecord, UnreadableRun
-from engine.store.saved.forecasts import Forecasts
+from engine.experiment.value import shortened
+from engine.store.record import UnreadableRun
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
-from gui.session.request import Request
 from gui.widgets.notice import Do, Notice, NoticeMessage, open_path
-
-
-@dataclass(frozen=True)
-class Retry:
-    """A button that trains failed experiments again: its text, and the labeled experiments.
-
-    Each one is trained `repeats` times.
-    """
-
-    words: str
-    sides: tuple[tuple[str, Experiment], ...]
-    repeats: int = 1
-
-
-def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
-    """Return the ways to retry a comparison after one of its `runs` ran out of memory.
-
-    A batch is offered where a forecast knows one that fits all sides.
-    """
-    failed = {run.side for run in runs if run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY}
-    if not failed:
-        return ()
-    sides: dict[str, Experiment] = {}
-    for run in sorted(runs, key=lambda run: run.number):
-        sides.setdefault(run.side, run.experiment)
-    repeats = -(-len(runs) // len(sides))
-    offers = []
-
-    def offer(words: str, made: Sequence[Experiment | None]) -> None:
-        known = [experiment for experiment in made if experiment is not None]
-        if len(known) == len(sides):
-            offers.append(Retry(words, tuple(zip(sides, known, strict=True)), repeats))
-
-    is_known = all(forecasts.find(sides[side]) is not None for side in failed)
-    size = _fitting(tuple(sides.values()), forecasts, device_mib) if is_known else None
-    if size is not None:
-        fitting = {side: min(one.batch_size, size) for side, one in sides.items()}
-        offer(
-            f"Try batch {size:,}",
-            [one.model_copy(update={"batch_size": fitting[side]}) for side, one in sides.items()],
-        )
-        accumulated = [with_accumulation(one, fitting[side]) for side, one in sides.items()]
-        # of sides with different batches, one may fit as it is
-        most = max(filter(None, accumulated), key=lambda one: one.step.gradient_accumulation, default=None)
-        if most is not None:
-            offer(f"Accumulate {most.step.gradient_accumulation:,} × {most.batch_size:,}", accumulated)
-    if any(one.memory_cap_gib is not None for one in sides.values()):
-        uncapped = [one.model_copy(update={"memory_cap_gib": None}) for one in sides.values()]
-        offer("Remove the memory cap", uncapped)
-    return tuple(offers)
-
-
-def _fitting(experiments: Sequence[Experiment], forecasts: Forecasts, device_mib: float | None) -> int | None:
-    """Return the largest batch that fits for all of these, as far as forecasts know."""
-    failed, sizes = max(one.batch_size for one in experiments), []
-    for one in experiments:
-        cap, forecast = one.memory_cap_gib, forecasts.find(one)
-        budget_mib = device_mib if cap is None else cap * MIB_PER_GIB
-        if forecast is not None and budget_mib is not None:
-            sizes.append(fitting_batch(forecast.lines, budget_mib, failed))
-    return None if not sizes or None in sizes else min(size for size in sizes if size is not None)
 
 
 @dataclass(frozen=True)
@@ -98,10 +31,8 @@ class RunsController(QObject):
     """Carries out the actions of the results table, such as delete, and offers follow-ups such as Undo.
 
     Offers are shown in the window's notice. A deletion needs no confirmation, because it can be undone until
-    the window closes. `wanted` carries the Request of an offer to train that the user has accepted.
+    the window closes.
     """
-
-    wanted = Signal(object)
 
     def __init__(self, table: RunsPanel, experiments: Experiments, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
@@ -204,31 +135,6 @@ class RunsController(QObject):
             do=lambda: None,
             others=[("Delete", lambda: self.delete(tuple(run.id for run in left)))],
         )
-
-    def retries_of(self, run_ids: Sequence[str]) -> tuple[tuple[str, Do], ...]:
-        """Return what to offer after one of these runs, or of their comparison, ran out of memory."""
-        records = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
-        comparisons = {run.comparison for run in records} - {None}
-        mates = [run for run in self.runs.records() if run.id in run_ids or run.comparison in comparisons]
-        # a sweep goes on with its next cell
-        if not mates or any(run.sweep is not None for run in mates):
-            return ()
-        catalog = self.experiments.catalog
-        device = catalog.device(mates[0].experiment.device) if catalog else None
-        fitting = retries(mates, self.experiments.forecasts(), None if device is None else device.memory_mib)
-        return tuple((retry.words, partial(self._accept, retry)) for retry in fitting)
-
-    def retry(self, run_id: str) -> None:
-        """Offer settings that fit after a run ran out of memory, if a forecast knows any."""
-        record, offers = self.runs.record(run_id), self.retries_of([run_id])
-        if record is not None and record.problem is not None and offers:
-            (words, do), problem = offers[0], record.problem
-            self._notice.notify(problem.message, problem.remedy, words, do, others=offers[1:])
-
-    def _accept(self, retry: Retry) -> None:
-        labels = [label for label, _ in retry.sides]
-        title = " against ".join(labels) if len(labels) > 1 else ""
-        self.wanted.emit(Request(title, retry.sides, repeats=retry.repeats))
 
 
 def _left_out(runs: Sequence[UnreadableRun]) -> str:

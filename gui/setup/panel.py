@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import Preset, all_presets
 from engine.experiment.problem import Problem
@@ -215,11 +215,15 @@ class SetupPanel(Surface):
         else:
             submit(build_job(question, self._asked_draft, self._outcome, self._catalog, self.cpu_limit_gib))
 
-    def use_settings(self, experiment: Experiment) -> None:
-        """Put a run's settings into the form, as changes to the selected preset. The axes of a sweep stay."""
+    def use_settings(self, experiment: Experiment, precisions: Sequence[Precision] = ()) -> None:
+        """Put a run's settings into the form, as changes to the selected preset. The axes of a sweep stay.
+
+        With `precisions`, these are selected in place of the run's own.
+        """
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)
-        self.change(lambda draft: draft.with_experiment(experiment))
+        chosen = precisions or (experiment.precision,)
+        self.change(lambda draft: draft.with_experiment(experiment).with_precisions(chosen))
         if self.question == "sweep":
             self.set_question("compare")
 

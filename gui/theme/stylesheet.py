@@ -48,6 +48,9 @@ _TEXT = """
 QLabel { background: transparent; border: none; font-size: 13px; }
 QLabel[role="title"] { font-family: $display; font-size: 15px; font-weight: 600; }
 QLabel[role="pageTitle"] { font-family: $display; font-size: 24px; font-weight: 600; letter-spacing: -0.2px; }
+QLabel[role="failure"] { font-family: $display; font-size: 26px; font-weight: 600; letter-spacing: -0.3px; }
+QLabel[role="tried"] { font-size: 13px; }
+QLabel[role="outcome"] { font-size: 12px; color: $text2; }
 QLabel[role="answer"] { font-family: $display; font-size: 40px; font-weight: 600; letter-spacing: -0.6px; }
 QLabel[role="panelTitle"] { font-size: 13px; font-weight: 600; }
 QLabel[role="unit"], QLabel[role="hint"], QLabel[role="note"] { font-size: 12px; color: $text3; }

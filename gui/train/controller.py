@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
 
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Event, Pictures
-from engine.protocol.pictures import ContactSheet, brightened
+from engine.protocol.pictures import ContactSheet, Images, brightened
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.numbers import clock_text
@@ -20,12 +19,9 @@ from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.items import time_left
 from gui.session.live_run import LiveRun
+from gui.train.failure import failure_in
 from gui.train.panel import LivePanel
 from gui.train.strip import title_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
@@ -57,14 +53,14 @@ def background_runs(
     return tuple(chosen[:_MOST_BACKGROUND])
 
 
-def images_of(store_path: Path, run_ids: Sequence[str]) -> NDArray[np.uint8] | None:
+def images_of(store_path: Path, run_ids: Sequence[str]) -> Images | None:
     """Return the training images of the first of the runs that has any, gray, (count, side, side)."""
     with Store(store_path) as store:
         sheet = store.pictures(run_ids)
     return None if sheet is None else tiles_of(sheet)
 
 
-def tiles_of(sheet: ContactSheet) -> NDArray[np.uint8] | None:
+def tiles_of(sheet: ContactSheet) -> Images | None:
     """Return the images of a sheet, brightened. None for a damaged one."""
     try:
         return brightened(sheet.tiles())
@@ -109,6 +105,7 @@ class LiveController(QObject):
         records = [self._runs.record(run_id) for run_id in self._shown]
         self._live.set_title(self._title([record for record in records if record]))
         self._live.set_background_runs(self._background_runs())
+        self._live.set_failure(failure_in(self._experiments, self._shown))
         if self._is_training():
             self._show_race()
             self._read_images()
@@ -148,6 +145,7 @@ class LiveController(QObject):
     def end_repainting(self) -> None:
         """Paint the run that has ended for the last time."""
         self.stop()
+        self._live.set_failure(failure_in(self._experiments, self._shown))
         self._live.refresh()
         # a repaint may have come between the run's last event and its record
         self._live.fit_profile()
@@ -187,6 +185,7 @@ class LiveController(QObject):
         if run_id in self._shown and self._is_training():
             self._show_race()
             self._live.set_background_runs(self._background_runs())
+            self._live.set_failure(failure_in(self._experiments, self._shown))
             self._live.refresh()
 
     def _on_event(self, run_id: str, event: Event) -> None:
@@ -242,7 +241,7 @@ class LiveController(QObject):
         # a run of a sweep is no item itself
         is_more = any(item.key != running and not item.is_paused for item in items)
         seconds, at_least = time_left(items)
-        self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
+        self._live.page.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 
     def _repaint(self) -> None:
         if self._live.isVisible() and self._since_refresh.elapsed() >= self._refresh_ms:

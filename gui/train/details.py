@@ -8,10 +8,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.compare.devices import device_rows
-from engine.compare.metrics import ENERGY
+from engine.compare.metrics import DATA_WAIT, ENERGY, STEP_TIME, UNCHANGED, Metric
 from engine.compare.sides import Side
 from engine.compare.verdict import step_energy_text
-from engine.experiment.experiment import Experiment, setting_title
+from engine.experiment.experiment import setting_title
 from engine.protocol.events import Summary
 from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_text, memory_unit, number
@@ -40,24 +40,30 @@ def side_runs(side: Side) -> str:
     return f"{len(side.runs)} repeats" if len(side.runs) > 1 else run.name if run.has_own_name else ""
 
 
-def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:
+def _text(metric: Metric, run: LiveRun) -> str:
+    value = metric.value(run)
+    return "" if value is None else metric.text_with_unit(value)
+
+
+def detail_lines(run: LiveRun) -> dict[str, str]:
     """Return the details of a run by name. Until it has ended, only the requested optimizations."""
+    experiment, summary = run.experiment, run.summary
     if summary is None:
         return {} if experiment is None else {"Requested optimizations": recipe_title(experiment.step.recipe)}
-    energy, waits, still = summary.energy, summary.data_wait_fraction, summary.unchanged_weights_fraction
-    per_samples = f"{number(energy.per_thousand_samples())} {ENERGY.unit}, " if energy is not None else ""
+    energy = summary.energy
+    per_samples = "" if energy is None else f"{_text(ENERGY, run)}, {step_energy_text(energy)}"
     lines = {
         "Applied optimizations": recipe_title(summary.recipe) if summary.recipe else "",
         "Not applied": left_out_words(summary.left_out),
         "Skipped": "\n".join(f"{setting_title(key)}: {why}" for key, why in summary.not_done.items()),
         "FP32 matmul": _FLOAT32.get(summary.float32_mode or "", ""),
-        "Step time": "" if summary.step_ms is None else f"{number(summary.step_ms)} ms",
+        STEP_TIME.title: _text(STEP_TIME, run),
         "Excluded warm-up": _warmup(summary),
-        "Waiting for data": "" if waits is None else f"{waits * 100:.1f}% of the time",
+        DATA_WAIT.title: _text(DATA_WAIT, run),
         "GPU": _card(summary),
-        "Energy": "" if energy is None else per_samples + step_energy_text(energy),
+        ENERGY.title: per_samples,
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
-        "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f}%",
+        UNCHANGED.title: _text(UNCHANGED, run),
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
         **{row.name: row.words for row in device_rows(summary, experiment.dataset if experiment else "")},
@@ -131,7 +137,7 @@ class LiveDetails(Surface):
             {} if run.problem is None else {"Failed": run.problem.message, "What to do": run.problem.remedy}
             for run in runs
         ]
-        told = [detail_lines(run.experiment, run.summary) for run in runs]
+        told = [detail_lines(run) for run in runs]
         lines = [{**trouble, **details} for trouble, details in zip(troubles, told, strict=True)]
         memory = [memory_parts(run.summary) for run in runs]
         heads = [(run.precision, run.label, run.is_over) for run in runs]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from engine.compare.evidence import machine_disturbances, was_slowed_down
-from engine.compare.metrics import ACCURACY, LOSS, Metric
+from engine.compare.metrics import ACCURACY, DATA_WAIT, LOSS, SPEED, Metric, training_peak
 from engine.compare.sides import training_differences
+from engine.curves import Values
 from engine.experiment.experiment import Experiment
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch
@@ -20,16 +20,13 @@ from engine.statistics import median
 from engine.words.numbers import counted, memory_text, number, ratio
 from gui.session.live_run import LiveRun
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _LAST_BLOCKS, _RECENT = 50, 50
 
 
 def samples_per_second(run: LiveRun) -> float | None:
     """Return the throughput: the median over the last blocks, or, in a summary, over all blocks."""
     if run.summary is not None:
-        return run.summary.samples_per_second
+        return SPEED.value(run)
     rates = run.curves.means("samples_per_second")[run.rows_until(run.warmup_steps) :]
     usable = rates[np.isfinite(rates) & (rates > 0)]
     blocks = len(usable) // run.block_steps
@@ -55,8 +52,8 @@ def is_on_cpu(run: LiveRun) -> bool:
 def peak_memory_mib(run: LiveRun) -> float | None:
     """Return the peak after warm-up. None before that."""
     if run.summary is not None:
-        allocated = run.summary.peak_allocated_mib
-        return allocated if allocated is not None else run.summary.peak_resident_mib
+        peak = training_peak(run)
+        return None if peak is None else peak[1]
     values = run.column(memory_column(run))[run.rows_until(run.warmup_steps) :]
     finite = values[np.isfinite(values)]
     return float(finite.max()) if len(finite) else None
@@ -71,18 +68,18 @@ def memory_by_rank(run: LiveRun) -> tuple[float, ...]:
     return known if len(known) == len(peaks) else ()
 
 
-def accuracy(run: LiveRun, step: int | None = None) -> float | None:
-    """Return the accuracy (0 to 1) of the last validation, or of the one after `step`."""
+def accuracy_percent(run: LiveRun, step: int | None = None) -> float | None:
+    """Return the accuracy of the last validation in percent, or of the one after `step`."""
     if run.summary is not None and step is None:
-        return run.summary.final_validation_accuracy
-    seen = [epoch for epoch in accuracies(run) if step in (None, epoch.step)]
-    return seen[-1].validation_accuracy if seen else None
+        return ACCURACY.value(run)
+    seen = [epoch.validation_accuracy for epoch in accuracies(run) if step in (None, epoch.step)]
+    return 100.0 * (seen[-1] or 0.0) if seen else None
 
 
 def train_loss(run: LiveRun, step: int | None = None) -> float | None:
     """Return the mean loss over the last epoch, or over its steps so far. With `step`, at that step."""
     if run.summary is not None and step is None:
-        return run.summary.final_train_loss
+        return LOSS.value(run)
     ended = [epoch for epoch in run.epochs if step is None or epoch.step < step]
     begin = run.rows_until(ended[-1].step) if ended else 0
     rows = slice(begin, None if step is None else run.rows_until(step))
@@ -182,8 +179,7 @@ def clock_words(run: LiveRun) -> str:
 def data_wait_percent(run: LiveRun) -> float | None:
     """Return the share of time in which the device waited for data, or None if unknown."""
     if run.summary is not None:
-        share = run.summary.data_wait_fraction
-        return None if share is None else share * 100.0
+        return DATA_WAIT.value(run)
     waits, rates = run.column("data_wait_ms")[-_RECENT:], run.column("samples_per_second")[-_RECENT:]
     usable = np.isfinite(waits) & np.isfinite(rates) & (rates > 0) if len(waits) == len(rates) else None
     if usable is None or not usable.any():
@@ -192,7 +188,7 @@ def data_wait_percent(run: LiveRun) -> float | None:
     return float(min(waits[usable].sum() / milliseconds.sum(), 1.0) * 100.0)
 
 
-def waiting_percent(run: LiveRun) -> NDArray[np.float64]:
+def waiting_percent(run: LiveRun) -> Values:
     """Return the share of each step in which the device waited for data. Empty if unknown."""
     waits, rates = run.curves.means("data_wait_ms"), run.curves.means("samples_per_second")
     count = min(len(waits), len(rates))
@@ -250,11 +246,8 @@ def accuracy_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
     step = common_validation(runs) if are_all_alike(runs) else None
     if step is not None:
         ahead = max(runs, key=lambda run: run.step)
-        share = accuracy(ahead, step)
-        return same_step_note(ahead, step, None if share is None else 100.0 * share, ACCURACY.digits)
-    shares = [accuracy(run) for run in runs]
-    percent = [None if share is None else 100.0 * share for share in shares]
-    return _difference(runs, percent, ACCURACY, alike)
+        return same_step_note(ahead, step, accuracy_percent(ahead, step), ACCURACY)
+    return _difference(runs, [accuracy_percent(run) for run in runs], ACCURACY, alike)
 
 
 def skipped_note(runs: Sequence[LiveRun]) -> Note:
@@ -268,11 +261,12 @@ def skipped_note(runs: Sequence[LiveRun]) -> Note:
     return f"{words} {last} skipped", f"Steps skipped because a gradient overflowed: {tip}", False
 
 
-def same_step_note(ahead: LiveRun, step: int, value: float | None, digits: int | None = None) -> Note:
+def same_step_note(ahead: LiveRun, step: int, value: float | None, metric: Metric | None = None) -> Note:
     """Return the value of the run that is ahead at a step of the one that is behind."""
     if value is None:
         return _NONE
-    return f"same step: {number(value, digits)}", f"{ahead.label} at step {step:,}", False
+    shown = number(value) if metric is None else metric.text(value)
+    return f"same step: {shown}", f"{ahead.label} at step {step:,}", False
 
 
 def _difference(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
-from gui.session.live_run import LiveRun
+from engine.compare.failure import Failure
 from gui.train.details import LiveDetails
-from gui.train.outcome import AnswerView, FailureCard, Offer, code_shown
+from gui.train.failure import FailureView
+from gui.train.outcome import AnswerView
 from gui.train.plots import LivePlots
 from gui.train.race import Scene
 from gui.train.race_view import LiveRaceView
@@ -35,8 +34,7 @@ class RunsPage(QScrollArea):
         self.strip, self.race = LiveStrip(page), LiveRaceView(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.ranks, self.plots = RankMemoryStrip(page), LivePlots(page)
-        self.answer, self.failure = AnswerView(page), FailureCard(page)
-        self._told: object = None
+        self.answer, self.failure = AnswerView(page), FailureView(page)
         self.failure.hide()
         self.details.hide()
         self.race.hide()
@@ -47,17 +45,11 @@ class RunsPage(QScrollArea):
         self.strip.view.log_chosen.connect(self.plots.set_log)
         self.strip.view.whole_wanted.connect(lambda: self.plots.set_x_range(None))
 
-    def show_failure(
-        self, run: LiveRun | None, offers: Callable[[], Sequence[Offer]], *, is_all: bool
-    ) -> None:
-        """Show why a run failed, above cards and curves, or instead of them if `is_all`."""
-        told = None if run is None else (run.run_id, run.problem, is_all)
-        if run is not None and run.problem is not None and told != self._told:
-            whose = "" if is_all else f"{run.label} failed. "
-            problem = run.problem.model_copy(update={"message": f"{whose}{run.problem.message}"})
-            self.failure.show_problem(problem, run.detail, code_shown(run.experiment), offers())
-        self._told = told
-        self.failure.setVisible(run is not None)
+    def show_failure(self, failure: Failure | None, *, is_all: bool) -> None:
+        """Show why runs failed, above cards and curves, or instead of them if `is_all`."""
+        if failure is not None:
+            self.failure.show_failure(failure)
+        self.failure.setVisible(failure is not None)
         self.plots.setVisible(not is_all)
 
     def show_race(self, scene: Scene | None) -> None:

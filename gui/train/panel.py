@@ -4,36 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QStackedLayout, QWidget
 
+from engine.compare.failure import Failure
+from engine.drawing.looks import By
 from engine.experiment.experiment import Precision
+from engine.experiment.problem import Problem
+from engine.protocol.pictures import Images
 from gui.session.live_run import LiveRun
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.train.outcome import ComparisonOutcome
 from gui.train.race import LiveRaceReader
-from gui.train.strip import LiveStrip, Wishes, still_seconds
+from gui.train.strip import Wishes, still_seconds
 from gui.widgets import draw_marker, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from engine.drawing.looks import By
-    from engine.experiment.problem import Problem
-    from gui.train.details import LiveDetails
-    from gui.train.outcome import ComparisonOutcome, Offer
     from gui.train.page import RunsPage
-    from gui.train.plots import LivePlots
-    from gui.train.race_view import LiveRaceView
-    from gui.train.strip import LiveGauges
-
 
 __all__ = ["LivePanel", "LiveRun"]
 _PILOT = "Trains a few steps to estimate how long the sweep takes and how much memory it needs."
@@ -54,8 +48,7 @@ class LivePanel(Surface):
     replay_wanted = Signal(object)  # tuple[str, ...]
     export_wanted = Signal(object)  # tuple[str, ...]
     experiment_wanted = Signal()
-    check_wanted = Signal()
-    file_wanted = Signal(object)  # Path
+    remedy_wanted = Signal(object)  # Remedy
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("page", "Live runs", parent)
@@ -66,6 +59,7 @@ class LivePanel(Surface):
         self._recorded: Mapping[str, str] = {}
         self._stand_ins: Mapping[str, LiveRun] = {}
         self._seen: object = None
+        self._failure: Failure | None = None
         self._background_runs: tuple[tuple[LiveRun, str], ...] = ()
         self._answer: ComparisonOutcome | None = None
         self._offer: tuple[str, str, tuple[tuple[Precision, str], ...]] = ("", "", ())
@@ -75,8 +69,6 @@ class LivePanel(Surface):
         self._placeholder: QWidget | None = None
         self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Returns why runs cannot be profiled, if so. Set by the window."""
-        self.offers_after: Callable[[Sequence[str]], Sequence[Offer]] = lambda _run_ids: ()
-        """Returns the offers after runs failed. Set by the window."""
         self.empty = EmptyAnswer()
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self.empty)
@@ -96,33 +88,11 @@ class LivePanel(Surface):
         for button in (strip.profile, page.details.explain):
             button.clicked.connect(lambda: self.profile_requested.emit(self._answered()))
         strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
-        page.failure.open_wanted.connect(self.file_wanted)
-        page.failure.check_wanted.connect(self.check_wanted)
-        page.failure.again_wanted.connect(self.experiment_wanted)
+        page.failure.remedy_wanted.connect(self.remedy_wanted)
         page.fit(self.size())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
         return page
-
-    @property
-    def strip(self) -> LiveStrip:
-        return self.page.strip
-
-    @property
-    def race(self) -> LiveRaceView:
-        return self.page.race
-
-    @property
-    def gauges(self) -> LiveGauges:
-        return self.page.gauges
-
-    @property
-    def details(self) -> LiveDetails:
-        return self.page.details
-
-    @property
-    def plots(self) -> LivePlots:
-        return self.page.plots
 
     @property
     def _has_page(self) -> bool:
@@ -141,8 +111,8 @@ class LivePanel(Surface):
         self._set_answer(None)
         self._asked_for = ()
         if self._runs or self._has_page:
-            self.plots.set_crosshair(None)
-            self.plots.set_x_range(None)
+            self.page.plots.set_crosshair(None)
+            self.page.plots.set_x_range(None)
         self._stack.setCurrentWidget(self.page if self._runs else self._placeholder or self.empty)
         self.refresh()
 
@@ -158,6 +128,11 @@ class LivePanel(Surface):
         """Return the problem of the last run in view that failed, or None."""
         failed = self._failed()
         return None if failed is None else failed.problem
+
+    def set_failure(self, failure: Failure | None) -> None:
+        """Set why runs in view failed, to be shown with the next refresh."""
+        if failure != self._failure:
+            self._failure, self._seen = failure, None
 
     def _failed(self) -> LiveRun | None:
         return next((run for run in reversed(self._runs) if run.problem is not None), None)
@@ -229,8 +204,8 @@ class LivePanel(Surface):
 
     def set_by(self, by: By) -> None:
         """Plot against `by`, "step" or "seconds"."""
-        self.strip.by.set_value(by)
-        self.plots.set_by(by)
+        self.page.strip.by.set_value(by)
+        self.page.plots.set_by(by)
         self._seen = None
         self.refresh()
 
@@ -241,7 +216,7 @@ class LivePanel(Surface):
         self.refresh()
 
     def open_details(self) -> None:
-        self.strip.details.setChecked(True)
+        self.page.strip.details.setChecked(True)
 
     def refresh(self) -> None:
         """Draw the changes since the last call. Fast if there are none."""
@@ -251,23 +226,22 @@ class LivePanel(Surface):
             if not any(run.status == "running" for run in self._runs):
                 self._wishes = replace(self._wishes, stop=False)
             failure, is_all = self._failed(), self._is_all_failed
-            offers = partial(self.offers_after, self._answered())
-            self.page.show_failure(failure, offers, is_all=is_all)
-            self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
+            self.page.show_failure(self._failure if failure is not None else None, is_all=is_all)
+            self.page.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
             when = "" if self._answer is None else self._answer.when
             against = self.why_not_profiled(self._answered()) if self._is_over else None
-            self.strip.show_answer(self._is_over and not is_all, when, against, has_curves=not is_all)
+            self.page.strip.show_answer(self._is_over and not is_all, when, against, has_curves=not is_all)
             alike = frozenset[str]() if self._answer is None else self._answer.alike
-            self.gauges.show_runs(self._runs)
+            self.page.gauges.show_runs(self._runs)
             self.page.ranks.show_runs(self._runs)
-            if self.strip.details.isChecked():
+            if self.page.strip.details.isChecked():
                 self._fill_details()
-            self.plots.background_runs = self._background_runs
-            self.plots.show_runs(self._runs, alike)
+            self.page.plots.background_runs = self._background_runs
+            self.page.plots.show_runs(self._runs, alike)
             self._show_race()
             self._request_answer()
         if self._runs:
-            self.plots.refresh()
+            self.page.plots.refresh()
 
     def _show_race(self) -> None:
         is_on = not self._is_over and not self._is_all_failed
@@ -279,10 +253,10 @@ class LivePanel(Surface):
         self._recorded, self._stand_ins = recorded, stand_ins
         self._seen = None
 
-    def set_images(self, images: NDArray[np.uint8] | None) -> None:
+    def set_images(self, images: Images | None) -> None:
         """Set the training images in the race's blocks."""
         if self._has_page:
-            self.race.set_images(images)
+            self.page.race.set_images(images)
 
     @property
     def _is_over(self) -> bool:
@@ -297,7 +271,7 @@ class LivePanel(Surface):
     def _on_details_toggled(self, shown: bool) -> None:
         if shown:
             self._fill_details()
-        self.details.setVisible(shown)
+        self.page.details.setVisible(shown)
 
     def fit_profile(self) -> None:
         """Update whether the runs can be profiled."""
@@ -306,7 +280,7 @@ class LivePanel(Surface):
             self.refresh()
 
     def _fill_details(self) -> None:
-        self.details.show_runs(self._runs, self.why_not_profiled(self._answered()))
+        self.page.details.show_runs(self._runs, self.why_not_profiled(self._answered()))
 
 
 _OUTLINE, _PITCH, _BAR, _SHORTER = QSize(480, 170), 80, 40, 0.54

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from PySide6.QtWidgets import QWidget
 
+from engine.compare.metrics import ACCURACY, DATA_WAIT, SPEED
 from engine.curves import Values
 from engine.drawing.looks import By
 from engine.words.names import is_validated
@@ -29,18 +30,21 @@ _SCALE = PlotSpec(
     powers_of_two=True,
 )
 _ACCURACY = PlotSpec(
-    "Accuracy", "%", "Correct answers on the validation samples, after each epoch", can_log=False
+    ACCURACY.title,
+    ACCURACY.unit,
+    "Correct answers on the validation samples, after each epoch",
+    can_log=False,
 )
 _WAITING = PlotSpec(
-    "Waiting for data",
-    "% of the time",
+    DATA_WAIT.title,
+    DATA_WAIT.unit,
     "Share of each step's time that the device waited for a batch",
     smooths=True,
     can_log=False,
 )
 _MEMORY = PlotSpec("Memory", "GiB", "Memory in use after each step of the training")
 _SPEED = PlotSpec(
-    "Throughput",
+    SPEED.title,
     "img/s",
     "Samples per second in each step. The shaded warm-up steps are excluded.",
     smooths=True,
@@ -330,7 +334,7 @@ class LivePlots(QWidget):
             self.memory.set_capacity(None)
 
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
-        self.speed.header.set_title("Throughput", runs[0].unit if runs else "img/s")
+        self.speed.header.set_title(SPEED.title, runs[0].unit if runs else "img/s")
         if self._by == "seconds":
             warm = [run.column("seconds")[: run.rows_until(run.warmup_steps)] for run in runs]
             self.speed.warmup = max((float(seconds[-1]) for seconds in warm if len(seconds)), default=None)

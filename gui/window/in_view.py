@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
 from gui.runs.controller import RunsController
 from gui.train.controller import LiveController
-from gui.train.outcome import open_file
 
 if TYPE_CHECKING:
     from gui.window.main_window import MainWindow
@@ -26,10 +26,8 @@ class RunsInView(QObject):
         self._followed.progressed.connect(self._refresh_demo)
         self.timer, self.stop = self._followed.timer, self._followed.close
         self._live.why_not_profiled = self._experiments.why_not_profiled
-        self._live.offers_after = table.retries_of
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
-        self._live.file_wanted.connect(open_file)
         self._experiments.pause_request_changed.connect(self._live.set_pause_request)
         self._runs.checked_changed.connect(self._followed.set_selected)
         self._runs.resume_requested.connect(self._resume)
@@ -74,7 +72,14 @@ class RunsInView(QObject):
             demo.set_frame_ms(None)
         is_told = self._window.page == "compare" and run_id in (run.run_id for run in self._live.runs())
         if not is_told and (demo is None or not demo.tells_of(run_id)):
-            self._table.retry(run_id)
+            self._notify_failure(run_id)
+
+    def _notify_failure(self, run_id: str) -> None:
+        record = self._experiments.runs.record(run_id)
+        # a sweep goes on with its next cell
+        if record is not None and record.problem is not None and record.sweep is None:
+            do, problem = partial(self.open, run_id), record.problem
+            self._window.notice.notify(problem.message, problem.remedy, "What to do", do)
 
     def _on_list_changed(self) -> None:
         self._runs.set_runs(self._experiments.runs.records())

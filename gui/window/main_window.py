@@ -12,6 +12,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
+from engine.compare.failure import Remedy
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
@@ -31,6 +32,7 @@ from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
 from gui.setup.survey import EstimateData
 from gui.theme.theme import theme
+from gui.train.failure import open_file
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.boxes import in_column, wide
@@ -202,7 +204,7 @@ class MainWindow(QMainWindow):
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._memory.read.connect(self.top_bar.device.set_usage)
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-        self.live.check_wanted.connect(self.setup.check_action.trigger)
+        self.live.remedy_wanted.connect(self.apply_remedy)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.live.answer_wanted.connect(lambda run_ids: self.others.answers.read(run_ids))
         self.live.replay_wanted.connect(lambda run_ids: self.others.demo.show_runs(run_ids))
@@ -217,7 +219,6 @@ class MainWindow(QMainWindow):
         self.experiments.queue.finished.connect(
             lambda text: self._notifications.notify("Ammeter has finished", text)
         )
-        self._runs_controller.wanted.connect(self._submit)
 
     def _install_shortcuts(self) -> None:
         install(
@@ -414,6 +415,24 @@ class MainWindow(QMainWindow):
             return
         self.notice.drop()
         self.in_view.show_submitted(run_ids[0])
+
+    def apply_remedy(self, remedy: Remedy) -> None:
+        """Do what a failure's remedy says. To train again, set the form to it first."""
+        if remedy.action == "open" and remedy.file is not None:
+            open_file(remedy.file)
+            return
+        try:
+            sides = remedy.experiments()
+        except ProblemError as error:
+            self.report(error.problem)
+            return
+        self.setup.use_settings(sides[0][1], [experiment.precision for _, experiment in sides])
+        self.show_page("experiment")
+        if remedy.action == "check":
+            self.setup.check_action.trigger()
+        else:
+            title = " against ".join(label for label, _ in sides) if len(sides) > 1 else ""
+            self._submit(Request(title, sides, repeats=remedy.repeats))
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()

@@ -144,6 +144,7 @@ class OtherPages(QObject):
         self.results.wanted.connect(partial(window.show_page, "results"))
         self.results.problem.connect(window.report)
         self.results.form_wanted.connect(window.go_to_form)
+        self.results.remedy_wanted.connect(window.apply_remedy)
         self.results.guide_wanted.connect(window.show_guide)
         self.compare.headline.guide_wanted.connect(window.show_guide)
         for source in (self.sweeps, self.results):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.compare.failure import fitting_batch, with_accumulation
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, with_code
 from engine.experiment.own.trust import TrustedCode
@@ -14,7 +15,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.protocol.trials import MemoryLine
-from engine.runner import Precheck, Runner, crashed, fitting_batch, with_accumulation
+from engine.runner import Precheck, Runner, crashed
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 

@@ -131,6 +131,13 @@ class Forecasts:
         kept = self._read()
         return tuple(_found(kept, experiment) for experiment in experiments)
 
+    def peaks(self, experiment: Experiment) -> tuple[MeasuredPeak, ...]:
+        """Return the measured peaks of the experiment's settings, at any batch size."""
+        kept = self._read()
+        forecast = kept.forecasts.get(forecast_key(experiment))
+        resolved = experiment if forecast is None else forecast.experiment
+        return kept.peaks.get(forecast_key(resolved), ())
+
     def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
         """Keep a forecast for an experiment at any batch, also under its resolved settings."""
         kept, keys = self._read(), (forecast_key(experiment), forecast_key(forecast.experiment))

@@ -156,7 +156,7 @@ def test_a_failed_run_is_shown_with_its_problem(answer, capsys):
         store.record(run.id, [Failed(problem=problem)])
     assert answer("show", run.id)[1]["problem"]["message"] == "It did not fit."
     assert main(["show", run.id]) == 0
-    assert "Take less." in capsys.readouterr().out
+    assert "- Use batch 32: Half of it." in capsys.readouterr().out
 
 
 def test_what_was_written_on_a_run_is_shown(answer, capsys, saved):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -11,14 +10,9 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment, Precision, experiment_from
-from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Failed
-from engine.store.record import RunRecord
-from engine.store.saved.forecasts import Forecasts
+from engine.experiment.experiment import experiment_from
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from gui.runs.controller import retries
 from gui.session.forecaster import Need
 from gui.session.request import Request
 from gui.setup.check import limit_request
@@ -205,59 +199,3 @@ def test_a_need_beyond_the_memory_does_not_fit(qtbot: QtBot) -> None:
     assert line.text() == "Estimating memory…"
     line.show_need(None, 24 * 1024.0)
     assert line.text() == ""
-
-
-def failed_run(store: Store, experiment: Experiment) -> RunRecord:
-    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Try a smaller batch.")
-    record = store.add(experiment)
-    store.begin(record.id)
-    store.record(record.id, [Failed(problem=problem)])
-    return store.run(record.id)
-
-
-def test_after_one_side_ran_out_of_memory_both_are_offered_in_the_batch_that_fits_both(
-    store: Store, home: Path
-) -> None:
-    experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
-    half = experiment.model_copy(update={"precision": Precision.BF16})
-    for one, slope in ((experiment, 10.24), (half, 5.12)):
-        Forecasts(home).keep(one, forecast_made(one, 100.0, slope))
-    comparison = store.add_comparison("both")
-    for seed in range(2):
-        for label, one in (("FP32", experiment), ("BF16 AMP", half)):
-            store.add(one.model_copy(update={"seed": seed}), comparison=comparison, label=label)
-    runs = list(store.runs())
-    runs[-1] = replace(runs[-1], problem=Problem(kind=Kind.OUT_OF_MEMORY, message="Out.", remedy=""))
-    for retry in retries(runs, Forecasts(home), None):
-        assert [label for label, _ in retry.sides] == ["FP32", "BF16 AMP"] and retry.repeats == 2
-        assert len({one.batch_size for _, one in retry.sides}) == 1
-    small = replace(runs[-1], experiment=LINEAR, problem=None)
-    large = replace(runs[-2], problem=runs[-1].problem)
-    mixed = retries([small, large], Forecasts(home), None)
-    assert not mixed[1].words.startswith("Accumulate 1 "), "not named after the side that fits as it is"
-    unknown = replace(runs[-1], experiment=runs[-1].experiment.model_copy(update={"model": "mlp"}))
-    offered = [retry.words for retry in retries([*runs[:-1], unknown], Forecasts(home), None)]
-    assert offered == ["Remove the memory cap"], "the other side's forecast says nothing of it"
-    alone = retries([replace(runs[-1], comparison=None)], Forecasts(home), None)
-    assert alone[0].words == retries(runs, Forecasts(home), None)[0].words, "the larger need decides"
-
-
-def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home: Path) -> None:
-    experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
-    with Store(home / "ammeter.sqlite") as store:
-        unknown = failed_run(store, LINEAR)
-        run = failed_run(store, experiment)
-    words = [retry.words for retry in retries([unknown], Forecasts(home), None)]
-    assert words == ["Remove the memory cap"], "no batch without a forecast"
-    Forecasts(home).keep(experiment, forecast_made(experiment, 100.0, 10.24))
-    offered = retries([run], Forecasts(home), None)
-    ((_, fitting),), ((_, accumulated),), ((_, uncapped),) = (retry.sides for retry in offered)
-    assert offered[0].words == f"Try batch {fitting.batch_size}" and 50 < fitting.batch_size < 95
-    assert accumulated.step_samples == 256 and uncapped.memory_cap_gib is None
-
-    window.experiments.runs.reload()
-    window._runs_controller.retry(run.id)
-    assert window.notice.offers() == tuple(one.words for one in offered)
-    assert "Accumulate" in window.notice.offers()[1]
-    said = window.notice.accessibleName()
-    assert "batch_size" not in said and "gradient_accumulation" not in said

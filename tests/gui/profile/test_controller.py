@@ -95,7 +95,7 @@ def test_details_that_are_open_offer_to_explain_the_time_once_the_machine_is_kno
     run = finished(store, tiny)
     window = start()
     window.runs.details_requested.emit(run.id)
-    assert not window.live.details.explain.isEnabled()
+    assert not window.live.page.details.explain.isEnabled()
     with qtbot.waitSignal(window.experiments.catalog_known, timeout=WAIT_MS):
         window.experiments.start()
-    assert window.live.details.explain.isEnabled()
+    assert window.live.page.details.explain.isEnabled()

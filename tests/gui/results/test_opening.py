@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -353,16 +354,15 @@ def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
     assert item.result == "failed, net.py:5" and results.window.runs.model.is_folded(item)
     results.open(item)
     page = results.controller.page
-    assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.accessibleName()
+    assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.card.accessibleName()
     file.write_text(f"{code.text}\n# mended\n")
-    again: list[tuple[str, Experiment]] = []
-    monkeypatch.setattr(
-        results.window.experiments, "submit", lambda _, sides: again.extend(sides) or ("a", "b")
-    )
-    page.failure.again.click()
-    assert [label for label, _ in again] == ["FP32", "BF16 AMP"]
-    assert all("# mended" in str(experiment.code) for _, experiment in again)
-    page.failure.check.click()
+    asked: list[Any] = []
+    monkeypatch.setattr(results.window, "_submit", asked.append)
+    _, check, again = page.failure.card.remedies
+    again.click()
+    assert [label for label, _ in asked[0].experiments] == ["FP32", "BF16 AMP"]
+    assert all("# mended" in str(experiment.code) for _, experiment in asked[0].experiments)
+    check.click()
     assert results.window.place == "experiment"
     results.window.show_page("results")
     results.compare(next(item for item in results.window.runs.model.items if not item.is_failed))

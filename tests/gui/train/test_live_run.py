@@ -63,10 +63,10 @@ def test_speed_leaves_the_warm_up_out_and_a_step_counts_all_that_it_accumulates(
 def test_the_summary_holds_once_it_is_there_and_what_is_not_known_yet_is_none(live: Any) -> None:
     run = live.pair()[0]
     assert (figures.samples_per_second(run), figures.peak_memory_mib(run)) == (880.0, 10_400.0)
-    assert figures.accuracy(run) == 0.613
+    assert figures.accuracy_percent(run) == 61.3
     assert figures.skipped_steps(run) is None
     run, known = live.run("fp32", live.started()), (figures.samples_per_second,)
-    known += (figures.peak_memory_mib, figures.accuracy, figures.train_loss)
+    known += (figures.peak_memory_mib, figures.accuracy_percent, figures.train_loss)
     for figure in (*known, figures.skipped_steps, LiveRun.seconds_left):
         assert figure(run) is None
     run = live.run("fp32", live.started(), live.samples(1, 100, 640.0))
@@ -122,17 +122,17 @@ def test_a_long_run_takes_no_more_memory_and_its_figures_are_those_of_all_steps(
 def test_its_plots_show_every_spike_and_a_smooth_line(panel: LivePanel, long: LiveRun) -> None:
     panel.set_runs([long])
     panel.refresh()
-    (shown,) = panel.plots.loss._shown.values()
+    (shown,) = panel.page.plots.loss._shown.values()
     assert shown.dim is not None and np.nanmax(shown.dim) == 30.0
     spikes = shown.curve.x[shown.dim == 30.0]
     assert all(np.abs(spikes - step).min() <= 64 for step in range(1, STEPS - 8_192, 1_000))
     away = np.abs(shown.line - (1.0 + 4.0 * np.exp(-shown.curve.x / 50_000)))
     assert np.median(away) < 0.02
-    assert float(panel.plots.loss.legend.entries[0].value) == pytest.approx(1.0, abs=0.1)
+    assert float(panel.page.plots.loss.legend.entries[0].value) == pytest.approx(1.0, abs=0.1)
     long.add_samples({**columns(STEPS + 1, 20_000), "loss": np.full(20_000, 3.0)})
     panel.set_runs([long])
     panel.refresh()
-    assert panel.plots.loss.legend.entries[0].value == "3.00"
+    assert panel.page.plots.loss.legend.entries[0].value == "3.00"
 
 
 def test_a_resumed_long_run_goes_on_where_it_went_back_to(live: Any, long: LiveRun) -> None:

@@ -33,15 +33,15 @@ def test_skipped_steps_are_no_more_ticks_than_there_are_pixels_and_stand_at_thei
     skips = Skipped(steps=tuple(range(2, count, 2)))
     scaled = live.samples(1, count, grad_scale=(1.0,) * count)
     panel.set_runs([live.run("fp16", live.started("fp16", count), scaled, skips)])
-    frame, area = panel.plots.scale.canvas.frame, panel.plots.scale.canvas.area()
+    frame, area = panel.page.plots.scale.canvas.frame, panel.page.plots.scale.canvas.area()
     assert 100 < len(frame.skips) <= area.width() + 1 and frame.skips[0][0] == 2.0
-    assert "skipped" in panel.plots.scale.legend.toolTip()
-    panel.plots.set_x_range((1_000.0, 1_010.0))
-    places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
+    assert "skipped" in panel.page.plots.scale.legend.toolTip()
+    panel.page.plots.set_x_range((1_000.0, 1_010.0))
+    places = [place for place, _ in panel.page.plots.scale.canvas.frame.skips]
     assert places == [1000.0, 1002.0, 1004.0, 1006.0, 1008.0, 1010.0]
     panel.set_runs(live.pair())
     panel.set_by("seconds")
-    places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
+    places = [place for place, _ in panel.page.plots.scale.canvas.frame.skips]
     assert places == pytest.approx([step * 64 / 1663.0 for step in (4, 12, 26)])
 
 
@@ -52,13 +52,13 @@ def test_curves_grow_with_the_events_at_the_next_refresh_and_nothing_is_drawn_wi
     panel.set_runs(runs)
     QApplication.processEvents()
     panel.refresh()
-    frames = [plot.canvas.frame for plot in panel.plots.plots]
+    frames = [plot.canvas.frame for plot in panel.page.plots.plots]
     panel.refresh()
-    assert all(plot.canvas.frame is frame for plot, frame in zip(panel.plots.plots, frames, strict=True))
-    assert panel.plots.loss.legend.entries[1].value == "0.0397"
+    assert all(plot.canvas.frame is frame for plot, frame in zip(panel.page.plots.plots, frames, strict=True))
+    assert panel.page.plots.loss.legend.entries[1].value == "0.0397"
     runs[1].add(live.samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
     panel.refresh()
-    assert panel.plots.scale.legend.entries[0].value == "16,384"
+    assert panel.page.plots.scale.legend.entries[0].value == "16,384"
 
 
 def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, live: Any) -> None:
@@ -69,39 +69,39 @@ def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, li
         run.add(live.samples(first, 200, samples_per_second=(100.0, 300.0) * 100))
         panel.refresh()
     for place in (100.0, 300.0):
-        panel.plots.set_crosshair(place)
-        assert 140 < float(panel.plots.speed.legend.entries[0].value) < 160
+        panel.page.plots.set_crosshair(place)
+        assert 140 < float(panel.page.plots.speed.legend.entries[0].value) < 160
 
 
 def test_one_crosshair_one_range_and_one_axis_hold_for_all_four_plots(
     qtbot: QtBot, panel: LivePanel, live: Any
 ) -> None:
     def ranges() -> set[tuple[float, float]]:
-        return {plot.canvas.frame.x_range for plot in panel.plots.plots}
+        return {plot.canvas.frame.x_range for plot in panel.page.plots.plots}
 
     panel.set_runs(live.pair())
-    canvas = panel.plots.speed.canvas
+    canvas = panel.page.plots.speed.canvas
     qtbot.mouseMove(canvas.viewport(), canvas.area().center().toPoint())
-    places = {plot.canvas.crosshair for plot in panel.plots.plots}
+    places = {plot.canvas.crosshair for plot in panel.page.plots.plots}
     assert len(places) == 1 and places != {None}
-    (place,) = {plot.legend.place for plot in panel.plots.plots}
+    (place,) = {plot.legend.place for plot in panel.page.plots.plots}
     assert place in ("step 106", "step 107")
-    panel.plots.loss.x_range_chosen.emit((20.0, 60.0))
+    panel.page.plots.loss.x_range_chosen.emit((20.0, 60.0))
     assert ranges() == {(20.0, 60.0)}
-    panel.strip.view.whole_wanted.emit()
+    panel.page.strip.view.whole_wanted.emit()
     assert ranges() == {(0.0, 213.0)}
-    qtbot.mouseClick(panel.strip.by.button("seconds"), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.page.strip.by.button("seconds"), Qt.MouseButton.LeftButton)
     ((_, end),) = ranges()
     assert end == pytest.approx(200 * 64 / 880 * 1.065)
-    assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)
+    assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.page.plots.plots)
 
 
 def test_the_capacity_on_a_cpu_is_the_machines_memory(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
-    capacity = panel.plots.memory.canvas.frame.capacity
+    capacity = panel.page.plots.memory.canvas.frame.capacity
     assert capacity is not None and capacity.text == "GPU memory 139.8 GiB" and capacity.position is None
     panel.set_runs([live.run("fp32", live.started(device="cpu"))])
-    tip = panel.plots.memory.header.toolTip()
+    tip = panel.page.plots.memory.header.toolTip()
     assert "GPU" not in tip and "system memory" in tip, "before any of it is told"
 
 
@@ -116,11 +116,11 @@ def ended(panel: LivePanel, live: Any) -> LivePanel:
 
 def heights(panel: LivePanel) -> set[int]:
     QApplication.processEvents()
-    return {plot.height() for plot in panel.plots.plots if plot.isVisible()}
+    return {plot.height() for plot in panel.page.plots.plots if plot.isVisible()}
 
 
 def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_all(ended: LivePanel) -> None:
-    plots = ended.plots
+    plots = ended.page.plots
     assert [plot.isVisible() for plot in plots.plots] == [True, True, False, False]
     menu = plots.speed.header.others
     titles = [menu.itemText(row) for row in range(menu.count())]
@@ -137,13 +137,15 @@ def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_all(ended: LiveP
 
 def test_one_menu_is_for_all_plots(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
-    panel.strip.view.log.toggle()
-    assert panel.plots.loss.header.log.isChecked() and not panel.plots.accuracy.header.log.isChecked()
-    assert not any(
-        plot.header.log.isVisible() or plot.header.follow.isVisible() for plot in panel.plots.plots
+    panel.page.strip.view.log.toggle()
+    assert (
+        panel.page.plots.loss.header.log.isChecked() and not panel.page.plots.accuracy.header.log.isChecked()
     )
-    panel.strip.view.choices.aboutToShow.emit()
-    *_, largest = panel.strip.view.findChild(QActionGroup).actions()
+    assert not any(
+        plot.header.log.isVisible() or plot.header.follow.isVisible() for plot in panel.page.plots.plots
+    )
+    panel.page.strip.view.choices.aboutToShow.emit()
+    *_, largest = panel.page.strip.view.findChild(QActionGroup).actions()
     largest.trigger()
     assert smoothing().steps == WINDOWS[-1]
     smoothing().set_steps(15)
@@ -170,8 +172,8 @@ def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
 ) -> None:
     ended.resize(1_120, 190)
     heights(ended)
-    canvas, ranges = ended.plots.loss.canvas, []
-    ended.plots.loss.x_range_chosen.connect(ranges.append)
+    canvas, ranges = ended.page.plots.loss.canvas, []
+    ended.page.plots.loss.x_range_chosen.connect(ranges.append)
     place = QPointF(canvas.area().center())
     at, turned = QPointF(canvas.mapToGlobal(place.toPoint())), QPoint(0, -120)
     no_button, no_phase = Qt.MouseButton.NoButton, Qt.ScrollPhase.NoScrollPhase
@@ -191,7 +193,7 @@ def unscaled(live: Any, precision: str, *events: object, **settings: object) -> 
 
 
 def notes(panel: LivePanel) -> dict[str, str]:
-    return {plot.header.title(): plot.header.note() for plot in panel.plots.plots}
+    return {plot.header.title(): plot.header.note() for plot in panel.page.plots.plots}
 
 
 def test_beside_the_titles_is_what_compares_the_sides(panel: LivePanel, live: Any) -> None:
@@ -235,7 +237,7 @@ def test_beside_the_titles_is_what_compares_the_sides(panel: LivePanel, live: An
 
 
 def test_the_fourth_plot_is_a_menu_of_what_the_runs_have(panel: LivePanel, live: Any) -> None:
-    plots = panel.plots
+    plots = panel.page.plots
 
     def offered() -> list[str]:
         menu = plots.plots[3].header.others
@@ -303,10 +305,10 @@ def test_what_lies_beneath_is_named_in_lighter_ink_and_does_not_stretch_the_plot
     panel: LivePanel, live: Any
 ) -> None:
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
-    canvas, reach = panel.plots.loss.canvas, panel.plots.loss.canvas.frame.x_range
+    canvas, reach = panel.page.plots.loss.canvas, panel.page.plots.loss.canvas.frame.x_range
     panel.set_background_runs([(flat(live, "fp32", 5_000, 3.0), "Run 5")])
     panel.refresh()
-    legend = panel.plots.loss.legend.entries
+    legend = panel.page.plots.loss.legend.entries
     assert [(entry.name, entry.is_background) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
     assert canvas.frame.x_range == reach and canvas.frame.y_range[1] > 3.0
     image = canvas.grab().toImage()
@@ -316,7 +318,7 @@ def test_what_lies_beneath_is_named_in_lighter_ink_and_does_not_stretch_the_plot
     assert look.dim in colors and look.color not in colors
     panel.set_background_runs([])
     panel.refresh()
-    assert len(panel.plots.loss.legend.entries) == 1
+    assert len(panel.page.plots.loss.legend.entries) == 1
 
 
 def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_there(
@@ -327,7 +329,7 @@ def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_ther
     bare = live.run("tf32", live.started("tf32"), live.samples(1, 50, resident_mib=(1.0,) * 50))
     panel.set_background_runs([(other, "Run 5"), (bare, "Run 6")])
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
-    names = [[entry.name for entry in plot.legend.entries] for plot in panel.plots.plots]
+    names = [[entry.name for entry in plot.legend.entries] for plot in panel.page.plots.plots]
     assert names[0] == names[1] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]
 
 
@@ -347,7 +349,7 @@ def test_the_other_precision_lies_under_the_run_that_trains(
     controller = LiveController(panel, experiments, None, panel)
 
     def shown() -> list[str]:
-        return [curve.precision.value for curve in panel.plots.loss._curves]
+        return [curve.precision.value for curve in panel.page.plots.loss._curves]
 
     controller.show((ids["bf16"],))
     assert shown() == ["bf16", "fp16", "fp32"]
@@ -359,5 +361,5 @@ def test_the_other_precision_lies_under_the_run_that_trains(
     assert shown() == ["bf16"]
     controller.show((ids["fp16"],))
     assert shown() == ["fp16"]
-    np.testing.assert_array_equal(panel.plots.loss._curves[0].x, np.arange(1, 101))
+    np.testing.assert_array_equal(panel.page.plots.loss._curves[0].x, np.arange(1, 101))
     experiments.shut_down()

@@ -166,7 +166,7 @@ def test_the_panel_shows_the_race_until_all_is_over_and_says_it_at_a_modest_rate
     side = training(live, "bf16", 1_280.0, 110)
     panel.resize(1_120, 848)
     panel.set_runs([trained(live, "fp32", 640.0), side])
-    race = panel.race
+    race = panel.page.race
     assert race.isVisible() and race.accessibleName() == "Live race"
     said = race.accessibleDescription()
     assert said.startswith("BF16 AMP trained 2.00 times as many images")
@@ -175,12 +175,12 @@ def test_the_panel_shows_the_race_until_all_is_over_and_says_it_at_a_modest_rate
     assert race.scene is not None and "7.0 seconds" in race.scene.spoken
     assert race.accessibleDescription() == said
     QApplication.processEvents()
-    assert len({plot.y() for plot in panel.plots.plots}) == 1, "in a row"
+    assert len({plot.y() for plot in panel.page.plots.plots}) == 1, "in a row"
     race.grab()
     side.add(Finished(summary=Summary(steps=150)))
     panel.refresh()
     QApplication.processEvents()
-    assert not race.isVisible() and len({plot.y() for plot in panel.plots.plots}) == 2
+    assert not race.isVisible() and len({plot.y() for plot in panel.page.plots.plots}) == 2
 
 
 @pytest.mark.parametrize("size", [(1_120, 848), (796, 648), (2_240, 1_388), (640, 400)])
@@ -193,7 +193,7 @@ def test_the_number_is_drawn_whole_in_every_size(
     panel.resize(*size)
     panel.set_runs(runs[1:2] if sides == 1 else runs[:sides])
     panel.set_images(np.full((3, 8, 8), 200, np.uint8))
-    image = panel.race.grab().toImage()
+    image = panel.page.race.grab().toImage()
     bright = [
         x
         for x in range(image.width())
@@ -226,8 +226,8 @@ def test_the_controller_finds_times_earlier_repeats_and_images(
     experiments.load()
     controller = LiveController(panel, experiments, None, panel)
     controller.show_group(runs[1, "bf16"])
-    qtbot.waitUntil(lambda: panel.race._images is not None)
-    shown = panel.race.scene
+    qtbot.waitUntil(lambda: panel.page.race._images is not None)
+    shown = panel.page.race.scene
     assert shown is not None and shown.number == "1.00×"
     assert shown.lanes[0].tag.startswith("recorded ") and shown.lanes[1].tag == "live"
     controller.close()

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
 from gui.theme.theme import theme
-from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
+from gui.widgets.table import Column, ColumnGroup, FilteredTable, Look, ResultTable
 from gui.widgets.table.columns import GROWS, fitted_widths
 from gui.widgets.table.result_table import copy_lines
 
@@ -169,7 +169,7 @@ def test_the_same_rows_written_otherwise_do_not_scroll_away(table: ResultTable[F
 
 def test_groups_marks_pictures_and_short_texts_are_painted(table: ResultTable[Fruit]) -> None:
     painted: list[str] = []
-    group = Group("Eaten", Precision.BF16)
+    group = ColumnGroup("Eaten", Precision.BF16)
     picture = Column[Fruit](
         "",
         lambda fruit: "",

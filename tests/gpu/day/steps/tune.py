@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from day.work import Work
 from engine.experiment.checks import Catalog, resolve
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, changed, experiment_from
 from engine.protocol import jobs
 from engine.protocol.events import Finished
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
@@ -20,7 +20,7 @@ from engine.runner import Runner
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.tune import driver, halving
-from engine.tune.candidates import Places, Space, baseline_of, changed, space_of
+from engine.tune.candidates import Places, Space, baseline_of, space_of
 from engine.worker.launcher import Launcher, iterate
 
 _ON_GPU: Sequence[ChangeKind] = ("recipe",)

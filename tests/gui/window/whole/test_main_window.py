@@ -99,7 +99,7 @@ def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
         child.kill()
     training.wait_for_end(window, 1)
     assert window.experiments.runs.record(first).status is Status.FAILED
-    assert "SIGKILL" in window.live.page.failure.accessibleName()
+    assert "SIGKILL" in window.live.page.failure.card.accessibleName()
     assert "SIGKILL" in window.backstage.log.text() and window.notice.text() == ""
     (second,) = training.submit(window, tiny)
     training.wait_for_end(window, 2)

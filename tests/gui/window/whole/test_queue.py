@@ -28,7 +28,7 @@ def test_stop_ends_the_whole_comparison_and_its_page_stays_while_the_next_one_tr
     window.in_view.open(done)
     training.wait_for_steps(window, first)
     others = training.submit(window, tiny, tiny)
-    qtbot.mouseClick(window.live.strip.stop, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.live.page.strip.stop, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: window.experiments.runs.record(others[-1]).status.is_over, timeout=WAIT_MS)
     records = {record.id: record.status for record in window.experiments.runs.records()}
     assert records == {
@@ -47,7 +47,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
 ) -> None:
     sides = (("FP32", tiny), ("BF16 AMP", experiment_from({**tiny.model_dump(), "precision": "bf16"})))
     window._submit(Request("Tiny", sides, name="Tiny", repeats=2))
-    assert window.live.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 1 of 2"
+    assert window.live.page.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 1 of 2"
     training.wait_for_end(window, 4)
     records = sorted(window.experiments.runs.records(), key=lambda record: record.started)
     assert [(record.label, record.experiment.seed) for record in records] == [
@@ -57,7 +57,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
     assert len({record.comparison for record in records}) == 1
     # the baseline of the ratios stays first, whoever trained first
     assert [run.run_id for run in window.live.runs()] == [records[3].id, records[2].id]
-    assert window.live.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 2 of 2"
+    assert window.live.page.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 2 of 2"
 
 
 def test_a_queued_run_can_be_taken_out(
@@ -67,9 +67,9 @@ def test_a_queued_run_can_be_taken_out(
     training.wait_for_steps(window, first)
     (second,) = training.submit(window, tiny)
     # how long a run takes that was never made is not known
-    qtbot.waitUntil(lambda: window.live.strip.left.text().startswith("at least "), timeout=60_000)
+    qtbot.waitUntil(lambda: window.live.page.strip.left.text().startswith("at least "), timeout=60_000)
     window.runs.edits.experiments.dequeue(second)
-    qtbot.waitUntil(lambda: window.live.strip.left.text()[:1].isdigit(), timeout=60_000)
+    qtbot.waitUntil(lambda: window.live.page.strip.left.text()[:1].isdigit(), timeout=60_000)
     assert window.experiments.runs.record(second) is None and window.experiments.waiting == ()
     window.experiments.stop()
     training.wait_for_end(window, 1)
@@ -121,13 +121,13 @@ def test_a_run_is_paused_and_goes_on(
     training.wait_for_steps(window, run_id)
     live, timer = window.experiments.runs.live(run_id), window.in_view.timer
     assert timer.isActive() and timer.interval() == 200, "slowly beside a run on the CPU"
-    qtbot.mouseClick(window.live.strip.pause, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.live.page.strip.pause, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: live.is_paused, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: window.live.strip.status.whole_text().endswith("paused"), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.live.page.strip.status.whole_text().endswith("paused"), timeout=WAIT_MS)
     paused_at = live.step
-    qtbot.mouseClick(window.live.strip.pause, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.live.page.strip.pause, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: live.step > paused_at, timeout=WAIT_MS)
-    assert not live.is_paused and window.live.strip.pause.accessibleName() == "Pause"
+    assert not live.is_paused and window.live.page.strip.pause.accessibleName() == "Pause"
     window.experiments.toggle_pause()
     qtbot.waitUntil(lambda: live.is_paused, timeout=WAIT_MS)
     window.experiments.stop()
