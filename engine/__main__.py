@@ -51,5 +51,5 @@ def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
 if __name__ == "__main__":
     repair_environment()
     with quiet_interrupt("--json" in sys.argv):
-        from engine.cli import main
+        from engine.cli.app import main
     sys.exit(main())

@@ -19,7 +19,7 @@ def main() -> int:
     archives = [Path(argument) for argument in sys.argv[1:]]
     if not all(archive.suffix.lower() == ARCHIVE_SUFFIX for archive in archives):
         with quiet_interrupt("--json" in sys.argv):
-            from engine.cli import main as run_verb
+            from engine.cli.app import main as run_verb
         return run_verb(sys.argv[1:])
     # the window answers Ctrl+C itself once it is open
     with quiet_interrupt():

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
+STILL_CIRCLES = ("gui.runs", "gui.setup")
+STILL_CHECKS_TYPES = ("gui/runs", "gui/session", "gui/setup", "gui/train")
+"""Folders that are not yet free of them. Both tuples only get shorter."""
 
 
 def test_only_what_belongs_there_is_at_the_top() -> None:
@@ -32,3 +37,21 @@ def test_each_file_that_is_named_is_there(page: str) -> None:
     named = re.findall(r"`((?:gui|engine|resources|tests|packaging)(?:/[\w.-]+)+)`", text)
     assert named
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("root", ["engine", "gui"])
+def test_no_modules_import_each_other_in_a_circle(root: str) -> None:
+    # also not within a function, or for the type checker only
+    graph = grimp.build_graph(root, cache_dir=None)
+    checked = {module for module in graph.modules if not module.startswith(STILL_CIRCLES)}
+    imports = {module: graph.find_modules_directly_imported_by(module) & checked for module in checked}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_window_imports_nothing_for_the_type_checker_only() -> None:
+    files = (path.relative_to(ROOT).as_posix() for path in (ROOT / "gui").rglob("*.py"))
+    blocks = [name for name in files if "TYPE_CHECKING" in (ROOT / name).read_text(encoding="utf-8")]
+    assert not [name for name in blocks if not name.startswith(STILL_CHECKS_TYPES)]

@@ -1,5 +1,1 @@
 """The command line: the window's functions for servers, scripts and tests. Imports neither Qt nor torch."""
-
-from engine.cli.app import VERBS, main
-
-__all__ = ["VERBS", "main"]

@@ -117,12 +117,13 @@ def check_queued(connection: sqlite3.Connection, run_id: str) -> None:
 
 def save_remote_place(connection: sqlite3.Connection, run_id: str, place: RemotePlace) -> None:
     """Save where a run trains on a remote machine, and how far it has been recorded."""
-    insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, **asdict(place))
+    # errors_at is of an earlier version
+    insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, errors_at=0, **asdict(place))
 
 
 def remote_place_of(connection: sqlite3.Connection, run_id: str) -> RemotePlace | None:
     """Return where a run trains on a remote machine, or None if it does not."""
-    statement = "SELECT machine, worker, events_at, errors_at FROM kept_runs WHERE run = ?"
+    statement = "SELECT machine, worker, events_at FROM kept_runs WHERE run = ?"
     row = connection.execute(statement, (run_id,)).fetchone()
     return None if row is None else RemotePlace(*row)
 

@@ -45,7 +45,7 @@ _SAVED_EVERY_SECONDS = 5.0  # how much of the time spent is lost at most if the 
 _OF_ALL_CELLS = (Kind.STORE, Kind.DISK_FULL)  # kinds of problem that the next cell would meet too
 _MOST_LOSSES = 2  # so often a block is trained again on another node
 _Block = tuple[int, int]
-"""The cells with a baseline, and their repeat: in a cluster one node trains them, in turns."""
+"""A baseline's index and a repeat. In a cluster one node trains the runs of these cells, alternating."""
 
 _Spend = Callable[[], None]
 _TurnEvents = Generator[SweepEvent, None, Problem | None]
@@ -196,8 +196,10 @@ class Sweeper(Inspector):
         self._block = block
 
     def _trains_elsewhere(self, record: SweepRecord, turn: Turn) -> bool:
-        """Has the block trained again on another node, so that each ratio is of one; False if it was tried
-        often enough."""
+        """Restart the block on another node, so each ratio compares runs of one node.
+
+        Return False after too many restarts.
+        """
         block, done = _block_of(record, turn)
         self._losses[block] += 1
         is_tried = self._losses[block] <= _MOST_LOSSES
@@ -302,7 +304,7 @@ class Sweeper(Inspector):
 
 
 def _block_of(record: SweepRecord, turn: Turn) -> tuple[_Block, list[RunRecord]]:
-    """The block of a turn, and its runs that are finished."""
+    """Return the block of a turn, and the block's finished runs."""
     groups = [group for group in groups_of(record) if any(cell.index == turn.cell for cell in group.cells)]
     # none if its cell takes no more turns
     cells = [cell for group in groups for cell in group.cells]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -16,13 +17,14 @@ from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_words
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.compare.reading import CompareReader
+from gui.compare.reading import ComparedRuns, ReadRun, read_and_compare
 from gui.runs import importing
 from gui.runs.exporting import Exporting, ExportRequest
 from gui.runs.importing import Importing
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.reader import Reader
 from gui.session.saved_runs import SavedRuns
 from gui.widgets.notice import Notice
 
@@ -53,9 +55,8 @@ class CompareController(QObject):
         self._experiments, self._runs, self._head, self._notice = experiments, runs, head, notice
         self._window = window
         # a slow report must not delay a comparison
-        self._reading, self._writing = Background(self), Background(self)
-        saved = experiments.runs
-        self.reader = CompareReader(store_path, saved, head, panel, self._reading, self)
+        self._writing, saved = Background(self), experiments.runs
+        self.reader = CompareReader(store_path, saved, head, panel, self)
         self.exporting = Exporting(store_path, saved, self._writing, notice, window)
         self.importing = Importing(store_path, self._writing, notice, window)
         self._awaited, self._panel = AwaitedRuns(saved, self), panel
@@ -74,7 +75,7 @@ class CompareController(QObject):
 
     def stop(self) -> None:
         """Wait until reading and writing have finished."""
-        self._reading.stop()
+        self.reader.stop()
         self._writing.stop()
 
     def _connect(self, panel: ComparePanel) -> None:
@@ -182,6 +183,89 @@ class CompareController(QObject):
         if awaited.joins <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
             self._select((*kept, *awaited.run_ids))
+
+
+class CompareReader(QObject):
+    """Reads the runs of a comparison while its page is visible, and shows them in head and panel.
+
+    `shown` is emitted when the comparison is shown, and `problem` carries a Problem if it cannot be read.
+    """
+
+    shown = Signal()
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        runs: SavedRuns,
+        head: ItemHead,
+        panel: ComparePanel,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store_path, self._runs = store_path, runs
+        self._head, self._panel = head, panel
+        self._run_ids: tuple[str, ...] = ()
+        self._known: dict[str, ReadRun] = {}
+        self._reader = Reader(self._next_work, self, is_in_sight=False)
+        self.set_in_sight, self.refresh = self._reader.set_in_sight, self._reader.refresh
+        self.stop = self._reader.stop
+        self._reader.read.connect(self._show)
+        self._reader.failed.connect(self.problem)
+        head.baseline_chosen.connect(self.refresh)
+        head.headline_chosen.connect(lambda: panel.set_headline(head.headline()))
+        panel.table.target.changed.connect(self.refresh)
+        self.refresh()
+
+    def _records(self, run_ids: Iterable[str]) -> list[RunRecord]:
+        return [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
+
+    @property
+    def is_busy(self) -> bool:
+        return self._reader.is_busy
+
+    def set_runs(self, run_ids: Iterable[str]) -> None:
+        """Compare these runs, in the order in which they were created."""
+        runs = self._records(run_ids)
+        self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
+        self.refresh()
+
+    def follow(self, run_ids: Iterable[str]) -> None:
+        """Compare these runs, unless their present state is already shown."""
+        runs = {run.id: run for run in self._records(run_ids)}
+        if runs != {run_id: read.evidence.run for run_id, read in self._known.items()}:
+            self.set_runs(runs)
+
+    def run_ids(self) -> tuple[str, ...]:
+        """Return the ids of the compared runs, oldest first."""
+        return self._run_ids
+
+    def _next_work(self) -> Callable[[], ComparedRuns] | None:
+        runs = self._records(self._run_ids)
+        self._forget_but(runs)
+        if not runs:
+            self._head.clear()
+            self._panel.clear()
+            self.shown.emit()
+            return None
+        self._panel.show_reading(len(runs))
+        baseline, target = self._head.chosen_baseline(runs), self._panel.table.target.accuracy()
+        known, others = dict(self._known), self._runs.records()
+        return partial(read_and_compare, self._store_path, baseline, target, runs, known, others)
+
+    def _forget_but(self, runs: list[RunRecord]) -> None:
+        known, self._known = self._known, {}
+        for run in runs:
+            read = known.get(run.id)
+            if read is not None and run.status.is_over and read.evidence.run.ended == run.ended:
+                # it may have been renamed
+                self._known[run.id] = replace(read, evidence=replace(read.evidence, run=run))
+
+    def _show(self, compared: ComparedRuns) -> None:
+        self._known = dict(compared.runs)
+        self._head.show_comparison(compared.comparison)
+        self._panel.show_comparison(compared, self._head.headline())
+        self.shown.emit()
 
 
 @dataclass(frozen=True)

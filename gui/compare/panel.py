@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
@@ -38,9 +38,6 @@ from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrol
 from gui.widgets.buttons import Segmented
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS, word_columns
-
-if TYPE_CHECKING:
-    from gui.charts.overlay import OverlayPlot
 
 
 def lines_of(compared: ComparedRuns) -> tuple[SavedCurves, ...]:
@@ -202,7 +199,6 @@ class LossChartPanel(Surface):
         super().__init__("panel", name)
         self._title, self._note = label("", "panelTitle"), ElidedLabel("", "unit")
         self.by = Segmented((("seconds", "Time"), ("step", "Steps")), "Horizontal axis", _BY_TIP)
-        self.chart: LossChart | None = None
         self.view = _LossChartView(self)
         head = in_row(self._title, wide(self._note), self.by, spacing=8)
         in_column(head, wide(self.view), parent=self, margins=(12, 10, 12, 8), spacing=6)
@@ -211,25 +207,27 @@ class LossChartPanel(Surface):
 
     def show_chart(self, chart: LossChart | None) -> None:
         """Show a chart. None hides the panel."""
-        self.chart = chart
         self.setVisible(chart is not None)
         if chart is not None:
             set_text(self._title, chart.title)
             self._note.set_whole_text(chart.note)
-            self.view.setAccessibleName(self.view.drawing().description)
-            self.view.update()
+            self.view.show_chart(chart)
 
 
 class _LossChartView(DrawingView):
-    def __init__(self, panel: LossChartPanel) -> None:
-        super().__init__(panel)
-        self._panel = panel
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.chart: LossChart | None = None
         self.setMinimumWidth(_LEAST_CHART)
+
+    def show_chart(self, chart: LossChart) -> None:
+        self.chart = chart
+        self.setAccessibleName(self.drawing().description)
+        self.update()
 
     def drawing(self) -> Drawing:
         width, height = self.width(), self.height()
-        chart = self._panel.chart
-        return Drawing(width, height, ()) if chart is None else chart.draw(width, height)
+        return Drawing(width, height, ()) if self.chart is None else self.chart.draw(width, height)
 
 
 def _why_none(comparison: Comparison) -> str:
@@ -303,8 +301,8 @@ class ComparePanel(Surface):
         self.clear()
 
     @cached_property
-    def curves(self) -> OverlayPlot:
-        """The curves, created on the first comparison to keep the window's start fast."""
+    def curves(self) -> Any:
+        """The curves, an `OverlayPlot`, imported and made with the first comparison: that takes a while."""
         from gui.charts.overlay import OverlayPlot
 
         curves = OverlayPlot(self._curves)

@@ -1,32 +1,24 @@
-"""Reading the content of a comparison from the store, in a thread, while the page is visible."""
+"""The content of a comparison as read from the store: evidence and curves of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QObject, Signal
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from, steps_per_row
 from engine.curves import Columns
 from engine.drawing.curve_chart import Points, Values, smoothed
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import ProblemError
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Epoch, Started
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.charts.lines import Quantity, RecordedCurve, rows_a_point
-from gui.compare.head import ItemHead
-from gui.session.background import Background
-from gui.session.saved_runs import SavedRuns
-
-if TYPE_CHECKING:
-    from gui.compare.panel import ComparePanel
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,108 +129,3 @@ def _accuracy(run: RunRecord, epochs: Sequence[Epoch]) -> RecordedCurve:
 
 def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]:
     return {"step": steps, "seconds": seconds, "samples": steps * run.experiment.step_samples}
-
-
-class CompareReader(QObject):
-    """Reads the runs of a comparison in a thread while its page is visible, and shows them in head and panel.
-
-    `shown` is emitted when the comparison is shown, and `problem` carries a Problem if it cannot be read.
-    """
-
-    shown = Signal()
-    problem = Signal(object)
-
-    def __init__(
-        self,
-        store_path: Path,
-        runs: SavedRuns,
-        head: ItemHead,
-        panel: ComparePanel,
-        background: Background,
-        parent: QObject | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._store_path, self._runs, self._background = store_path, runs, background
-        self._head, self._panel = head, panel
-        self._run_ids: tuple[str, ...] = ()
-        self._known: dict[str, ReadRun] = {}
-        self._is_in_sight = self._is_reading = False
-        self._is_stale = True
-        head.baseline_chosen.connect(self.refresh)
-        head.headline_chosen.connect(lambda: panel.set_headline(head.headline()))
-        panel.table.target.changed.connect(self.refresh)
-
-    def _records(self, run_ids: Iterable[str]) -> list[RunRecord]:
-        return [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
-
-    def set_runs(self, run_ids: Iterable[str]) -> None:
-        """Compare these runs, in the order in which they were created."""
-        runs = self._records(run_ids)
-        self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
-        self.refresh()
-
-    def follow(self, run_ids: Iterable[str]) -> None:
-        """Compare these runs, unless their present state is already shown."""
-        runs = {run.id: run for run in self._records(run_ids)}
-        if runs != {run_id: read.evidence.run for run_id, read in self._known.items()}:
-            self.set_runs(runs)
-
-    def run_ids(self) -> tuple[str, ...]:
-        """Return the ids of the compared runs, oldest first."""
-        return self._run_ids
-
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Set whether the page is visible. Otherwise nothing is read, to leave the cores to a run."""
-        self._is_in_sight = is_in_sight
-        self._read_if_stale()
-
-    def refresh(self) -> None:
-        """Read changed runs again, and show them."""
-        self._is_stale = True
-        self._read_if_stale()
-
-    def _read_if_stale(self) -> None:
-        if not self._is_stale or not self._is_in_sight or self._is_reading:
-            return
-        self._is_stale = False
-        runs = self._records(self._run_ids)
-        self._forget_but(runs)
-        if not runs:
-            self._head.clear()
-            self._panel.clear()
-            self.shown.emit()
-            return
-        self._panel.show_reading(len(runs))
-        self._is_reading = True
-        work = partial(
-            read_and_compare,
-            self._store_path,
-            self._head.chosen_baseline(runs),
-            self._panel.table.target.accuracy(),
-            runs,
-            dict(self._known),
-            self._runs.records(),
-        )
-        self._background.do(work, self._take, self._fail)
-
-    def _forget_but(self, runs: list[RunRecord]) -> None:
-        known, self._known = self._known, {}
-        for run in runs:
-            read = known.get(run.id)
-            if read is not None and run.status.is_over and read.evidence.run.ended == run.ended:
-                # it may have been renamed
-                self._known[run.id] = replace(read, evidence=replace(read.evidence, run=run))
-
-    def _take(self, compared: ComparedRuns) -> None:
-        self._is_reading = False
-        self._known = dict(compared.runs)
-        if not self._is_stale:
-            self._head.show_comparison(compared.comparison)
-            self._panel.show_comparison(compared, self._head.headline())
-            self.shown.emit()
-        self._read_if_stale()
-
-    def _fail(self, problem: Problem) -> None:
-        self._is_reading = False
-        self.problem.emit(problem)
-        self._read_if_stale()

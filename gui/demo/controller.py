@@ -51,7 +51,7 @@ class DemoController(QObject):
         self._experiments, self._panel = experiments, panel
         self._comparisons, self._notice = comparisons, notice
         self._background = Background(self)
-        self.reader = RaceReader(store_path, experiments.runs, panel, self._background, self)
+        self.reader = RaceReader(store_path, experiments.runs, panel, self)
         self.measurement = GuidedMeasurement(experiments, self._background, self)
         self.presenting = FullScreen(window, parts, self)
         self.state, self.restore = self.reader.state, self.reader.restore
@@ -126,6 +126,7 @@ class DemoController(QObject):
         self.presenting.leave()
         self.measurement.close()
         self._background.stop()
+        self.reader.stop()
 
     def _mates(self, run_ids: Sequence[str]) -> Sequence[str]:
         runs = self._experiments.runs

@@ -22,7 +22,7 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.reading import related_runs
 from gui.demo.panel import DemoPanel
-from gui.session.background import Background
+from gui.session.reader import Reader
 from gui.session.saved_runs import SavedRuns
 
 _MOST_TRIED = 5
@@ -97,17 +97,23 @@ class RaceReader(QObject):
         store_path: Path,
         runs: SavedRuns,
         panel: DemoPanel,
-        background: Background,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._store_path, self._runs, self._panel, self._background = store_path, runs, panel, background
+        self._store_path, self._runs, self._panel = store_path, runs, panel
+        self._reader = Reader(self._next_work, self)
+        self._reader.read.connect(self._show_race)
+        self._reader.failed.connect(self._on_failed)
+        self.stop = self._reader.stop
         self._choice: RaceChoice | None = None
         self.raced: RaceToShow | None = None
         """The race in the panel, or behind a measurement. `open` reads it again if it is None."""
         self._refusal: Problem | None = None
         self._is_in_sight = self._is_held = self._is_to_play = self._is_welcoming = False
-        self._reading = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._reader.is_busy
 
     def show_comparison(
         self, run_ids: Iterable[str], baseline: str | None = None, side_id: str | None = None
@@ -132,13 +138,13 @@ class RaceReader(QObject):
         """Show the welcome instead of a race, until the page is shown again."""
         if not self._is_held:
             self._is_welcoming = True
-            self._reading += 1
+            self._reader.drop()
             self._panel.show_welcome()
 
     def set_measuring(self, is_measuring: bool) -> None:
         """Set whether a measurement uses the panel. Nothing is replayed meanwhile."""
         self._is_held, self._refusal = is_measuring, None
-        self._reading += 1
+        self._reader.drop()
 
     def open(self) -> None:
         """Show the chosen race, else the newest comparison that can be raced, else the welcome."""
@@ -154,12 +160,7 @@ class RaceReader(QObject):
         self.raced = None
         if self._choice is not None and not self._are_there(self._choice):
             self._choice = None
-        if self._choice is not None:
-            self._read((self._choice,), self._refuse)
-        elif newest := newest_choices(self._runs.records()):
-            self._read(newest, lambda _problem: self._panel.show_welcome())
-        else:
-            self._panel.show_welcome()
+        self._reader.refresh()
 
     def refuse(self, problem: Problem) -> None:
         """Show why nothing could be measured, now and when the page is shown next."""
@@ -187,19 +188,14 @@ class RaceReader(QObject):
     def _are_there(self, choice: RaceChoice) -> bool:
         return all(self._runs.record(run_id) is not None for run_id in choice.run_ids)
 
-    def _read(self, choices: tuple[RaceChoice, ...], fail: Callable[[Problem], object]) -> None:
-        self._reading += 1
-        number, path = self._reading, self._store_path
-        self._background.do(
-            lambda: read_race(path, choices),
-            partial(self._on_read, number),
-            partial(self._fail, number, fail),
-        )
+    def _next_work(self) -> Callable[[], RaceToShow] | None:
+        choices = newest_choices(self._runs.records()) if self._choice is None else (self._choice,)
+        if not choices:
+            self._panel.show_welcome()
+            return None
+        return partial(read_race, self._store_path, choices)
 
-    def _on_read(self, number: int, raced: RaceToShow) -> None:
-        if number != self._reading:
-            # something else was asked for meanwhile
-            return
+    def _show_race(self, raced: RaceToShow) -> None:
         self.raced = raced
         self._panel.show_race(raced.race, raced.images)
         self._is_to_play = True
@@ -211,11 +207,10 @@ class RaceReader(QObject):
             self._is_to_play = False
             self._panel.play()
 
-    def _fail(self, number: int, fail: Callable[[Problem], object], problem: Problem) -> None:
-        if number == self._reading:
-            fail(problem)
-
-    def _refuse(self, problem: Problem) -> None:
+    def _on_failed(self, problem: Problem) -> None:
+        if self._choice is None:
+            self._panel.show_welcome()
+            return
         self._choice = None
         self._panel.show_refusal(problem.message, problem.remedy)
         self.refused.emit(problem)

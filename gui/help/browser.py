@@ -1,42 +1,30 @@
-"""The open page of the guide: text with images, tables and links.
-
-Sizes and distances are set here, because Markdown has none.
-"""
+"""The open page of the guide: text with images, tables and links."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from markdown_it import MarkdownIt
 from PySide6.QtCore import QByteArray, QSizeF, Qt, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
-    QFont,
     QImage,
     QPainter,
     QResizeEvent,
-    QTextBlock,
-    QTextBlockFormat,
-    QTextCharFormat,
     QTextCursor,
     QTextDocument,
-    QTextFormat,
-    QTextFrame,
-    QTextFrameFormat,
-    QTextLength,
-    QTextTable,
-    QTextTableFormat,
 )
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QFrame, QTextBrowser, QTextEdit, QWidget
 
-from gui.theme.fonts import TEXT_FAMILIES, font
+from gui.theme.fonts import DISPLAY_FAMILIES, MONO_FAMILIES, TEXT_FAMILIES
 from gui.theme.stylesheet import LIGHT, Palette
 from gui.theme.theme import theme
 
@@ -144,139 +132,43 @@ def best_match(pages: Sequence[GuidePage], words: str, current: str | None) -> s
 COLUMN_WIDTH = 520
 """In pixels: some 75 characters of text, and the width of the images."""
 
-TEXT_PX, SMALL_PX = 15, 13
-_HEADINGS = {1: (26, 600, 0, 12), 2: (18, 600, 26, 6), 3: (15, 600, 18, 4)}
-"""Size, weight, and space above and below, by level."""
-
-_LINE_PERCENT = 142.0
-_SOURCES = "Sources:"
-
-
-def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Format a page of the guide, parsed from Markdown, in the theme's colors."""
-    document.setDocumentMargin(0)
-    document.setIndentWidth(24)
-    for block in _blocks(document):
-        _set_block(block, palette)
-    for table in _tables(document.rootFrame()):
-        _set_table(table, palette)
-
-
-def _blocks(document: QTextDocument) -> Iterator[QTextBlock]:
-    block = document.begin()
-    while block.isValid():
-        yield block
-        block = block.next()
+_STYLE = """
+    /* headings are 2, 1.5 and 1.2 times as large as the window's text */
+    h1, h2, h3 { font-family: %(display)s; font-weight: 600; line-height: 120%%; }
+    h1 { margin-top: 0; margin-bottom: 12px; }
+    h2 { margin-top: 26px; margin-bottom: 6px; }
+    h3 { margin-top: 18px; margin-bottom: 4px; }
+    p, li { font-size: 15px; line-height: 142%%; margin-top: 0; margin-bottom: 12px; }
+    /* a stretched line would leave a gap below a picture */
+    p.picture { line-height: 100%%; margin-bottom: 16px; }
+    p.sources { font-size: 13px; color: %(text2)s; margin-top: 14px; }
+    ul, ol { margin-top: 0; margin-bottom: 12px; }
+    li { margin-bottom: 6px; }
+    a { color: %(text)s; text-decoration: underline; }
+    strong { color: %(text)s; font-weight: 600; }
+    code { font-family: %(mono)s; font-size: 13px; }
+    pre { font-family: %(mono)s; line-height: 142%%; margin: 0 0 16px 16px; }
+    table { margin-top: 4px; margin-bottom: 14px; }
+    th, td { color: %(text2)s; padding: 6px 16px 6px 0; line-height: 142%%;
+             border-bottom: 1px solid %(line)s; vertical-align: top; text-align: left; }
+    th { font-weight: 600; color: %(text)s; border-bottom-color: %(line2)s; }
+"""
 
 
-def _set_block(block: QTextBlock, palette: Palette) -> None:
-    cursor = QTextCursor(block)
-    cell = cursor.currentTable() is not None
-    level = block.blockFormat().headingLevel()
-    is_code = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
-    is_small = cell or is_code or block.text().startswith(_SOURCES)
-    shape = QTextBlockFormat(block.blockFormat())
-    # a stretched line would leave a gap below a picture
-    percent = 100.0 if _is_picture(block) else 120.0 if level else _LINE_PERCENT
-    shape.setLineHeight(percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-    if level:
-        _, _, above, below = _HEADINGS[min(level, 3)]
-        shape.setTopMargin(above)
-        shape.setBottomMargin(below)
-    elif not cell:
-        shape.setTopMargin(14 if block.text().startswith(_SOURCES) else 0)
-        shape.setBottomMargin(_below(block, is_code))
-    if is_code:
-        shape.setLeftMargin(16)
-    cursor.setBlockFormat(shape)
-    for start, end, format_ in _fragments(block):
-        cursor.setPosition(start)
-        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-        cursor.setCharFormat(_characters(format_, level, palette, is_small=is_small, is_code=is_code))
+def style_sheet(palette: Palette) -> str:
+    """Return the style sheet of a page in the colors of `palette`, in the CSS that Qt understands."""
+    families = {"display": DISPLAY_FAMILIES, "mono": MONO_FAMILIES}
+    colors = {name: getattr(palette, name) for name in ("text", "text2", "line", "line2")}
+    return _STYLE % {**colors, **{name: ", ".join(map(repr, names)) for name, names in families.items()}}
 
 
-def _is_picture(block: QTextBlock) -> bool:
-    return any(format_.isImageFormat() for _, _, format_ in _fragments(block))
-
-
-def _below(block: QTextBlock, is_code: bool) -> float:
-    after = block.next()
-    is_list = block.textList() is not None and after.isValid() and after.textList() is block.textList()
-    continues = is_code and after.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
-    return 0 if continues else 6 if is_list else 16 if is_code or _is_picture(block) else 12
-
-
-def _fragments(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
-    # all of them first: formatting a fragment would restart the iteration
-    fragments = []
-    place = block.begin()
-    while not place.atEnd():
-        fragment = place.fragment()
-        end = fragment.position() + fragment.length()
-        fragments.append((fragment.position(), end, QTextCharFormat(fragment.charFormat())))
-        place += 1
-    return fragments
-
-
-def _characters(
-    was: QTextCharFormat, level: int, palette: Palette, *, is_small: bool, is_code: bool
-) -> QTextCharFormat:
-    if was.isImageFormat():
-        return was
-    size, weight = (SMALL_PX if is_small else TEXT_PX), was.fontWeight()
-    color = palette.text2 if is_small and not is_code else palette.text
-    if level:
-        size, weight = _HEADINGS[min(level, 3)][:2]
-    is_mono = was.fontFixedPitch() or is_code
-    shown = font(
-        SMALL_PX if is_mono else size, 600 if weight > 400 else 400, display=bool(level), mono=is_mono
-    )
-    shown.setItalic(was.fontItalic())
-    result = QTextCharFormat()
-    result.setFont(shown)
-    result.setForeground(QColor(palette.text if was.fontWeight() > QFont.Weight.Normal else color))
-    if was.isAnchor():
-        result.setAnchor(True)
-        result.setAnchorHref(was.anchorHref())
-        result.setFontUnderline(True)
-        result.setForeground(QColor(palette.text))
-    return result
-
-
-def _tables(frame: QTextFrame) -> Iterator[QTextTable]:
-    for child in frame.childFrames():
-        if isinstance(child, QTextTable):
-            yield child
-        yield from _tables(child)
-
-
-def _set_table(table: QTextTable, palette: Palette) -> None:
-    shape = QTextTableFormat(table.format())
-    shape.setWidth(QTextLength(QTextLength.Type.FixedLength, COLUMN_WIDTH))
-    shape.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_None)
-    shape.setBorder(0)
-    shape.setCellSpacing(0)
-    shape.setCellPadding(0)
-    shape.setTopMargin(4)
-    shape.setBottomMargin(14)
-    shape.clearColumnWidthConstraints()
-    table.setFormat(shape)
-    for row in range(table.rows()):
-        for column in range(table.columns()):
-            _set_cell(table, row, column, palette)
-
-
-def _set_cell(table: QTextTable, row: int, column: int, palette: Palette) -> None:
-    cell = table.cellAt(row, column)
-    shape = cell.format().toTableCellFormat()
-    shape.setTopPadding(6)
-    shape.setBottomPadding(6)
-    shape.setLeftPadding(0)
-    shape.setRightPadding(16)
-    shape.setBottomBorder(1)
-    shape.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
-    shape.setBottomBorderBrush(QColor(palette.line2 if row == 0 else palette.line))
-    cell.setFormat(shape)
+def html_of(text: str) -> str:
+    """Return a page of the guide, in Markdown, as HTML."""
+    html: str = MarkdownIt("commonmark").enable("table").render(text)
+    html = html.replace("<table>", f'<table width="{COLUMN_WIDTH}" cellspacing="0">')
+    html = html.replace("\n</code></pre>", "</code></pre>")
+    html = html.replace("<p>Sources:", '<p class="sources">Sources:')
+    return html.replace("<p><img", '<p class="picture"><img')
 
 
 _LEAST_MARGIN = 24
@@ -295,6 +187,8 @@ class GuideBrowser(QTextBrowser):
         super().__init__(parent)
         self._page: GuidePage | None = None
         self._words = ""
+        self.document().setDocumentMargin(0)
+        self.document().setIndentWidth(24)
         self.setOpenLinks(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setAccessibleName("Page of the guide")
@@ -339,8 +233,8 @@ class GuideBrowser(QTextBrowser):
         if self._page is None:
             return
         place = self.verticalScrollBar().value()
-        self.setMarkdown(self._page.text)
-        set_page(self.document(), theme().palette)
+        self.document().setDefaultStyleSheet(style_sheet(theme().palette))
+        self.setHtml(html_of(self._page.text))
         self._settle()
         self._mark()
         self.verticalScrollBar().setValue(place)

@@ -29,8 +29,8 @@ from gui.theme.fonts import font
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
+from gui.widgets.actions import ACTIONS
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
-from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
 _IN_THE_TABLE = (
     ("F2", "Rename the highlighted run"),
@@ -73,7 +73,7 @@ def make_help(parent: QWidget | None = None) -> GuideDialog:
 
 def shortcuts_text() -> str:
     """Return the page of all shortcuts, as Markdown."""
-    everywhere = [(keys_of(shortcut.name), shortcut.about) for shortcut in SHORTCUTS]
+    everywhere = [(action.shown_keys, action.tip) for action in ACTIONS if action.keys]
     tables = (("window", everywhere), ("table of runs", _IN_THE_TABLE))
     parts = [_table(("Key", f"In the {where}"), keys) for where, keys in tables]
     return "\n\n".join(("# Shortcuts", *parts, _table(("Key", "In this guide"), _IN_THE_GUIDE)))

@@ -21,8 +21,8 @@ from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import RunRow
 from gui.runs.table.rows import Item, StudyKind, StudyRow
-from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.reader import Reader
 from gui.session.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
@@ -67,7 +67,7 @@ class ResultsController(QObject):
         window: QWidget,
     ) -> None:
         super().__init__(window)
-        self._store_path, self._setup, self._experiments = store_path, setup, experiments
+        self._setup, self._experiments = setup, experiments
         self._place, self._runs, self._notice = place, place.runs, notice
         self.maker = StudyMaker(store_path, setup, experiments, self)
         self.studies = StudyPages(self.maker, place)
@@ -82,9 +82,9 @@ class ResultsController(QObject):
         self._opened: Item | RunRow | None = None
         self._ticked: frozenset[str] = frozenset()
         self._is_in_sight = False
-        self._background = Background(self)
+        self._reader = Reader(lambda: partial(read_studies, store_path), self)
         self._connect()
-        self._read_studies()
+        self._reader.refresh()
 
     def open_study(self, kind: StudyKind, key: str) -> None:
         """Open a study, which may still run, and ask for the place."""
@@ -100,12 +100,14 @@ class ResultsController(QObject):
 
     def stop(self) -> None:
         """Wait for reading and writing in progress, before the window closes."""
-        self._background.stop()
+        self._reader.stop()
         self.comparisons.stop()
         self.maker.stop()
 
     def _connect(self) -> None:
         runs, head = self._runs, self.page.head
+        self._reader.read.connect(self._set_studies)
+        self._reader.failed.connect(self.problem)
         runs.opened.connect(self._open)
         runs.checked_changed.connect(self._take_ticks)
         runs.study_deleted.connect(self._delete)
@@ -121,7 +123,7 @@ class ResultsController(QObject):
         self.maker.reported.connect(self._notice.notify)
         for work in self._experiments.jobs.values():
             for signal in (work.began, work.ended, work.deleted):
-                signal.connect(lambda _key: self._read_studies())
+                signal.connect(lambda _key: self._reader.refresh())
         self._experiments.runs.list_changed.connect(self._follow_runs)
         self._experiments.runs.run_changed.connect(lambda _run_id: self._follow_runs())
 
@@ -134,11 +136,7 @@ class ResultsController(QObject):
         if isinstance(controller, SweepController):
             controller.runs_wanted.connect(self.runs_wanted)
 
-    def _read_studies(self) -> None:
-        read = partial(read_studies, self._store_path)
-        self._background.do(read, self._take_studies, self.problem.emit)
-
-    def _take_studies(self, studies: tuple[StudyRow, ...]) -> None:
+    def _set_studies(self, studies: tuple[StudyRow, ...]) -> None:
         self._studies = studies
         self._runs.set_studies(studies)
         self._fill_tab()

@@ -14,9 +14,9 @@ from gui.runs.table.rows import KINDS, TIP, ItemKind
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton
+from gui.widgets.actions import with_keys
 from gui.widgets.boxes import in_row, wide
 from gui.widgets.buttons import FilterEdit
-from gui.widgets.shortcuts import keys_of
 from gui.widgets.welcome import Welcome
 
 BAR_HEIGHT, FOOT_HEIGHT = 56, 48
@@ -39,7 +39,7 @@ class NoRuns(QStackedWidget):
         super().__init__()
         self.welcome = Welcome(is_large=False)
         self._not_found = EmptyState("", *_NOT_FOUND)
-        tip = f"Restore the last deleted runs ({keys_of('undo')})"
+        tip = with_keys("Restore the last deleted runs", "undo")
         self._deleted = EmptyState(*_DELETED, tip)
         self._not_found.pressed.connect(show_everything)
         self._deleted.pressed.connect(undo)

@@ -22,10 +22,10 @@ from gui.runs.table.view import RunsTable
 from gui.session.saved_runs import SavedRuns
 from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import Button, ElidedLabel, divider, label, set_text
+from gui.widgets.actions import keys_of
 from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row, wide
 from gui.widgets.buttons import add_choice
 from gui.widgets.labels import describe, plain_tip
-from gui.widgets.shortcuts import keys_of
 
 if TYPE_CHECKING:
     from gui.runs.controller import RunsController

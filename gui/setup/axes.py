@@ -20,8 +20,8 @@ from gui.theme.fonts import font
 from gui.widgets import Field, IconButton, label
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.buttons import FilterEdit
+from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import describe
-from gui.widgets.shortcuts import tab_after
 
 _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 _FEW, _WIDEST_LABEL = 3, 132

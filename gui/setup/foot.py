@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QAbstractButton, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from engine.words.numbers import memory_text
 from gui.session.forecaster import Need
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ThinProgressBar, label, set_text
+from gui.widgets.actions import connect_button
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
@@ -107,36 +107,6 @@ class SetupFoot(QWidget):
         may_wait = bool(facts.load) and facts.may_wait and self._run.isEnabled()
         self.wait_button.setVisible(facts.is_waiting or may_wait)
         self._strip.setVisible(facts.is_waiting or bool(facts.load))
-
-
-def connect_button(button: QAbstractButton, action: QAction, *, shows_text: bool = False) -> None:
-    """Connect a button to an action, and follow its state. A button with `shows_text` is never hidden."""
-
-    def follow() -> None:
-        button.setEnabled(action.isEnabled())
-        button.setToolTip(action.toolTip())
-        if shows_text:
-            button.setText(action.text())
-            button.setAccessibleName(action.text())
-        else:
-            button.setVisible(action.isVisible())
-
-    button.clicked.connect(action.trigger)
-    action.changed.connect(follow)
-    follow()
-
-
-def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction:
-    """Create an action that calls `do`, without a shortcut."""
-    action = QAction(text, parent)
-    action.triggered.connect(lambda: do())
-    return action
-
-
-def set_enabled(action: QAction, against: str | None, tip: str) -> None:
-    """Enable an action, or disable it with the reason `against` as its tooltip."""
-    action.setEnabled(against is None)
-    action.setToolTip(plain_tip(against or tip))
 
 
 _ICON = 12

@@ -34,9 +34,10 @@ from gui.setup.model.search import SearchBox
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.tiles import Expander, PrecisionTiles
 from gui.widgets import Button, Field, divider, label, set_text
+from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import plain_tip
-from gui.widgets.shortcuts import tab_after
 
 _MARGIN, _GAP = 16, 8
 _LABEL_WIDTHS = {"batch_size": 84, "length": 84, "step.recipe": 82, "repeat": 54, "hours": 66, "within": 62}
@@ -53,7 +54,7 @@ class BatchEdit(NumberEdit):
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip)
-        self.find_max = Button("Find max", "inner", "Find the largest batch that fits (Ctrl+M)")
+        self.find_max = Button("Find max", "inner", with_keys("Find the largest batch that fits", "limit"))
         self.put_right(self.find_max)
 
 

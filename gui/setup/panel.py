@@ -22,7 +22,7 @@ from gui.setup.check import Outcome, check, converted_length, request, unresolve
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
 from gui.setup.fields import CHECK_TIP
-from gui.setup.foot import SetupFoot, connect_button, make_action, set_enabled
+from gui.setup.foot import SetupFoot
 from gui.setup.form import FormArea
 from gui.setup.grid_block import GridDialog
 from gui.setup.model.picker import ModelPicker
@@ -39,6 +39,7 @@ from gui.setup.question import (
 from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
 from gui.widgets import IconButton, label
+from gui.widgets.actions import connect_button, make_action, set_enabled
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 WIDTH = 320

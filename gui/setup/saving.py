@@ -24,7 +24,7 @@ from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE
-from gui.setup.foot import make_action, set_enabled
+from gui.widgets.actions import make_action, set_enabled
 from gui.widgets.labels import plain_tip
 from gui.widgets.messages import ask
 

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QInputDialog
 
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
-from engine.experiment.problem import Problem
 from engine.experiment.sweep import Grid, Plan
 from engine.export.document import Document
 from engine.export.formats import SWEEP
@@ -20,8 +19,8 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.sweep.results import Results, results_of
 from gui.answer.controller import StudyController
-from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.session.reader import Reader
 from gui.session.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
@@ -53,11 +52,11 @@ class SweepController(StudyController[SweepView]):
         super().__init__(
             experiments, experiments.sweeps, self._show_sweep, panel.head, parent, follows=follows
         )
-        # an export must not delay what is shown
-        self._reading = Background(self)
+        # not the thread of exports, which must not delay what is shown
+        self._reader = Reader(self._next_work, self, is_in_sight=False)
+        self.set_in_sight = self._reader.set_in_sight
         self._sweep_id: str | None = None
         self._known: Mapping[str, Evidence] = {}
-        self._is_in_sight = self._is_stale = self._is_reading = False
         self._connect()
 
     def submit(self, name: str | None, grid: Grid, plan: Plan) -> None:
@@ -70,45 +69,29 @@ class SweepController(StudyController[SweepView]):
         if key is not None:
             self._write(lambda: _export(store_path, key, path))
 
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Set whether the page is visible. Otherwise nothing is read, as reading takes a core from a run."""
-        self._is_in_sight = is_in_sight
-        self._read()
-
     def stop(self) -> None:
-        self._reading.stop()
+        self._reader.stop()
         super().stop()
 
     def _show_sweep(self, view: SweepView | None) -> None:
         self._panel.show_view(view)
         sweep_id = None if view is None else view.key
         if sweep_id != self._sweep_id:
+            self._reader.drop()
             self._sweep_id, self._known = sweep_id, {}
-            self._refresh()
+            self._reader.refresh()
 
     def _refresh(self, sweep_id: str | None = None) -> None:
         if sweep_id in (None, self._key):
-            self._is_stale = True
-            self._read()
+            self._reader.refresh()
 
-    def _read(self) -> None:
+    def _next_work(self) -> Callable[[], ReadSweep] | None:
         sweep_id, path, known = self._sweep_id, self._store_path, self._known
-        if sweep_id is None or not (self._is_in_sight and self._is_stale) or self._is_reading:
-            return
-        self._is_stale, self._is_reading = False, True
-        self._reading.do(lambda: read_sweep(path, sweep_id, known), self._take, self._fail)
+        return None if sweep_id is None else lambda: read_sweep(path, sweep_id, known)
 
-    def _take(self, read: ReadSweep) -> None:
-        self._is_reading = False
-        if read.sweep_id == self._sweep_id:
-            self._known = read.evidence
-            self._panel.show_results(read.results, read.document)
-        self._read()
-
-    def _fail(self, problem: Problem) -> None:
-        self._is_reading = False
-        self._report(problem)
-        self._read()
+    def _show_results(self, read: ReadSweep) -> None:
+        self._known = read.evidence
+        self._panel.show_results(read.results, read.document)
 
     def _order(self, order: Callable[[str], str]) -> None:
         if (view := self._panel.view()) is not None:
@@ -160,6 +143,8 @@ class SweepController(StudyController[SweepView]):
         self._sweeps.skip_cell(self._key or "", self._panel.chosen[-1], reason)
 
     def _connect(self) -> None:
+        self._reader.read.connect(self._show_results)
+        self._reader.failed.connect(self._report)
         panel, card = self._panel, self._panel.card
         menu = panel.head.menu
         menu.offer("Rename this sweep…", self._rename)
@@ -186,7 +171,6 @@ def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
 class ReadSweep(NamedTuple):
     """A sweep as read from the store: its results as a document, and the evidence of its runs by id."""
 
-    sweep_id: str
     results: Results
     document: Document
     evidence: Mapping[str, Evidence]
@@ -199,7 +183,7 @@ def read_sweep(store_path: Path, sweep_id: str, known: Mapping[str, Evidence]) -
         runs = [run for cell in record.cells for run in cell.runs if run.status.is_over]
         evidence = {run.id: _evidence(store, run, known) for run in runs}
     results = results_of(record, tuple(evidence.values()))
-    return ReadSweep(sweep_id, results, document(record, results), evidence)
+    return ReadSweep(results, document(record, results), evidence)
 
 
 def _evidence(store: Store, run: RunRecord, known: Mapping[str, Evidence]) -> Evidence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtGui import QGuiApplication, QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 _FRAME = (
@@ -110,12 +110,12 @@ def draw_icon(painter: QPainter, rect: QRectF, name: str, color: str) -> None:
 
 
 def icon(name: str, color: str, size: int = 16, disabled: str | None = None) -> QIcon:
-    """Return the icon in `color`, or in `disabled` when the control is, for ordinary and dense screens."""
+    """Return the icon in `color`, or in `disabled` when the control is, crisp on the present screens."""
     result = QIcon()
     for stroke, mode in ((color, QIcon.Mode.Normal), (disabled, QIcon.Mode.Disabled)):
         if stroke is not None:
             renderer = _renderer(name, stroke)
-            for ratio in (1.0, 2.0, 3.0):
+            for ratio in {1.0, *(screen.devicePixelRatio() for screen in QGuiApplication.screens())}:
                 result.addPixmap(_rendered(renderer, size, ratio), mode)
     return result
 

@@ -24,7 +24,7 @@ from gui.train.race import LiveRaceReader
 from gui.train.strip import Wishes, still_seconds
 from gui.widgets import draw_marker, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column
-from gui.widgets.shortcuts import tab_after
+from gui.widgets.focus_ring import tab_after
 
 if TYPE_CHECKING:
     from gui.train.page import RunsPage

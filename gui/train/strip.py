@@ -17,9 +17,9 @@ from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.live_run import LiveRun
 from gui.train import figures
 from gui.widgets import Button, ElidedLabel, IconButton, Marker, Segmented, label, set_text
+from gui.widgets.actions import keys_of, with_keys
 from gui.widgets.boxes import in_row, wide
 from gui.widgets.labels import plain_tip
-from gui.widgets.shortcuts import keys_of
 
 _STILL = (
     PhaseName.WAITING,
@@ -101,7 +101,7 @@ class LiveStrip(QWidget):
         self.by = Segmented(
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
         )
-        self.stop = Button("Stop", "strip", f"Stop and keep what was recorded ({keys_of('stop')})", "stop")
+        self.stop = Button("Stop", "strip", with_keys("Stop and keep what was recorded", "stop"), "stop")
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractItemView, QAbstractScrollArea, QApplication, QScrollArea, QWidget
@@ -126,3 +128,19 @@ def _is_seen(widget: QWidget) -> bool:
         rect = rect.translated(inner.pos()) & outer.rect()
         inner = outer
     return not rect.isEmpty()
+
+
+def tab_after(before: QWidget, made: QWidget) -> None:
+    """Put the widget `made`, which was created later than the window, after `before` in the tab order."""
+    for stop, next_stop in pairwise((*_tab_stops(before)[-1:], *_tab_stops(made))):
+        QWidget.setTabOrder(stop, next_stop)
+
+
+def _tab_stops(widget: QWidget) -> list[QWidget]:
+    # not by nextInFocusChain, which makes PySide forget objects that still exist
+    inside = (widget, *widget.findChildren(QWidget))
+    return [
+        stop
+        for stop in inside
+        if stop.focusPolicy() != Qt.FocusPolicy.NoFocus and stop.window() is widget.window()
+    ]

@@ -115,7 +115,7 @@ def _make_rest(window: MainWindow) -> None:
         (
             lambda: window.live.page.ensurePolished(),
             lambda: window.setup.form.more.form.ensurePolished(),
-            lambda: window.others.compare.curves.ensurePolished(),
+            lambda: window.others.polish(),
             gc.freeze,
             timer.start,
         )

@@ -20,10 +20,10 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
+from gui.widgets.actions import keys_of
 from gui.widgets.bars import ThinProgressBar
 from gui.widgets.boxes import Surface, in_row
 from gui.widgets.labels import ElidedLabel, describe, label, plain_tip
-from gui.widgets.shortcuts import keys_of
 
 _HEIGHT, _PAD, _ICON, _GAP, _BAR, _CHEVRON = 32, 11, 14, 8, 48, 14
 _LONGEST_NAME = 240

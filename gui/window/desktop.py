@@ -13,7 +13,6 @@ import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
@@ -24,9 +23,6 @@ from engine.experiment.paths import data_folder, sockets_folder
 from engine.experiment.problem import Problem
 from engine.export.archive import ARCHIVE_SUFFIX
 from gui.session.background import Background
-
-if TYPE_CHECKING:
-    from jeepney import Message
 
 _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 2.0
@@ -49,7 +45,7 @@ class Notifications(QObject):
         QApplication.alert(self._window)
         if sys.platform == "linux":
             # a tray is not needed for it there, and many desktops have none
-            self._background.do(lambda: send(notify_message(title, text)), _note_outcome, _note_outcome)
+            self._background.do(lambda: send(title, text), _note_outcome, _note_outcome)
         elif QSystemTrayIcon.isSystemTrayAvailable():
             self._show_in_tray(title, text)
 
@@ -66,9 +62,15 @@ class Notifications(QObject):
         self._tray.showMessage(title, text, self._window.windowIcon(), _SHOWN_MS)
 
 
-def notify_message(title: str, text: str) -> Message:
-    """Return the D-Bus message of freedesktop.org's Desktop Notifications Specification 1.2."""
-    from jeepney import DBusAddress, new_method_call
+def send(title: str, text: str) -> str:
+    """Send a notification over the session bus. Return the error, or "".
+
+    As in freedesktop.org's Desktop Notifications Specification 1.2.
+    """
+    from jeepney import DBusAddress, DBusErrorResponse, new_method_call
+    from jeepney.auth import AuthenticationError
+    from jeepney.io.blocking import open_dbus_connection
+    from jeepney.wrappers import unwrap_msg
 
     server = DBusAddress(
         "/org/freedesktop/Notifications",
@@ -77,16 +79,7 @@ def notify_message(title: str, text: str) -> Message:
     )
     # the body may hold marks of HTML, the summary may not
     body: tuple[object, ...] = ("Ammeter", 0, "", title, html.escape(text, quote=False), [], {}, -1)
-    return new_method_call(server, "Notify", "susssasa{sv}i", body)
-
-
-def send(message: Message) -> str:
-    """Send a message over the session bus. Return the error, or ""."""
-    from jeepney import DBusErrorResponse
-    from jeepney.auth import AuthenticationError
-    from jeepney.io.blocking import open_dbus_connection
-    from jeepney.wrappers import unwrap_msg
-
+    message = new_method_call(server, "Notify", "susssasa{sv}i", body)
     try:
         with open_dbus_connection(bus="SESSION") as connection:
             unwrap_msg(connection.send_and_get_reply(message, timeout=_PATIENCE_SECONDS))

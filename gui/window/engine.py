@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
 
-from engine.experiment.problem import Kind
-from engine.installation.installed import Engine, State, engine_here
+from engine.experiment.problem import Kind, Problem
+from engine.installation.installed import Engine, Installation, State, engine_here
 from gui.session.background import Background
-from gui.widgets.notice import NoticeMessage
-
-if TYPE_CHECKING:
-    from engine.experiment.problem import Problem
-    from engine.installation.description import Description
-    from engine.installation.installed import Installation
-    from engine.installation.installer import Installs
-    from gui.installation.page import SetupPage
-    from gui.installation.progress import SetupChip
-    from gui.installation.setup import EngineSetup
-    from gui.installation.words import Purpose
-    from gui.window.main_window import MainWindow
+from gui.session.experiments import Experiments
+from gui.setup.panel import SetupPanel
+from gui.train.panel import LivePanel
+from gui.widgets.notice import Notice, NoticeMessage
+from gui.widgets.welcome import Welcome
+from gui.window.top_bar import TopBar
 
 _IN_PROGRESS = "PyTorch is being installed."
 _NOT_FINISHED = "The installation of PyTorch was interrupted."
@@ -33,12 +27,29 @@ _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs
 
 
 class EngineController(QObject):
-    """Checks whether PyTorch is installed, and shows the installation page instead of runs if it is not."""
+    """Checks whether PyTorch is installed, and shows the installation page instead of runs if it is not.
 
-    def __init__(self, window: MainWindow, make_installer: Callable[[], Installs] | None = None) -> None:
-        super().__init__(window)
-        self._window, self._experiments, self._form = window, window.experiments, window.setup
-        self._live, self._device, self._notice = window.live, window.top_bar.device, window.notice
+    Installation and page are made on demand, with all that they import: most starts need neither.
+    `page_shown` is emitted once the page has taken the place of the runs.
+    """
+
+    page_shown = Signal()
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        setup: SetupPanel,
+        live: LivePanel,
+        top_bar: TopBar,
+        welcome: Welcome,
+        notice: Notice,
+        parent: QObject,
+        make_installer: Callable[[], Any] | None = None,
+    ) -> None:
+        """`make_installer` replaces the installer of PyTorch, an `Installs`, for tests."""
+        super().__init__(parent)
+        self._experiments, self._form, self._live = experiments, setup, live
+        self._top_bar, self._device, self._welcome, self._notice = top_bar, top_bar.device, welcome, notice
         self._trains_next = False
         self._message: NoticeMessage | None = None
         self._background = Background(self)
@@ -61,8 +72,8 @@ class EngineController(QObject):
         return self._experiments.engine
 
     @cached_property
-    def installing(self) -> EngineSetup:
-        """Return the installation, made on demand like its page."""
+    def installing(self) -> Any:
+        """Return the installation, an `EngineSetup`."""
         from gui.installation.setup import EngineSetup
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
@@ -75,7 +86,7 @@ class EngineController(QObject):
         installing.problem.connect(lambda _problem: self._on_install_ended(None))
         return installing
 
-    def _installer(self) -> Callable[[], Installs]:
+    def _installer(self) -> Callable[[], Any]:
         from gui.installation.setup import local_installer, remote_installer
 
         if self._machine:
@@ -93,7 +104,7 @@ class EngineController(QObject):
             self.page.removeEventFilter(self)
             vars(self).pop("page").deleteLater()
         if "installing" in vars(self):
-            installing: EngineSetup = vars(self).pop("installing")
+            installing = vars(self).pop("installing")
             self._experiments.idle.disconnect(installing.begin_if_waiting)
             installing.shut_down()
             installing.deleteLater()
@@ -113,8 +124,8 @@ class EngineController(QObject):
         self.show_page(Purpose.UPDATE if self.engine.is_usable else None)
 
     @cached_property
-    def page(self) -> SetupPage:
-        """Return the page, made on demand, because most starts do not need it."""
+    def page(self) -> Any:
+        """Return the page, a `SetupPage`."""
         from gui.installation.page import SetupPage
 
         page = SetupPage(self.installing, self.engine, self._live)
@@ -125,12 +136,12 @@ class EngineController(QObject):
         return page
 
     @cached_property
-    def _progress_chip(self) -> SetupChip:
+    def _progress_chip(self) -> Any:
         from gui.installation.progress import SetupChip
 
         chip = SetupChip()
         chip.clicked.connect(lambda: self.show_page())
-        self._window.top_bar.add_chip(chip)
+        self._top_bar.add_chip(chip)
         return chip
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -148,12 +159,12 @@ class EngineController(QObject):
             if self.engine.state is State.BROKEN:
                 self._offer_repair(self.engine.problem)
 
-    def show_page(self, purpose: Purpose | None = None) -> None:
-        """Show the page, with the offer of that purpose or as it is."""
+    def show_page(self, purpose: str | None = None) -> None:
+        """Show the page, with the offer of that `Purpose` or as it is."""
         if purpose is not None:
             self.page.offer(purpose)
         self._live.set_placeholder(self.page)
-        self._window.in_view.show(())
+        self.page_shown.emit()
         self.page.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def repair(self) -> None:
@@ -178,7 +189,7 @@ class EngineController(QObject):
             return
         from gui.installation.dialog import show_engine_dialog
 
-        show_engine_dialog(self._window, self.installing, self.engine, self.show_page)
+        show_engine_dialog(self._live.window(), self.installing, self.engine, self.show_page)
 
     def stop(self) -> None:
         """Stop the installation as the window closes. Complete packages are kept."""
@@ -229,7 +240,7 @@ class EngineController(QObject):
 
     def _update_form(self) -> None:
         problem = self.engine.problem
-        self._window.runs.welcome.show_offers(problem is None)
+        self._welcome.show_offers(problem is None)
         if problem is None:
             self._form.set_engine(None)
             return
@@ -239,7 +250,7 @@ class EngineController(QObject):
         is_in_sight = self.page.isVisible()
         self._form.set_engine(_IN_PROGRESS if is_busy else problem.message, "" if is_in_sight else action)
 
-    def _show_hardware(self, found: Description) -> None:
+    def _show_hardware(self, found: Any) -> None:
         if not self.engine.is_usable:
             from gui.installation.words import gpu_title
 

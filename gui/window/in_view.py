@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
-from gui.runs.controller import RunsController
+from gui.runs.panel import RunsPanel
+from gui.session.experiments import Experiments
 from gui.train.controller import LiveController
-
-if TYPE_CHECKING:
-    from gui.window.main_window import MainWindow
+from gui.train.panel import LivePanel
+from gui.widgets.notice import Notice
 
 
 class RunsInView(QObject):
-    """Decides which runs the live page shows: the current run, or those opened in the table of results."""
+    """Decides which runs the live page shows: the current run, or those opened in the table of results.
 
-    def __init__(self, window: MainWindow, table: RunsController, repaint_hz: int | None) -> None:
-        super().__init__(window)
-        self._window, self._table = window, table
-        self._live, self._runs, self._experiments = window.live, window.runs, window.experiments
+    `page_wanted` asks the window to show the live page. `repaint_ms_changed` carries the time between
+    two repaints, None between runs.
+    """
+
+    page_wanted = Signal()
+    repaint_ms_changed = Signal(object)
+
+    def __init__(
+        self,
+        live: LivePanel,
+        runs: RunsPanel,
+        experiments: Experiments,
+        notice: Notice,
+        is_reported: Callable[[str], bool],
+        repaint_hz: int | None,
+        parent: QObject,
+    ) -> None:
+        """`is_reported` returns True if a page reports how this run ends, so nothing else has to."""
+        super().__init__(parent)
+        self._notice, self._is_reported = notice, is_reported
+        self._live, self._runs, self._experiments = live, runs, experiments
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
-        self._followed.progressed.connect(self._refresh_demo)
         self.timer, self.stop = self._followed.timer, self._followed.close
+        self.progressed = self._followed.progressed
         self._live.why_not_profiled = self._experiments.why_not_profiled
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
@@ -42,18 +59,18 @@ class RunsInView(QObject):
     def open(self, run_id: str) -> None:
         """Show a run with the others of its comparison."""
         self._followed.show_group(run_id)
-        self._window.bring_up("compare")
+        self.page_wanted.emit()
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Show these runs, or the empty page without any."""
         self._followed.show(run_ids)
-        self._window.bring_up("compare")
+        self.page_wanted.emit()
 
     def show_submitted(self, run_id: str) -> None:
         """Show the comparison of a run that was added, unless another one trains."""
         if self._experiments.running is None:
             self._followed.show_group(run_id)
-        self._window.bring_up("compare")
+        self.page_wanted.emit()
 
     def _resume(self, run_id: str) -> None:
         self._experiments.resume(run_id)
@@ -62,16 +79,12 @@ class RunsInView(QObject):
 
     def _on_began(self, run_id: str) -> None:
         self._followed.start_repainting(run_id)
-        if (demo := self._window.demo) is not None:
-            demo.set_frame_ms(self._followed.timer.interval())
+        self.repaint_ms_changed.emit(self._followed.timer.interval())
 
     def _on_ended(self, run_id: str) -> None:
         self._followed.end_repainting()
-        demo = self._window.demo
-        if demo is not None:
-            demo.set_frame_ms(None)
-        is_told = self._window.page == "compare" and run_id in (run.run_id for run in self._live.runs())
-        if not is_told and (demo is None or not demo.tells_of(run_id)):
+        self.repaint_ms_changed.emit(None)
+        if not self._is_reported(run_id):
             self._notify_failure(run_id)
 
     def _notify_failure(self, run_id: str) -> None:
@@ -79,7 +92,7 @@ class RunsInView(QObject):
         # a sweep goes on with its next cell
         if record is not None and record.problem is not None and record.sweep is None:
             do, problem = partial(self.open, run_id), record.problem
-            self._window.notice.notify(problem.message, problem.remedy, "What to do", do)
+            self._notice.notify(problem.message, problem.remedy, "What to do", do)
 
     def _on_list_changed(self) -> None:
         self._runs.set_runs(self._experiments.runs.records())
@@ -88,7 +101,3 @@ class RunsInView(QObject):
     def _on_run_changed(self, run_id: str) -> None:
         if (record := self._experiments.runs.record(run_id)) is not None:
             self._runs.update_run(record)
-
-    def _refresh_demo(self) -> None:
-        if (demo := self._window.demo) is not None:
-            demo.refresh()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPoint, QTimer
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QObject, QPoint, QTimer, Signal
+from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.experiment.catalog import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -21,24 +22,29 @@ from engine.machines.machine import (
 from engine.store.store import Store
 from engine.words.numbers import date_text
 from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.setup.panel import SetupPanel
 from gui.widgets.messages import choose
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from gui.widgets.notice import NoticeMessage
-    from gui.window.main_window import MainWindow
+from gui.widgets.notice import Notice, NoticeMessage
+from gui.window.chips import DeviceChip
 
 _FORGET, _REMOVE = "Keep its files", "Delete its files too"
 
 
 class MachinesController(QObject):
-    """The list of remote machines: adds, edits, removes and selects them. It connects to them in a thread."""
+    """The list of remote machines: adds, edits, removes and selects them. It connects to them in a thread.
 
-    def __init__(self, window: MainWindow) -> None:
-        super().__init__(window)
-        self._window, self._experiments, self._chip = window, window.experiments, window.top_bar.device
+    `problem` carries a Problem. `engine_wanted` asks for the installation page of the current machine.
+    """
+
+    problem = Signal(object)
+    engine_wanted = Signal()
+
+    def __init__(
+        self, experiments: Experiments, chip: DeviceChip, setup: SetupPanel, notice: Notice, parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self._experiments, self._chip, self._setup, self._notice = experiments, chip, setup, notice
         self._background = Background(self)
         self.stop = self._background.stop
         """Waits for a pending connection as the window closes."""
@@ -62,7 +68,7 @@ class MachinesController(QObject):
     def list_menu(self) -> QMenu:
         """Return the menu of machines. Raises ProblemError if the machines cannot be read."""
         machines, current = Machines().all(), self._experiments.machine
-        menu = QMenu(self._window)
+        menu = QMenu(self._chip)
         menu.setAccessibleName("Machines")
         for name, text in [("", "This machine"), *((each.name, self._line(each)) for each in machines)]:
             action = menu.addAction(text)
@@ -74,9 +80,7 @@ class MachinesController(QObject):
         if current:
             menu.addAction(f"Edit {current}…").triggered.connect(lambda: self.edit(current))
             menu.addAction(f"Check {current}").triggered.connect(lambda: self.check())
-            menu.addAction(f"PyTorch on {current}…").triggered.connect(
-                self._window.engine.show_page_of_machine
-            )
+            menu.addAction(f"PyTorch on {current}…").triggered.connect(lambda: self.engine_wanted.emit())
             if any(each.name == current and each.slurm is not None for each in machines):
                 menu.addAction(f"Refresh the devices of {current}").triggered.connect(
                     lambda: self.refresh_devices()
@@ -90,7 +94,7 @@ class MachinesController(QObject):
         try:
             menu = self.list_menu()
         except ProblemError as error:
-            self._window.report(error.problem)
+            self.problem.emit(error.problem)
             return
         width = max(menu.sizeHint().width(), self._chip.width())
         menu.setMinimumWidth(width)
@@ -110,14 +114,14 @@ class MachinesController(QObject):
         try:
             known = Machines().find(name)
         except ProblemError as error:
-            self._window.report(error.problem)
+            self.problem.emit(error.problem)
             return
         self._open_dialog(known, lambda _: self._experiments.reconnect())
 
     def _open_dialog(self, known: Machine | None, then: Callable[[str], object]) -> None:
         from gui.window.add_machine import MachineDialog
 
-        dialog = MachineDialog(self._window, known)
+        dialog = MachineDialog(self._chip.window(), known)
         # once it has closed
         dialog.added.connect(lambda name: QTimer.singleShot(0, self, lambda: then(name)))
         dialog.open()
@@ -127,7 +131,7 @@ class MachinesController(QObject):
         from gui.installation.doctor_page import show_doctor
 
         experiments = self._experiments
-        show_doctor(self._window, lambda: not experiments.is_idle, experiments.machine)
+        show_doctor(self._chip.window(), lambda: not experiments.is_idle, experiments.machine)
 
     def refresh_devices(self) -> None:
         """Read the devices of the current cluster again, in a job. Otherwise they are read only once."""
@@ -140,20 +144,20 @@ class MachinesController(QObject):
             f"Remove {name}? Its runs stay in Results. You can also delete all of Ammeter's files there "
             "(program, PyTorch, datasets, checkpoints)."
         )
-        chosen = choose(self._window, text, (_REMOVE, _FORGET))
+        chosen = choose(self._chip.window(), text, (_REMOVE, _FORGET))
         if chosen is not None:
-            path = self._window.experiments.store_path
+            path = self._experiments.store_path
             self._background.do(
                 lambda: _remove(name, Store(path), everything=chosen == _REMOVE),
                 lambda _: self._forget(name),
-                self._window.report,
+                self.problem.emit,
             )
 
     def _forget(self, name: str) -> None:
         self._states.pop(name, None)
         if self._experiments.machine == name:
             self.use("")
-        self._window.notice.notify(f"Removed {name}.")
+        self._notice.notify(f"Removed {name}.")
 
     def _line(self, machine: Machine) -> str:
         state = self._states.get(machine.name) or ("set up" if machine.program else "not set up yet")
@@ -162,11 +166,11 @@ class MachinesController(QObject):
 
     def _on_machine_changed(self) -> None:
         name = self._experiments.machine
-        self._window.notice.withdraw(self._message)
+        self._notice.withdraw(self._message)
         self._chip.set_machine(name)
         self._chip.show_unknown()
         self._chip.set_usage(None, "")
-        self._window.setup.show_reading(name)
+        self._setup.show_reading(name)
         if name:
             self._background.do(
                 lambda: kept_catalog(name), partial(self._show_kept, name), lambda _problem: None
@@ -176,7 +180,7 @@ class MachinesController(QObject):
         """Show the machine's last known catalog until it answers."""
         if kept is not None and self._experiments.machine == name and self._experiments.catalog is None:
             catalog, read = kept
-            self._window.setup.set_catalog(catalog)
+            self._setup.set_catalog(catalog)
             self._chip.set_device(catalog.devices[0].title, (f"as of {date_text(read.astimezone())}",))
 
     def _on_waiting(self, name: str, words: str) -> None:
@@ -192,8 +196,8 @@ class MachinesController(QObject):
         self._states[self._experiments.machine] = "not set up" if is_missing else "does not answer"
         self._chip.set_device("not set up" if is_missing else "no answer", ())
         if not is_missing:
-            self._window.setup.set_engine(problem.message, "Try again")
-            self._message = self._window.notice.stand(
+            self._setup.set_engine(problem.message, "Try again")
+            self._message = self._notice.stand(
                 problem.message, problem.remedy, "Use this machine", lambda: self.use("")
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
@@ -16,6 +16,7 @@ from engine.compare.failure import Remedy
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.sweep import Grid, Plan
 from engine.store.queue import RUN
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -35,9 +36,9 @@ from gui.theme.theme import theme
 from gui.train.failure import open_file
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
+from gui.widgets.actions import PLACES, Actions
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
-from gui.widgets.shortcuts import install, keys_of
 from gui.window.body import Body, ModelDrops
 from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, describe_activity, start_text
@@ -46,13 +47,7 @@ from gui.window.in_view import RunsInView
 from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
-from gui.window.top_bar import PLACES, BarActions, TopBar
-
-if TYPE_CHECKING:
-    from engine.installation.installer import Installs
-    from gui.demo.controller import DemoController
-    from gui.window.desktop import Notifications
-    from gui.window.pages import OtherPages
+from gui.window.top_bar import TopBar
 
 FIRST_PRESET = "fashion"
 GUIDES = {
@@ -85,6 +80,30 @@ _LATER = (
 """What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
 
 
+class Pages(Protocol):
+    """What the window uses of `OtherPages`, which it imports only after its first paint."""
+
+    @property
+    def is_measuring(self) -> bool: ...
+    def set_in_sight(self, key: str) -> None: ...
+    def open(self, kind: str, key: str) -> None: ...
+    def parts(self) -> dict[Key, HasState]: ...
+    def focus_stop(self, what: str | None) -> None: ...
+    def tells_of(self, run_id: str, /) -> bool: ...
+    def submit_sweep(self, name: str | None, grid: Grid, plan: Plan, /) -> None: ...
+    def read_answer(self, run_ids: tuple[str, ...], /) -> None: ...
+    def profile_runs(self, run_ids: tuple[str, ...], /) -> None: ...
+    def replay(self, run_ids: tuple[str, ...], /) -> None: ...
+    def export_runs(self, run_ids: tuple[str, ...], /) -> None: ...
+    def welcome(self) -> None: ...
+    def present(self) -> None: ...
+    def export(self) -> None: ...
+    def ask_for_archive(self) -> None: ...
+    def import_archive(self, path: Path, /) -> None: ...
+    def polish(self) -> None: ...
+    def stop(self) -> None: ...
+
+
 class MainWindow(QMainWindow):
     """The main window. It creates all pages and connects them to `experiments`.
 
@@ -99,7 +118,7 @@ class MainWindow(QMainWindow):
         launcher: Launcher,
         settings: Settings | None = None,
         repaint_hz: int | None = None,
-        make_installer: Callable[[], Installs] | None = None,
+        make_installer: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
@@ -112,18 +131,28 @@ class MainWindow(QMainWindow):
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
-        self.engine = EngineController(self, make_installer)
-        self.machines = MachinesController(self)
+        setup, notice, bar = self.setup, self.notice, self.top_bar
+        self.engine = EngineController(
+            self.experiments, setup, self.live, bar, self.runs.welcome, notice, self, make_installer
+        )
+        self.machines = MachinesController(self.experiments, bar.device, setup, notice, self)
         self._checks = CheckController(self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
-        self.in_view = RunsInView(self, self._runs_controller, repaint_hz)
+        self.in_view = RunsInView(
+            self.live,
+            self.runs,
+            self.experiments,
+            self.notice,
+            self._is_reported,
+            repaint_hz,
+            self,
+        )
         self._queue_controller = QueueController(
             self.backstage.queue, self.experiments.queue, self.notice, self
         )
         self._queue_controller.scheduled.connect(self._show_activity)
         self._queue_controller.show_wanted.connect(self._show_item)
         self._connect()
-        self._install_shortcuts()
         self.experiments.load()
         self._restore()
         problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
@@ -135,8 +164,8 @@ class MainWindow(QMainWindow):
         holder = QWidget(self)
         self.setCentralWidget(holder)
         # the tab order is that in which they are made
-        bar = BarActions(self.show_page, lambda: self.others.demo.welcome(), self._helps())
-        self.top_bar = TopBar(bar, holder)
+        self.window_actions = self._make_actions()
+        self.top_bar = TopBar(self.window_actions, holder)
         self.body = Body(holder)
         self.notice = self.body.notice
         self.backstage = QueuePopover(self.top_bar.activity)
@@ -151,6 +180,12 @@ class MainWindow(QMainWindow):
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
         )
+        for name, action in (
+            ("run", self.setup.run_action),
+            ("save", self.setup.own_presets.save_action),
+            ("reset", self.setup.reset_action),
+        ):
+            self.window_actions.add(name, action)
         self.body.add("compare", self.live, self.setup)
         self.body.add("results", self.results, None)
         self._memory = DeviceMemory(self)
@@ -159,23 +194,30 @@ class MainWindow(QMainWindow):
         self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
 
     @cached_property
-    def others(self) -> OtherPages:
+    def others(self) -> Pages:
         """Return all pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
-        others = OtherPages(self, self._store_path)
+        bar, live, results = self.top_bar, self.live, self.results
+        others = OtherPages(
+            self._store_path, self.experiments, self.setup, self.body, live, results, bar, self
+        )
+        others.page_wanted.connect(self.show_page)
+        others.guide_wanted.connect(self.show_guide)
+        others.problem.connect(self.report)
+        others.runs_wanted.connect(self.in_view.show)
+        others.form_wanted.connect(self.go_to_form)
+        others.remedy_wanted.connect(self.apply_remedy)
+        others.engine_wanted.connect(self.engine.show_page)
+        self.in_view.progressed.connect(others.demo.refresh)
+        self.in_view.repaint_ms_changed.connect(others.demo.set_frame_ms)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
         return others
 
-    @property
-    def demo(self) -> DemoController | None:
-        """Return the controller of Demo. None before it is made."""
-        return self.others.demo if self._has_others else None
-
     @cached_property
-    def _notifications(self) -> Notifications:
-        """Return the notifications, made on first use because they load a network library."""
+    def _notifications(self) -> Any:
+        """Return the `Notifications`, made on first use because they load a network library."""
         from gui.window.desktop import Notifications
 
         return Notifications(self)
@@ -206,11 +248,15 @@ class MainWindow(QMainWindow):
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
         self.live.remedy_wanted.connect(self.apply_remedy)
         self.runs.use_settings_requested.connect(self._use_settings)
-        self.live.answer_wanted.connect(lambda run_ids: self.others.answers.read(run_ids))
-        self.live.replay_wanted.connect(lambda run_ids: self.others.demo.show_runs(run_ids))
-        self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
+        self.live.answer_wanted.connect(lambda run_ids: self.others.read_answer(run_ids))
+        self.live.replay_wanted.connect(lambda run_ids: self.others.replay(run_ids))
+        self.live.export_wanted.connect(lambda run_ids: self.others.export_runs(run_ids))
         for panel in (self.runs, self.live):
-            panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
+            panel.profile_requested.connect(lambda run_ids: self.others.profile_runs(run_ids))
+        self.machines.problem.connect(self.report)
+        self.machines.engine_wanted.connect(self.engine.show_page_of_machine)
+        self.engine.page_shown.connect(lambda: self.in_view.show(()))
+        self.in_view.page_wanted.connect(lambda: self.bring_up("compare"))
         self.experiments.machine_changed.connect(self._memory.stop)
         self.experiments.catalog_known.connect(self._on_catalog)
         self.experiments.busy_changed.connect(self._show_busy)
@@ -220,48 +266,38 @@ class MainWindow(QMainWindow):
             lambda text: self._notifications.notify("Ammeter has finished", text)
         )
 
-    def _install_shortcuts(self) -> None:
-        install(
-            self,
-            {
-                "run": self.setup.run_action,
-                "save": self.setup.own_presets.save_action,
-                "reset": self.setup.reset_action,
-                "pause": self.experiments.toggle_pause,
-                "stop": self.experiments.stop,
-                **{key: partial(self.show_page, key) for key, *_ in PLACES},
-                "present": lambda: self.others.demo.present(),
-                "limit": lambda: self.setup.submit("limit"),
-                "undo": self._runs_controller.undo,
-                "filter": self._go_to_filter,
-                "export": lambda: self.others.comparisons.export(),
-                "import": lambda: self.others.comparisons.importing.ask(),
-                "waiting": lambda: self.backstage.toggle_page("queue"),
-                "log": lambda: self.backstage.toggle_page("log"),
-                "theme": theme().toggle,
-                "help": self.show_guide,
-                "quit": self.close,
-            },
-        )
-
-    def _helps(self) -> dict[str, Callable[[], object]]:
-        def show_doctor() -> None:
-            from gui.installation.doctor_page import show_doctor
-
-            show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
-
-        def show_about() -> None:
-            from gui.help.dialog import show_about
-
-            show_about(self)
-
-        return {
-            f"Guide\t{keys_of('help')}": lambda: self.show_guide(),
-            f"Log\t{keys_of('log')}": lambda: self.backstage.show_page("log"),
-            "PyTorch…": lambda: self.engine.show_dialog(),
-            "Doctor": show_doctor,
-            "About Ammeter": show_about,
+    def _make_actions(self) -> Actions:
+        functions: dict[str, Callable[[], object]] = {
+            "pause": self.experiments.toggle_pause,
+            "stop": self.experiments.stop,
+            **{place.name: partial(self.show_page, place.name) for place in PLACES},
+            "present": lambda: self.others.present(),
+            "limit": lambda: self.setup.submit("limit"),
+            "undo": lambda: self._runs_controller.undo(),
+            "filter": self._go_to_filter,
+            "export": lambda: self.others.export(),
+            "import": lambda: self.others.ask_for_archive(),
+            "waiting": lambda: self.backstage.toggle_page("queue"),
+            "log": lambda: self.backstage.toggle_page("log"),
+            "theme": theme().toggle,
+            "help": self.show_guide,
+            "engine": lambda: self.engine.show_dialog(),
+            "doctor": self._show_doctor,
+            "about": self._show_about,
+            "welcome": lambda: self.others.welcome(),
+            "quit": self.close,
         }
+        return Actions(self, functions)
+
+    def _show_doctor(self) -> None:
+        from gui.installation.doctor_page import show_doctor
+
+        show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
+
+    def _show_about(self) -> None:
+        from gui.help.dialog import show_about
+
+        show_about(self)
 
     def show_guide(self, page: str | None = None) -> None:
         """Open the guide at a page, by default the one about the page in sight."""
@@ -313,7 +349,7 @@ class MainWindow(QMainWindow):
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         self.activateWindow()
-        self.others.comparisons.importing.import_archive(path)
+        self.others.import_archive(path)
 
     def close_without_asking(self) -> None:
         """Close without asking. A current run is stopped, and its results so far are kept."""
@@ -365,7 +401,7 @@ class MainWindow(QMainWindow):
 
     def _may_close(self) -> bool:
         # the runs of the demo are taken out of the queue
-        tells_of, items = self.others.demo.tells_of, self.experiments.queue.items()
+        tells_of, items = self.others.tells_of, self.experiments.queue.items()
         waiting = describe_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress
         if self.experiments.can_leave_running:
@@ -388,8 +424,6 @@ class MainWindow(QMainWindow):
             self._busy_machine.start()
         self.live.fit_profile()
         self.engine.train_if_asked()
-        if self._has_others:
-            self.others.limits.refresh()
 
     def _may_look_around(self) -> bool:
         if self.experiments.machine:
@@ -404,7 +438,7 @@ class MainWindow(QMainWindow):
 
     def _submit(self, request: Request) -> None:
         if request.grid is not None and request.plan is not None:
-            self.others.sweeps.submit(request.title, request.grid, request.plan)
+            self.others.submit_sweep(request.title, request.grid, request.plan)
             return
         try:
             run_ids = self.experiments.submit(
@@ -464,8 +498,13 @@ class MainWindow(QMainWindow):
             # the page says it, also what was said here of the run before
             self.notice.drop()
         # Show reports on its page how its own runs end
-        elif self.experiments.running is not None or self.demo is None or not self.demo.is_measuring:
+        elif self.experiments.running is not None or not (self._has_others and self.others.is_measuring):
             self.report(problem)
+
+    def _is_reported(self, run_id: str) -> bool:
+        if self.page == "compare" and run_id in (run.run_id for run in self.live.runs()):
+            return True
+        return self._has_others and self.others.tells_of(run_id)
 
     def report(self, problem: Problem) -> None:
         self.notice.notify(problem.message, problem.remedy)
@@ -476,7 +515,7 @@ class MainWindow(QMainWindow):
         self.setup.choose_preset(FIRST_PRESET)
         is_first = self._settings.is_new and not self.experiments.runs.records()
         if is_first and self.experiments.engine.is_usable:
-            self.others.demo.welcome()
+            self.others.welcome()
         restore(self._settings, self._kept_parts())
 
     def _kept_parts(self) -> tuple[Kept, ...]:

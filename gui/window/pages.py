@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.ranking import headline, quiet_clauses
@@ -26,27 +26,50 @@ from gui.numerics.panel import NumericsPanel
 from gui.profile.controller import ProfileController
 from gui.profile.panel import TRACE_WRITTEN, ProfilePanel
 from gui.results.controller import ResultsController
-from gui.session.background import Background
+from gui.results.place import ResultsPlace
 from gui.session.experiments import Experiments
+from gui.session.reader import Reader
+from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
 from gui.train.outcome import ComparisonOutcome
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
+from gui.window.body import Body
 from gui.window.remembered import HasState, Key
-
-if TYPE_CHECKING:
-    from gui.window.main_window import MainWindow
+from gui.window.top_bar import TopBar
 
 
 class OtherPages(QObject):
-    """Creates and connects the pages of Demo, Largest batch, Numerics, Profile, Sweep and Tune."""
+    """Creates and connects the pages of Demo, Largest batch, Numerics, Profile, Sweep and Tune.
 
-    def __init__(self, window: MainWindow, store_path: Path) -> None:
+    `page_wanted` carries the key of a page to show, `guide_wanted` a page of the guide, `problem` a Problem,
+    `runs_wanted` the ids of runs to show live, and `remedy_wanted` a Remedy to apply. `form_wanted` asks for
+    the form, and `engine_wanted` for the page that installs PyTorch.
+    """
+
+    page_wanted = Signal(str)
+    guide_wanted = Signal(str)
+    problem = Signal(object)
+    runs_wanted = Signal(object)
+    remedy_wanted = Signal(object)
+    form_wanted = Signal()
+    engine_wanted = Signal()
+
+    def __init__(
+        self,
+        store_path: Path,
+        experiments: Experiments,
+        setup: SetupPanel,
+        body: Body,
+        live: LivePanel,
+        results: ResultsPlace,
+        top_bar: TopBar,
+        window: QMainWindow,
+    ) -> None:
         super().__init__(window)
-        self._window, self._notice = window, window.notice
-        setup, experiments, body = window.setup, window.experiments, window.body
+        self._experiments, self._runs, self._notice = experiments, results.runs, body.notice
         pages = body.pages
         # the order of Tab is that in which they are made
         self.limit_panel = LimitPanel(pages)
@@ -73,12 +96,11 @@ class OtherPages(QObject):
         self.profiles = ProfileController(setup, self.profile_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
         self.fastest = TuneController(setup, self.tune_panel, experiments, self)
-        self.answers = AnswerController(store_path, experiments, window.live, self)
-        results = window.results
+        self.answers = AnswerController(store_path, experiments, live, self)
         self.results = ResultsController(store_path, setup, results, experiments, self._notice, window)
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
-        parts, show = (window.top_bar, self._notice), self.demo_panel
+        parts, show = (top_bar, self._notice), self.demo_panel
         self.demo = DemoController(
             store_path, experiments, show, self.comparisons, self._notice, window, parts
         )
@@ -89,7 +111,18 @@ class OtherPages(QObject):
             "sweep": self.sweeps,
             "tune": self.fastest,
         }
+        self.welcome, self.present, self.tells_of = self.demo.welcome, self.demo.present, self.demo.tells_of
+        self.submit_sweep, self.export = self.sweeps.submit, self.comparisons.export
+        self.read_answer, self.profile_runs = self.answers.read, self.profiles.profile_runs
+        self.replay, self.export_runs = self.demo.show_runs, self.comparisons.export_runs
+        importing = self.comparisons.importing
+        self.ask_for_archive, self.import_archive = importing.ask, importing.import_archive
         self._connect()
+
+    @property
+    def is_measuring(self) -> bool:
+        """True if the run in progress belongs to the demo."""
+        return self.demo.is_measuring
 
     def parts(self) -> dict[Key, HasState]:
         """Return the parts of the pages that are remembered."""
@@ -115,6 +148,10 @@ class OtherPages(QObject):
         """Show work of a kind on the page of its question."""
         self._controllers[kind].open(key)
 
+    def polish(self) -> None:
+        """Make the curves of a comparison, which are otherwise made with the first one."""
+        self.compare.curves.ensurePolished()
+
     def stop(self) -> None:
         """Wait for pending reads and writes before the window closes."""
         self.results.stop()
@@ -129,31 +166,32 @@ class OtherPages(QObject):
             controller.stop_button.setFocus()
 
     def _connect(self) -> None:
-        window, runs, experiments = self._window, self._window.runs, self._window.experiments
+        runs, experiments = self._runs, self._experiments
+        experiments.catalog_known.connect(lambda _catalog: self.limits.refresh())
         for page, controller in self._controllers.items():
-            controller.page_wanted.connect(partial(window.show_page, page))
+            controller.page_wanted.connect(partial(self.page_wanted.emit, page))
             controller.reported.connect(self._notice.notify)
             controller.written.connect(self._on_written)
         self.sweeps.comparison_wanted.connect(self.comparisons.compare)
         self.fastest.comparison_wanted.connect(self.comparisons.compare)
         panels = (self.limit_panel, self.numerics_panel, self.profile_panel, self.sweep_panel)
         for panel in (*panels, self.tune_panel):
-            panel.guide_wanted.connect(window.show_guide)
+            panel.guide_wanted.connect(self.guide_wanted)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         experiments.ended.connect(self._offer_to_find)
-        self.results.wanted.connect(partial(window.show_page, "results"))
-        self.results.problem.connect(window.report)
-        self.results.form_wanted.connect(window.go_to_form)
-        self.results.remedy_wanted.connect(window.apply_remedy)
-        self.results.guide_wanted.connect(window.show_guide)
-        self.compare.headline.guide_wanted.connect(window.show_guide)
+        self.results.wanted.connect(partial(self.page_wanted.emit, "results"))
+        self.results.problem.connect(self.problem)
+        self.results.form_wanted.connect(self.form_wanted)
+        self.results.remedy_wanted.connect(self.remedy_wanted)
+        self.results.guide_wanted.connect(self.guide_wanted)
+        self.compare.headline.guide_wanted.connect(self.guide_wanted)
         for source in (self.sweeps, self.results):
-            source.runs_wanted.connect(window.in_view.show)
-        self.compare.experiment_wanted.connect(window.go_to_form)
-        self.demo.experiment_wanted.connect(window.go_to_form)
+            source.runs_wanted.connect(self.runs_wanted)
+        self.compare.experiment_wanted.connect(self.form_wanted)
+        self.demo.experiment_wanted.connect(self.form_wanted)
         self.demo.offer(runs, self.head)
-        self.demo.page_wanted.connect(window.show_page)
-        self.demo.engine_wanted.connect(window.engine.show_page)
+        self.demo.page_wanted.connect(self.page_wanted)
+        self.demo.engine_wanted.connect(self.engine_wanted)
 
     def _on_written(self, path: Path) -> None:
         self._notice.notify_written(
@@ -161,7 +199,7 @@ class OtherPages(QObject):
         )
 
     def _offer_to_find(self, run_id: str) -> None:
-        run = self._window.experiments.runs.record(run_id)
+        run = self._experiments.runs.record(run_id)
         if run is None or run.summary is None or self.demo.tells_of(run_id):
             return
         if (step := run.summary.first_nan_step) is not None:
@@ -188,20 +226,23 @@ class AnswerController(QObject):
     ) -> None:
         super().__init__(parent)
         self._store_path, self._experiments, self._live = store_path, experiments, live
-        self._background = Background(self)
-        self.stop = self._background.stop
+        self._run_ids: tuple[str, ...] = ()
+        self._reader = Reader(self._next_work, self)
+        self._reader.read.connect(self._show)
+        self._reader.failed.connect(experiments.problem)
+        self.stop = self._reader.stop
 
     def read(self, run_ids: tuple[str, ...]) -> None:
         """Read and compare these runs, with their repeats, and show the answer."""
-        runs = self._compared(run_ids)
+        self._run_ids = run_ids
+        self._reader.refresh()
+
+    def _next_work(self) -> Callable[[], ComparedRuns] | None:
+        runs = self._compared(self._run_ids)
         if len(runs) < 2:
-            return
+            return None
         others = self._experiments.runs.records()
-        self._background.do(
-            partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others),
-            lambda compared: self._show(run_ids, compared),
-            self._experiments.problem.emit,
-        )
+        return partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others)
 
     def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
         """Return the runs in view with their repeats, oldest first. None of them while one is unfinished."""
@@ -212,11 +253,11 @@ class AnswerController(QObject):
         finished = [run for run in runs if run.status is Status.FINISHED]
         return finished if all(run.status.is_over for run in runs) else []
 
-    def _show(self, run_ids: tuple[str, ...], compared: ComparedRuns) -> None:
+    def _show(self, compared: ComparedRuns) -> None:
         runs = [self._experiments.runs.record(run_id) for run_id in compared.runs]
         answer = make_answer(compared.comparison, [run for run in runs if run is not None], datetime.now())
         if answer is not None:
-            self._live.show_answer(run_ids, answer)
+            self._live.show_answer(self._run_ids, answer)
 
 
 def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> ComparisonOutcome | None:

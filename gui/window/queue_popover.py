@@ -12,10 +12,10 @@ from gui.runs.queue_panel import QueuePanel
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import IconButton, label
+from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import describe
 from gui.widgets.messages import Popover
-from gui.widgets.shortcuts import keys_of
 
 _SIZE = QSize(960, 400)
 _EDGE = 1
@@ -30,7 +30,7 @@ class QueuePopover(Popover):
         self._pages = QStackedWidget(self)
         self.queue, self.log = QueuePanel(self._pages), LogPanel()
         self.queue.add_header_widget(
-            self._button("log", "Show the log", f"Messages of this session ({keys_of('log')})", "log")
+            self._button("log", "Show the log", with_keys("Messages of this session", "log"), "log")
         )
         self._pages.addWidget(self.queue)
         self._pages.addWidget(self._log_page())
@@ -71,7 +71,7 @@ class QueuePopover(Popover):
         page = QWidget(self._pages)
         header = in_row(label("Log", "panelTitle"), Stretch(1), self.log.action_row, margins=(16, 0, 16, 0))
         header.addWidget(
-            self._button("queue", "Show the queue", f"Back to the queue ({keys_of('waiting')})", "queue")
+            self._button("queue", "Show the queue", with_keys("Back to the queue", "waiting"), "queue")
         )
         in_column(header, wide(self.log), parent=page, spacing=0)
         return page

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from PySide6.QtCore import QPoint, QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from engine.experiment.checks import DeviceEntry
@@ -15,15 +14,11 @@ from engine.words.numbers import memory_text
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import IconButton
+from gui.widgets.actions import PLACES, connect_button, keys_of
 from gui.widgets.boxes import Stretch, Surface, in_row
-from gui.widgets.labels import describe
 from gui.window.chips import Activity, ActivityChip, DeviceChip
 
-PLACES = (
-    ("experiment", "Experiment", "Set up an experiment and watch it run (Ctrl+1)"),
-    ("results", "Results", "Compare, export and reuse saved runs (Ctrl+2)"),
-    ("show", "Demo", "Replay two runs side by side, in plain words (Ctrl+3)"),
-)
+_HELPS = ("help", "log", "engine", "doctor", "about")
 SIDE_WIDTH = 320
 _ROOM_FOR_NAMES, _ROOM_FOR_LOGO = 1_280, 1_000
 _NARROW_SIDE, _LOGO = 304, 40
@@ -37,34 +32,22 @@ class _SideWide(QWidget):
         return QSize(SIDE_WIDTH, super().sizeHint().height())
 
 
-@dataclass(frozen=True)
-class BarActions:
-    """The functions that the top bar's buttons call. `show_place` takes the key of a page to show.
-
-    `helps` are the entries of the menu Help.
-    """
-
-    show_place: Callable[[str], object]
-    welcome: Callable[[], object]
-    helps: Mapping[str, Callable[[], object]]
-
-
 class TopBar(Surface):
     """The bar at the top of the window, 52 px high: pages, current job, device and menus."""
 
-    def __init__(self, actions: BarActions, parent: QWidget | None = None) -> None:
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__("bar", parent=parent)
         self._actions = actions
         self.setFixedHeight(52)
         self._tabs: dict[str, QPushButton] = {}
         self.device, self.activity = DeviceChip(), ActivityChip()
-        self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
-        self._theme_button.clicked.connect(theme().toggle)
-        self._help_button = IconButton("help", "Help", "Guide (F1), doctor and versions", do=self._open_help)
+        self._theme_button = IconButton("moon", actions["theme"].text())
+        connect_button(self._theme_button, actions["theme"])
+        tip = f"Guide ({keys_of('help')}), doctor and versions"
+        self._help_button = IconButton("help", "Help", tip, do=self._open_help)
         self.help_menu = QMenu(self)
         self.help_menu.setAccessibleName("Help")
-        for text, do in actions.helps.items():
-            self.help_menu.addAction(text).triggered.connect(lambda _checked=False, do=do: do())
+        self.help_menu.addActions([actions[name] for name in _HELPS])
         chips = (self.activity, 8, self.device, 12, self._theme_button, 4, self._help_button)
         parts = (self._name(), self._make_tabs(), 16, Stretch(1), *chips)
         self._row = in_row(*parts, parent=self, margins=(16, 0, 16, 0), spacing=0)
@@ -122,10 +105,10 @@ class TopBar(Surface):
     def _name(self) -> QWidget:
         self._logo = QPushButton(_PROGRAM)
         self._logo.setProperty("kind", "app")
-        describe(self._logo, "Welcome", "Welcome: what Ammeter does, and three ways to start")
+        self._logo.setAccessibleName(self._actions["welcome"].text())
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
-        self._logo.clicked.connect(lambda: self._actions.welcome())
+        connect_button(self._logo, self._actions["welcome"])
         self._holder = _SideWide()
         in_row(self._logo, Stretch(1), parent=self._holder)
         return self._holder
@@ -133,17 +116,16 @@ class TopBar(Surface):
     def _make_tabs(self) -> QHBoxLayout:
         group = QButtonGroup(self)
         self._tab_row = row = in_row()
-        for key, name, tooltip in PLACES:
-            tab = QPushButton(name)
+        for place in PLACES:
+            tab = QPushButton()
             tab.setProperty("kind", "tab")
             tab.setCheckable(True)
-            describe(tab, name, tooltip)
+            connect_button(tab, self._actions[place.name], shows_text=True)
             tab.setCursor(Qt.CursorShape.PointingHandCursor)
-            tab.clicked.connect(lambda _checked=False, key=key: self._actions.show_place(key))
             group.addButton(tab)
             row.addWidget(tab)
-            self._tabs[key] = tab
-        self._tabs[PLACES[0][0]].setChecked(True)
+            self._tabs[place.name] = tab
+        self._tabs[PLACES[0].name].setChecked(True)
         return row
 
     def _open_help(self) -> None:

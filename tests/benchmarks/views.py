@@ -34,12 +34,11 @@ from engine.protocol.events import Environment, Epoch, Finished, Samples, Starte
 from engine.store.record import RunRecord, Status
 from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
+from gui.compare.controller import CompareReader
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.compare.reading import CompareReader
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
-from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.train.panel import LivePanel, LiveRun
 from gui.window.app import make_application, run_until
@@ -227,10 +226,10 @@ def add_run(store: Store, settings: dict[str, object], speed: float) -> str:
 
 def comparison_times(store: Store, frames: int) -> dict[str, list[float]]:
     """Return the milliseconds until all runs are shown and painted, and of each frame of a pan."""
-    head, panel, reading = ItemHead(), ComparePanel(), Background()
+    head, panel = ItemHead(), ComparePanel()
     saved = SavedRuns(store)
     saved.reload()
-    comparing = CompareReader(store.path, saved, head, panel, reading)
+    comparing = CompareReader(store.path, saved, head, panel)
     panel.resize(1_120, 848)
     panel.show()
     head.show()
@@ -250,7 +249,7 @@ def comparison_times(store: Store, frames: int) -> dict[str, list[float]]:
         pan = partial(panel.curves.set_x_range, (low, low + whole / (2 + frame % 3)))
         found["a frame while panning"].append(milliseconds(pan, panel.curves.canvas.viewport().repaint))
         QApplication.processEvents()
-    reading.stop()
+    comparing.stop()
     panel.close()
     head.close()
     return found

@@ -15,7 +15,7 @@ import pytest
 
 from engine import __version__, busyness
 from engine.busyness import Busyness, LoadMonitor, OtherPrograms, Usage
-from engine.cli import main
+from engine.cli.app import main
 
 GIB = 2**30
 MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Usage(8 * GIB)}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.cli.session import Interrupt
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError

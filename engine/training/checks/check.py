@@ -32,7 +32,8 @@ from engine.training.models.build import count_parameters
 from engine.training.models.recompute import removed_at_end
 from engine.training.models.tensor_cores import layers_sentence, layers_table, size_findings
 from engine.training.precision import EMULATED_NOTE
-from engine.training.runs.prepare import UNCOMPILED_FP8, RunPlan
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import UNCOMPILED_FP8
 from engine.training.steps.own import list_optimizers, parameters_of
 
 LIMIT_SECONDS = 60.0

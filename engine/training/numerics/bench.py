@@ -17,7 +17,8 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
-from engine.training.runs.prepare import RunPlan, build_plain_step, fetch_data, with_plain_step
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import build_plain_step, fetch_data, with_plain_step
 from engine.training.steps.plain import learning_rate_at
 
 

@@ -18,7 +18,8 @@ from engine.training.failures import TrainingError, not_a_number
 from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.checkpoints import CheckpointKind
-from engine.training.runs.prepare import RunPlan, prepare, select_device, training_conditions
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import prepare, select_device, training_conditions
 from engine.training.runs.run import Run
 
 _LOOK_SECONDS = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,12 +37,9 @@ from engine.training.runs.checkpoints import (
     capture_state,
     restore_state,
 )
+from engine.training.runs.plan import RunPlan
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
-
-if TYPE_CHECKING:
-    from engine.training.runs.prepare import RunPlan
-
 
 _SAMPLES = 8
 _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a percent, and take next to nothing
@@ -61,11 +58,11 @@ class UnchangedWeights:
         self._counts: Tensor | None = None
 
     def is_due(self, steps: int) -> bool:
-        """Return True if the step after `steps` steps is one of them."""
+        """Return True if the step after `steps` steps is to be compared."""
         return (steps + 1) * _SAMPLES // self._total_steps > steps * _SAMPLES // self._total_steps
 
     def begin(self) -> None:
-        """Keep the weights before a step."""
+        """Copy the weights before a step, to compare them in `end`."""
         self._before = [_some(parameter).clone() for parameter in self._parameters]
 
     def end(self) -> None:
@@ -300,7 +297,7 @@ class Run:
         )
 
     def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:
-        """The checkpoints to save after an epoch. At the end of the run, the last one is saved anyway."""
+        """Yield the checkpoints to save after an epoch. At its end, a run saves the last one anyway."""
         wanted = self.experiment.checkpoint
         if self._checkpoints is None:
             return

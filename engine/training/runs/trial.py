@@ -26,7 +26,8 @@ from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
 from engine.training.models.build import count_parameters
 from engine.training.ranks import uses_fsdp
-from engine.training.runs.prepare import RunPlan, prepare_unsaved, select_device, training_conditions
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import prepare_unsaved, select_device, training_conditions
 from engine.training.runs.run import Run
 from engine.training.steps.recipe import cudnn_search
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Problem
 from engine.experiment.value import Message

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import config_folder, data_folder, datasets_folder, store_path
 from engine.experiment.presets import own_presets_folder
@@ -47,7 +47,7 @@ def test_help_and_version_are_no_errors(capsys: Capture) -> None:
 
 def test_it_runs_as_a_module_and_loads_neither_qt_nor_torch(home: Path) -> None:
     script = (
-        "import sys; from engine.cli import main; code = main(['presets']);"
+        "import sys; from engine.cli.app import main; code = main(['presets']);"
         "loaded = {'torch', 'torchvision', 'PySide6', 'pyqtgraph', 'gui'} & set(sys.modules);"
         "sys.exit(code if not loaded else str(loaded))"
     )

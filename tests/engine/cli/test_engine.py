@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cli import engine as verbs
-from engine.cli import main
+from engine.cli.app import main
 from engine.installation.installed import installation_folder, mark_in_use
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.installations import no_engine

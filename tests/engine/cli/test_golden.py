@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli import VERBS, main
+from engine.cli.app import VERBS, main
 from engine.experiment.paths import store_path
 from tests.engine.cli.test_results import saved
 from tests.golden import Golden

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.checks import most_devices, problems, resolve
 from engine.experiment.experiment import experiment_from

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.own.trust import TrustedCode

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.problem import ProblemError
 from engine.installation.request import InstallEvent, InstallRequest, Source, Stage, StageBegan
 from engine.machines import program

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import store_path
 from engine.experiment.sweep import Plan, axes_of, grid_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.cli.options import parse
 from engine.cli.sweep import SweepOptions, grid_from, is_sweep, parse_plan
 from engine.cli.sweep_output import SweepProgress

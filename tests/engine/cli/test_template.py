@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.experiment import Experiment, flattened
 from engine.experiment.own.code import read_code
 from engine.export.files import TEMPLATE_NAME

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.cli.session import status_of
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import __version__
-from engine.cli import main
+from engine.cli.app import main
 from engine.doctor.doctor import Private, private_here, report_text, worker_checks
 from engine.protocol.events import Check
 from engine.worker.launcher import Launcher, Target

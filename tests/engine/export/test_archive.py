@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.store.store import Store

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.paths import store_path
 from engine.export.content import Content
 from engine.export.formats import COMPARISON
@@ -88,7 +88,7 @@ def test_an_export_loads_neither_qt_nor_torch(trained: Trained, tmp_path: Path) 
     run_id = trained()
     targets = [f"{tmp_path}/x{suffix}" for suffix in (".html", ".pdf", ".png", ".csv", ".json", "/")]
     script = (
-        "import sys; from engine.cli import main;"
+        "import sys; from engine.cli.app import main;"
         f"codes = [main(['export', {run_id!r}, '--to', to]) for to in {targets!r}];"
         "loaded = {'torch', 'torchvision', 'PySide6', 'pyqtgraph', 'gui'} & set(sys.modules);"
         "sys.exit(str(loaded) if loaded or any(codes) else 0)"

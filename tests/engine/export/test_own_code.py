@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.compare.sides import sides_of, training_differences
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code

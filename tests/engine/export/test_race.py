@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import UNLIT, BlockGrid
 from engine.drawing.shapes import CAPITAL, Drawing, TextLine, ink_color, text_width, wrapped, wrapped_evenly

@@ -23,7 +23,7 @@ from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.training.ranks import Rank
 from engine.training.runs import prepare
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from engine.worker.launcher import Launcher, Target, iterate
 from engine.worker.merging import Merger
 from engine.worker.perform import perform

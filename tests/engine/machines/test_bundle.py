@@ -34,7 +34,7 @@ def test_its_command_line_runs_without_a_clone(tmp_path):
     assert f"numpy=={np.__version__}\n" in (folder / "requirements.txt").read_text()
     assert (folder / "uv").stat().st_mode & 0o777 == 0o700
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); import engine; print(engine.__file__); "
-    code += "from engine.cli import main; sys.exit(main(['presets', '--json']))"
+    code += "from engine.cli.app import main; sys.exit(main(['presets', '--json']))"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(folder)) and '"fashion"' in done.stdout

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.doctor.doctor import store_check
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, ProblemError

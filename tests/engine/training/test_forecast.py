@@ -21,7 +21,8 @@ from engine.training.models.build import build_loss, count_parameters, model_ent
 from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
-from engine.training.runs.prepare import RunPlan, build, build_plain_step
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import build, build_plain_step
 from engine.training.runs.trial import _model_mib
 from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
 

@@ -18,7 +18,7 @@ from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import DataSegment
 from engine.training.runs import prepare
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from engine.training.runs.run import Run
 from engine.training.runs.trial import LEAST_STEPS, MOST_STEPS, _validated_in_short, try_batch
 from engine.training.steps.plain import PlainStep

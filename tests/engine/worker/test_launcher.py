@@ -14,7 +14,7 @@ import wakepy
 from pydantic import BaseModel
 
 import engine
-from engine.cli import main
+from engine.cli.app import main
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import UntrustedCodeError, is_untrusted

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from day.figures import FIGURES
-from engine.cli import main
+from engine.cli.app import main
 from engine.worker.launcher import Launcher, Target
 
 T = TypeVar("T")

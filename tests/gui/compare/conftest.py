@@ -13,10 +13,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from gui.compare.controller import CompareReader
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
-from gui.compare.reading import CompareReader
-from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from gui.widgets.boxes import in_column, wide
@@ -80,8 +79,8 @@ def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
     window.resize(780, 700)
     with qtbot.waitExposed(window):
         window.show()
-    runs, reading = SavedRuns(saved), Background()
-    comparing = CompareReader(saved.path, runs, head, panel, reading)
+    runs = SavedRuns(saved)
+    comparing = CompareReader(saved.path, runs, head, panel)
     comparing.set_in_sight(True)
     yield Workspace(qtbot, window, head, panel, comparing, runs)
-    reading.stop()
+    comparing.stop()

@@ -14,7 +14,6 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.demo.panel import DemoPanel
 from gui.demo.reading import RaceChoice, RaceReader, newest_choices, read_race
-from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from tests.gui.conftest import CARD
@@ -31,7 +30,6 @@ class Workspace:
     panel: DemoPanel
     reader: RaceReader
     runs: SavedRuns
-    background: Background
 
     def look(self) -> None:
         self.runs.reload()
@@ -44,7 +42,7 @@ class Workspace:
         self.wait()
 
     def wait(self) -> None:
-        self.qtbot.waitUntil(lambda: not self.background.is_busy)
+        self.qtbot.waitUntil(lambda: not self.reader.is_busy)
 
     def come_back(self) -> None:
         self.reader.set_in_sight(False)
@@ -58,11 +56,11 @@ class Workspace:
 
 @pytest.fixture
 def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
-    panel, runs, background = DemoPanel(), SavedRuns(saved), Background()
+    panel, runs = DemoPanel(), SavedRuns(saved)
     qtbot.addWidget(panel)
-    reader = RaceReader(saved.path, runs, panel, background)
-    yield Workspace(qtbot, panel, reader, runs, background)
-    background.stop()
+    reader = RaceReader(saved.path, runs, panel)
+    yield Workspace(qtbot, panel, reader, runs)
+    reader.stop()
     panel.race.clock.pause()
 
 
@@ -190,11 +188,11 @@ def test_what_was_shown_last_survives_a_restart(workspace: Workspace, pair: Pair
     workspace.look()
     workspace.show(full, mixed, baseline=full.id, side_id=mixed.id)
     state = workspace.reader.state()
-    again = RaceReader(workspace.runs._store.path, workspace.runs, workspace.panel, workspace.background)
+    again = RaceReader(workspace.runs._store.path, workspace.runs, workspace.panel)
     again.restore(state)
     assert again.state() == state
     again.set_in_sight(True)
-    workspace.wait()
+    workspace.qtbot.waitUntil(lambda: not again.is_busy)
     assert workspace.ids() == (full.id, mixed.id)
 
 

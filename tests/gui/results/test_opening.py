@@ -25,6 +25,8 @@ from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.answer.page import StudyPage
+from gui.compare import controller
+from gui.compare.reading import ComparedRuns, read_and_compare
 from gui.results.controller import ItemPage, ResultsController
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE
 from gui.results.tabs import StudyTab
@@ -82,12 +84,16 @@ def test_the_end_of_a_compared_run_is_read_once(
     results.compare(results.item("comparison"))
     reader, reads = results.controller.comparisons.reader, []
     run_id = reader.run_ids()[0]
-    do = reader._background.do
-    monkeypatch.setattr(reader._background, "do", lambda *work: (reads.append(work), do(*work)))
+
+    def counted(*rest: Any) -> ComparedRuns:
+        reads.append(rest)
+        return read_and_compare(*rest)
+
+    monkeypatch.setattr(controller, "read_and_compare", counted)
     with results.qtbot.waitSignal(reader.shown):
         store.record(run_id, [Finished(summary=Summary(steps=20))])
         results.window.experiments.runs.refresh(run_id)
-    assert len(reads) == 1 and not reader._is_reading
+    assert len(reads) == 1
 
 
 @pytest.fixture
@@ -181,7 +187,7 @@ def add_run(store: Store, precision: Precision = Precision.TF32, comparison: str
 
 def nothing_is_to_be_read(results: Results) -> bool:
     reader = results.controller.comparisons.reader
-    return not (reader._is_stale or reader._is_reading)
+    return not reader.is_busy
 
 
 def shown_title(page: ItemPage) -> str:

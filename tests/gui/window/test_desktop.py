@@ -19,7 +19,7 @@ from pytestqt.qtbot import QtBot
 
 from gui.window import desktop
 from gui.window.app import Application
-from gui.window.desktop import Openings, hand_over, notify_message, send
+from gui.window.desktop import Openings, hand_over, send
 
 HANDS_OVER = """
 import sys
@@ -162,7 +162,7 @@ def test_the_desktop_gets_title_and_text_without_markup() -> None:
 
         server = threading.Thread(target=serve)
         server.start()
-        assert send(notify_message("Done", "12 runs of <net> are done.")) == ""
+        assert send("Done", "12 runs of <net> are done.") == ""
         server.join()
     assert received[0][3:5] == ("Done", "12 runs of &lt;net&gt; are done.")
 
@@ -170,9 +170,9 @@ def test_the_desktop_gets_title_and_text_without_markup() -> None:
 @has_a_bus
 @pytest.mark.usefixtures("bus")
 def test_a_desktop_without_notifications_is_said_so() -> None:
-    assert "org.freedesktop.Notifications" in send(notify_message("Done", "12 runs are done."))
+    assert "org.freedesktop.Notifications" in send("Done", "12 runs are done.")
 
 
 def test_without_a_session_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
-    assert send(notify_message("Done", "12 runs are done.")) == "No D-Bus session is running."
+    assert send("Done", "12 runs are done.") == "No D-Bus session is running."

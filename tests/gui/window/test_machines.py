@@ -25,7 +25,7 @@ from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
-from engine.worker.site import ThisMachine
+from engine.worker.site import Site
 from gui.installation.setup import EngineSetup, remote_installer
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import MachineDialog
@@ -41,7 +41,7 @@ REMOTE_CATALOG = CATALOG.model_copy(
 SETTINGS = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
 
 
-class Site(ThisMachine):
+class NamedSite(Site):
     keeps_spare = False
 
     def __init__(self, name: str) -> None:
@@ -54,7 +54,7 @@ class Answering(Launcher):
     """Knows a catalog, or says why not; what it trains goes on until it is stopped."""
 
     def __init__(self, name: str, problem: Problem | None = None) -> None:
-        super().__init__(site=Site(name))
+        super().__init__(site=NamedSite(name))
         self.problem = problem
         self.trained: list[jobs.Job] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
@@ -16,9 +18,10 @@ from gui.installation.doctor_page import DoctorDialog
 from gui.runs.queue_table import KIND_ICONS
 from gui.theme.theme import theme
 from gui.widgets import ThinProgressBar
+from gui.widgets.actions import ACTIONS, Actions
 from gui.window.chips import Activity
 from gui.window.main_window import MainWindow
-from gui.window.top_bar import BarActions, TopBar
+from gui.window.top_bar import TopBar
 
 LEAST_WINDOW_WIDTH = 960
 A_LONG_NAME = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
@@ -32,7 +35,9 @@ told: list[str] = []
 def bar(qtbot: QtBot) -> TopBar:
     theme().set_mode("dark")
     told.clear()
-    bar = TopBar(BarActions(told.append, lambda: told.append("welcome"), {"Guide\tF1": lambda: None}))
+    window = QWidget()
+    qtbot.addWidget(window)
+    bar = TopBar(Actions(window, {each.name: partial(told.append, each.name) for each in ACTIONS}))
     qtbot.addWidget(bar)
     bar.resize(LEAST_WINDOW_WIDTH, 52)
     with qtbot.waitExposed(bar):
@@ -78,7 +83,9 @@ def test_its_button_changes_the_theme_which_it_follows(qtbot: QtBot, bar: TopBar
     toggle = button(bar, "Theme")
     dark = picture(toggle)
     qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
-    assert not theme().palette.is_dark and picture(toggle) != dark
+    assert told == ["theme"]
+    theme().set_mode("light")
+    assert picture(toggle) != dark
     theme().set_mode("dark")
     assert picture(toggle) == dark
 

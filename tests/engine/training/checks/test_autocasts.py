@@ -9,7 +9,7 @@ from engine.experiment.catalog import Precision
 from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.passes import Pass, Subject, small_batches
 from engine.training.doctor import read_catalog
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import line_of
 
 from .conftest import CLEAN, FORWARD, LAST, STEP

@@ -11,7 +11,7 @@ from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.check import FormatCheck, check
 from engine.training.checks.passes import Subject
 from engine.training.doctor import read_catalog
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import line_of, trained
 
 from .conftest import CLEAN, FORWARD

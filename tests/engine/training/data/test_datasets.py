@@ -21,7 +21,7 @@ from engine.training.data.datasets import (
 )
 from engine.training.data.loader import LoadedSource
 from engine.training.doctor import read_catalog
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 
 CPU = torch.device("cpu")
 

@@ -17,7 +17,7 @@ from engine.training.data.batches import BatchRequest, BatchSource
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.image_folder import FolderImages, read_image_folder
 from engine.training.doctor import read_catalog
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import refusal
 
 from .conftest import picture_run, save_images

@@ -15,7 +15,7 @@ from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model, count_parameters, input_channels, model_entries
 from engine.training.models.tensor_cores import size_findings
 from engine.training.runs import workload
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 
 ENTRIES = {entry.name: entry for entry in model_entries()}
 FAMILIES = [

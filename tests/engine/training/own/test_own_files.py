@@ -22,7 +22,7 @@ from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.plan import RunPlan
 from tests.engine.training.conftest import refusal, trained
 
 HEAD = """

@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 from engine.experiment.experiment import Experiment
 from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model
-from engine.training.runs.prepare import RunPlan, training_conditions
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import training_conditions
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step, cudnn_search
 
