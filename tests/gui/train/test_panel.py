@@ -137,7 +137,10 @@ def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(panel: LivePa
     assert status(panel) == "FP32 running · compiling, this can take a minute"
     run.phase_began -= 33
     panel.refresh()
-    assert status(panel) == "FP32 running · compiling, this can take a minute · 23 s"
+    shown = status(panel)
+    assert shown.startswith("FP32 running · compiling, this can take a minute · ")
+    # a busy machine is slower
+    assert 23 <= int(shown.removesuffix(" s").split()[-1]) < 40
     panel.resize(780, 500)
     panel.set_runs([run])
     panel.page.strip.status.resize(150, 20)
