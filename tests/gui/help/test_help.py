@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 from engine import __version__
 from engine.installation.installed import torch_version
 from gui.help.dialog import AboutDialog, GuideDialog, make_help
-from gui.widgets.actions import ACTIONS
 
 
 @pytest.fixture
@@ -22,14 +21,6 @@ def guide(qtbot: QtBot, home: Path) -> GuideDialog:
     dialog = make_help()
     qtbot.addWidget(dialog)
     return dialog
-
-
-def test_the_guide_tells_every_key(guide: GuideDialog) -> None:
-    guide.show_page("shortcuts")
-    said = guide.page.toPlainText().splitlines()
-    for action in ACTIONS:
-        assert not action.keys or {action.tip, action.shown_keys} <= set(said)
-    assert {"F2", "Space", "Return", "Delete", "Escape"} <= set(said)
 
 
 def test_the_guide_tells_every_place_and_the_version(guide: GuideDialog, home: Path) -> None:
