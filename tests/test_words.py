@@ -85,23 +85,25 @@ def pages() -> Iterator[tuple[str, str]]:
 @cache
 def literals(path: Path) -> tuple[str, ...]:
     """Return the strings of a module that a user may read: no docstrings, keys or addresses."""
-    texts = strings(ast.parse(path.read_text(encoding="utf-8")), is_read=True)
+    texts = strings(ast.parse(path.read_text(encoding="utf-8")))
     read = (text for text in texts if re.search(r"[A-Za-z]{2}[ .,]|^[A-Z][a-z]+…?$", text))
     return tuple(text for text in read if not NOT_READ.search(text))
 
 
-def strings(node: ast.AST, *, is_read: bool) -> Iterator[str]:
-    """Yield the strings below a node; those that are not read alone are parts of others, or keys."""
-    if isinstance(node, ast.JoinedStr):
-        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_read:
-        yield node.value
-    is_documentation = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    is_read &= not (is_documentation or isinstance(node, ast.Subscript | ast.JoinedStr))
-    for value in vars(node).values():
-        for child in value if isinstance(value, list) else (value,):
-            if isinstance(child, ast.AST):
-                yield from strings(child, is_read=is_read)
+def strings(tree: ast.AST) -> Iterator[str]:
+    """Yield the strings of a tree, but documentation, keys and what is a part of another string."""
+    left = [(tree, True)]
+    while left:
+        node, is_read = left.pop()
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_read:
+            yield node.value
+        is_documentation = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_read &= not (is_documentation or isinstance(node, ast.Subscript | ast.JoinedStr))
+        for value in vars(node).values():
+            children = value if isinstance(value, list) else (value,)
+            left += [(child, is_read) for child in children if isinstance(child, ast.AST)]
 
 
 def departures(file: str, text: str) -> Iterator[str]:

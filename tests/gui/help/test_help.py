@@ -13,7 +13,18 @@ from pytestqt.qtbot import QtBot
 
 from engine import __version__
 from engine.installation.installed import torch_version
+from gui.help.browser import guide_pages
 from gui.help.dialog import AboutDialog, GuideDialog, make_help
+from gui.numerics.panel import NumericsPanel
+from gui.setup.question import QUESTIONS
+from gui.widgets.actions import PLACES
+from gui.window.main_window import GUIDES
+
+
+def test_every_question_and_place_has_its_page() -> None:
+    places = {place.name for place in PLACES} - {"experiment"}
+    assert {*QUESTIONS, *places} == GUIDES.keys()
+    assert {*GUIDES.values(), *NumericsPanel.guides.values()} <= {page.name for page in guide_pages()}
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ LINEAR = experiment_from(
 
 
 @pytest.fixture
-def window(tiny_window: MainWindow) -> MainWindow:
-    return tiny_window
+def window(ready_window: MainWindow) -> MainWindow:
+    return ready_window
 
 
 @pytest.mark.slow

@@ -33,10 +33,10 @@ HALF = experiment_from(
 
 
 @pytest.fixture
-def window(tiny_window: MainWindow) -> MainWindow:
-    tiny_window.setup.use_settings(HALF)
-    tiny_window.show_page("numerics")
-    return tiny_window
+def window(ready_window: MainWindow) -> MainWindow:
+    ready_window.setup.use_settings(HALF)
+    ready_window.show_page("numerics")
+    return ready_window
 
 
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
