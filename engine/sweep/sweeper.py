@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event as Flag
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.compare.sides import node_of
 from engine.compare.split import MOST_OTHERS
@@ -21,7 +21,7 @@ from engine.experiment.sweep import MOST_EXTRA_REPEATS, Axis, Grid, Plan
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Work
 from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -56,6 +56,8 @@ class Sweeper(Inspector):
 
     Any thread may call `stop`, `skip`, `pause` and `resume`.
     """
+
+    keeps_place: ClassVar[bool] = True
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)
@@ -95,6 +97,10 @@ class Sweeper(Inspector):
             left_out=left_out,
             machine=self._launcher.site.name,
         )
+
+    def execute(self, work: Work, should_yield: Callable[[], bool]) -> Iterator[SweepEvent]:
+        """Run the sweep of queued work, as `run` does."""
+        return self.run(work.key, should_yield)
 
     def run(
         self, sweep_id: str, should_yield: Callable[[], bool] = lambda: False

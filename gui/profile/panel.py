@@ -19,7 +19,7 @@ from engine.protocol.profile import Profiles, StepPart
 from engine.words.names import dataset_words, listed
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.profile.views import Bars, Roofline, RowsView
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import Button, EmptyState
 
 _VIEWER = "https://ui.perfetto.dev"
@@ -48,15 +48,11 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
             "Where does a step's time go, and what would make it faster?",
             "Records a few steps after warm-up and splits their time into matrix work, memory, copies, the "
             "optimizer and waiting, for each precision side by side.",
-            "Profile",
-            "Profile the form's experiments, FP32 first",
-            is_solid=True,
         )
         self._table = TABLES[0]
         widgets = {"bars": self._bars, "rows": self._rows, "roofline": Roofline}
         super().__init__(empty, (self.again,), widgets, parent)
         self._traces = self._offer_viewer()
-        self.empty.pressed.connect(self.profile_wanted)
         self.show_view(None)
 
     def show_view(self, view: StudyView[Profiles] | None) -> None:

@@ -12,7 +12,7 @@ from engine.export.formats import TUNE
 from engine.protocol.tune import Tuning
 from gui.answer.controller import StudyController
 from gui.session.experiments import Experiments
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.setup.panel import SetupPanel
 from gui.tune.panel import TunePanel
 from gui.widgets.buttons import ask_where
@@ -34,18 +34,14 @@ class TuneController(StudyController[StudyView[Tuning]]):
         *,
         follows: bool = True,
     ) -> None:
-        super().__init__(
-            experiments, experiments.tunings, panel.show_view, panel.head, parent, follows=follows
-        )
+        super().__init__(experiments, "tune", panel.show_view, panel.head, parent, follows=follows)
         self._setup, self._panel = setup, panel
-        self._tunings = experiments.tunings
-        panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
+        panel.head.menu.offer("Tune again", lambda: self._order(self._works.repeat))
         if follows:
             setup.register_handler("tune", self.submit, self._refuse)
             panel.head.settings.clicked.connect(self._use)
-        panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
+        panel.resume.clicked.connect(lambda: self._order(self._works.resume))
         setup.draft_changed.connect(self._show_devices)
-        panel.empty.pressed.connect(lambda: setup.submit("tune"))
         panel.asked.connect(self._on_asked)
 
     def submit(self, experiment: Experiment) -> None:
@@ -54,8 +50,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
 
     def _show_devices(self) -> None:
-        draft = self._setup.draft
-        self._panel.options.show_devices(draft is not None and not draft.has_one_device)
+        self._panel.options.show_devices(not self._setup.has_one_device)
 
     def _order(self, order: Callable[[str], str]) -> None:
         if (view := self._panel.view()) is not None:

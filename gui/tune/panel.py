@@ -15,7 +15,7 @@ from engine.export.kinds import tune
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.words.names import dataset_words
 from gui.answer.page import PageTexts, StudyPage, state_words
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import Button, ComboBox, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
@@ -51,9 +51,6 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
             "Which settings train this model fastest on this machine?",
             "Short runs screen precisions, optimizations, batch sizes and loader settings. Longer runs "
             "verify the fastest.",
-            "Tune",
-            "Start with the choices in the form",
-            is_solid=True,
         )
         super().__init__(empty, (self.resume,), parent=parent)
         self.options = TuneOptions()

@@ -13,7 +13,7 @@ from engine.protocol.events import Phase, PhaseName
 from engine.protocol.numerics import USUAL_PARTS, NonfiniteSearch, Numerics, NumericsResults
 from engine.store.saved.studies import Study
 from gui.numerics.panel import NumericsPanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import EmptyState
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 

@@ -135,12 +135,12 @@ def test_what_waits_keeps_its_machine_and_its_row_names_it(qtbot, window, launch
     qtbot.waitUntil(lambda: bool(launchers["box"].trained), timeout=WAIT_MS)
     switch(qtbot, window, "")
     (here,) = window.experiments.submit("", [("", experiment_from(SETTINGS))])
-    machines = {item.key: item.machine for item in window.experiments.queue.items()}
+    machines = {item.key: item.machine for item in window.experiments.works.items()}
     assert machines == {first: "box", second: "box", here: ""}
     qtbot.waitUntil(lambda: len(window.backstage.queue.table.rows()) == 3, timeout=WAIT_MS)
-    states = [
-        window.backstage.queue.table.columns()[4].text(slot) for slot in window.backstage.queue.table.rows()
-    ]
+    table = window.backstage.queue.table
+    (state,) = (column for column in table.columns() if column.title == "State")
+    states = [state.text(slot) for slot in table.rows()]
     assert states[1:] == ["Waiting for box", "Waiting"]
     assert launchers[""].trained == []
     window.experiments.stop()
@@ -157,7 +157,7 @@ def test_a_machine_that_does_not_answer_is_told_and_asked_again(qtbot, window, l
     qtbot.waitUntil(lambda: window.experiments.catalog_problem is not None, timeout=WAIT_MS)
     assert entries(window)[1] == "box\tdoes not answer"
     assert not window.setup.run_action.isEnabled()
-    assert "There is no connection." in window.setup.foot.line.text()
+    assert "There is no connection." in window.setup.foot.text()
     launchers["box"].problem = None
     window.setup.foot.engine_button.click()
     qtbot.waitUntil(lambda: window.experiments.catalog is not None, timeout=WAIT_MS)
@@ -382,7 +382,7 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
     first = opened()
     run = saved.add(experiment_from(SETTINGS | {"steps": 300}), machine="near").id
     first.experiments.runs.reload()
-    first.experiments.queue.enqueue_runs([run])
+    first.experiments.works.submit(saved.run(run).work)
     qtbot.waitUntil(
         lambda: first.experiments.live is not None and first.experiments.live.step > 50, timeout=WAIT_MS
     )
