@@ -112,11 +112,9 @@ def test_what_was_taken_and_not_committed_is_read_again(
 
         leave = close
 
-    original, patch = Recorder, pytest.MonkeyPatch()
-    with patch.context() as context:
+    with pytest.MonkeyPatch.context() as context:
         context.setattr("engine.runner.Recorder", Killed)
         run = begun(store, there, steps=60)
-    assert original is not Killed
     assert len(steps_of(store, run.id)) < 300
     read_on(store, there, run.id, near)
     assert steps_of(store, run.id) == list(range(1, 301))

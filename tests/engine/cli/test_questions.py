@@ -115,10 +115,9 @@ def test_a_run_without_a_checkpoint_is_looked_through_from_its_start(answer) -> 
         assert store.studies.find(found["id"]).answer.run_id == run["id"]
 
 
-@pytest.mark.slow
-def test_sides_are_one_object_saved_and_exported_with_their_traces(answer, tmp_path: Path) -> None:
+def test_sides_are_one_object_saved_and_exported_with_their_traces(answer, trains, tmp_path: Path) -> None:
     to, trace = tmp_path / "x.html", tmp_path / "x.json.gz"
-    status, found = answer("profile", *TINY, "--to", str(to), "--trace", str(trace), *HERE)
+    status, found = answer("profile", *TINY, "--to", str(to), "--trace", str(trace))
     assert status == 0
     assert [side["experiment"]["precision"] for side in found["sides"]] == ["fp32", "bf16"]
     first, second = (side["profile"] for side in found["sides"])

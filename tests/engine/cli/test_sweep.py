@@ -141,7 +141,12 @@ SIZES, PRECISIONS, BOTH = {"batch_size": (32, 64)}, {"precision": ("fp32", "bf16
         ([], {"config": True, "batch_size": "64"}, {"seed": (1, 2, 3)}, {"batch_size": 64}),
         (["seed=1,2"], {"preset": "fashion"}, {"variant": ("FP32", "BF16 AMP"), "seed": (1, 2)}, {}),
         (["precision=fp32,bf16"], {"preset": "fashion"}, PRECISIONS, {}),
-        ([], {"preset": "batch-sweep", "set_": ["precision=bf16"]}, {"batch_size": (32, 64, 128)}, {"precision": "bf16"}),
+        (
+            [],
+            {"preset": "batch-sweep", "set_": ["precision=bf16"]},
+            {"batch_size": (32, 64, 128)},
+            {"precision": "bf16"},
+        ),
         ([], {}, PRECISIONS, {}),
     ],
 )
