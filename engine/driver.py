@@ -15,6 +15,7 @@ from engine.protocol import jobs
 from engine.protocol.answer import Answer
 from engine.protocol.events import Event, Failed, Finished, Log, Summary
 from engine.runner import Runner
+from engine.store.record import Work
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.words.names import setting_text
@@ -91,6 +92,10 @@ class Driver(Inspector, ABC, Generic[A]):
 
     keeps_place: ClassVar[bool] = False
     """True if a study stays in the queue until it is over, so that it resumes after a restart."""
+
+    def execute(self, work: Work, should_yield: Callable[[], bool]) -> Iterator[Study[A] | Event]:
+        """Follow the study of queued work. Raises ProblemError also for a request that cannot be read."""
+        return self.follow(self._store.studies.of_work(work), should_yield)
 
     def follow(
         self, study: Study[A], should_yield: Callable[[], bool] = lambda: False

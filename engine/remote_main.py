@@ -1,7 +1,13 @@
-"""The program on a remote machine: `python -P -m engine.remote_main HOME engine show` runs a command.
+"""The one program on a remote machine: `python -P -m engine.remote_main HOME VERB ...`.
 
-With HOME and `install` or `plan` it installs PyTorch as requested by lines of JSON on stdin. It writes only
-in the folder HOME.
+    follow WORKER AT NONCE   open a worker and follow its events from a byte on (`follower.py`)
+    keep WORKER              own a worker until it ends (`keeper.py`)
+    forget WORKER            delete a worker's files
+    serve ALLOCATION         start the keepers of a cluster's job (`allocation.py`)
+    give-back ALLOCATION     end that job once nothing runs in it
+    install, plan            install PyTorch as requested by lines of JSON on stdin
+
+Other verbs are those of the command line, such as `engine show`. It writes only in the folder HOME.
 """
 
 from __future__ import annotations
@@ -12,7 +18,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.worker.relay import FOLDERS
+from engine.worker.allocation import NAME, Allocation
+from engine.worker.follower import FOLDERS, Follower, forget
+from engine.worker.keeper import keep
 
 if TYPE_CHECKING:
     from engine.installation.installer import Installer
@@ -20,13 +28,39 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command in `arguments[1:]` with the folder `arguments[0]`, and return the exit status."""
-    home, *verb = arguments
+    """Run the verb in `arguments[1:]` with the folder `arguments[0]`, and return the exit status."""
+    home, verb, *rest = arguments
+    if rest and NAME.fullmatch(rest[0]):
+        return _serve_worker(Path(home).resolve(), verb, *rest)
     os.environ.update({name: str(Path(home, folder)) for name, folder in FOLDERS.items()})
     # imported once the folders are known
     from engine.cli.app import main as run
 
-    return _install(only_plans=verb == ["plan"]) if len(verb) == 1 else run(verb)
+    return _install(only_plans=verb == "plan") if not rest else run([verb, *rest])
+
+
+def _serve_worker(home: Path, verb: str, name: str, *rest: str) -> int:
+    os.umask(0o077)
+    try:
+        match verb, rest:
+            case "follow", (at, nonce):
+                Follower(home, name, int(at), nonce).follow()
+            case "keep", ():
+                keep(home / "workers" / name)
+            case "forget", ():
+                forget(home, name)
+            case "serve", ():
+                Allocation(home, name).serve()
+            case "give-back", ():
+                Allocation(home, name).give_back()
+            case _:
+                raise ValueError(f"no verb: {verb}")
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        sys.stderr.write(f"ammeter: {error}\n")
+        return 1
+    return 0
 
 
 def _install(*, only_plans: bool) -> int:
@@ -64,4 +98,8 @@ def _stop_at_end(installer: Installer) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # a thread that reads stdin would hold up the interpreter's end
+    os._exit(status)

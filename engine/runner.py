@@ -28,7 +28,7 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Work
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
@@ -184,6 +184,10 @@ class Runner:
         this machine it is stopped."""
         self._is_left.set()
 
+    def execute(self, work: Work, _should_yield: Callable[[], bool]) -> Iterator[Event]:
+        """Train the run of queued work, as `run` does."""
+        return self.run(work.key)
+
     def run(self, run_id: str) -> Generator[Event, None, None]:
         """Train a queued run. Record each event, then yield it. The last is Finished or Failed.
 
@@ -260,14 +264,16 @@ class Runner:
                     closing(session),  # before its recorder
                 ):
                     try:
-                        for remark in (*recorder.add(remarks), *remarks):
+                        recorder.add(remarks)
+                        for remark in remarks:
                             outbox.put(remark)
                         while not session.is_over and not self._is_left.is_set():
                             events = [
                                 advice.with_remedy(event) for event in _waiting_events(session, recorder)
                             ]
                             place, lost = (kept.place, kept.is_lost) if kept else (None, False)
-                            for event in (*recorder.add(events, place, is_lost=lost), *events):
+                            recorder.add(events, place, is_lost=lost)
+                            for event in events:
                                 outbox.put(event)
                     except ProblemError:
                         # there it continues, and is later read on from the store's last event

@@ -144,7 +144,7 @@ def take(
         lambda: second.is_over or second.step > 0.6 * (second.total_steps or math.inf), within_seconds=seconds
     )
     grab(application, window, folder, "running")
-    run_until(lambda: second.is_over and not window.experiments.queue.items(), within_seconds=seconds)
+    run_until(lambda: second.is_over and not window.experiments.works.items(), within_seconds=seconds)
     run_until(lambda: window.live.answer() is not None, within_seconds=START_SECONDS)
     grab(application, window, folder, "experiment")
     run_ids = tuple(run.id for run in window.experiments.runs.records())
@@ -208,9 +208,9 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
     window.others.limit_panel.restore({**window.others.limit_panel.state(), "granularity": GRANULARITY})
     window.others.limit_panel.memory_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
-    limits = window.experiments.limits
-    run_until(lambda: limits.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: limits.running is None, within_seconds=seconds)
+    works = window.experiments.works
+    run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: works.running is None, within_seconds=seconds)
     grab(application, window, folder, "limit")
 
 
@@ -218,10 +218,10 @@ def examine(application: QApplication, window: MainWindow, folder: Path, seconds
     """Examine the numerics of the form's model in FP16 or BF16 and show its precision map."""
     window.setup.set_text("memory_cap_gib", "")
     window.show_page("numerics")
-    numerics, panel = window.experiments.numerics, window.others.numerics_panel
+    works, panel = window.experiments.works, window.others.numerics_panel
     window.setup.run_action.trigger()
-    run_until(lambda: numerics.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: numerics.running is None, within_seconds=seconds)
+    run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: works.running is None, within_seconds=seconds)
     panel.tabs.open("map")
     panel.map.tree.expandAll()
     grab(application, window, folder, "numerics")
@@ -231,10 +231,10 @@ def profile(
     application: QApplication, window: MainWindow, folder: Path, seconds: float, run_ids: tuple[str, ...]
 ) -> None:
     """Profile both runs and show them side by side."""
-    profiles = window.experiments.profiles
+    works = window.experiments.works
     window.others.profiles.profile_runs(run_ids)
-    run_until(lambda: profiles.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: profiles.running is None, within_seconds=seconds)
+    run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: works.running is None, within_seconds=seconds)
     window.show_page("profile")
     grab(application, window, folder, "profile")
 
@@ -242,25 +242,25 @@ def profile(
 def tune(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """Tune a few settings and show the verified result."""
     window.show_page("tune")
-    options, tunings = window.others.tune_panel.options, window.experiments.tunings
+    options, works = window.others.tune_panel.options, window.experiments.works
     options.restore({**options.state(), "kinds": CHANGE_KINDS[:TUNED_KINDS]})
     window.setup.run_action.trigger()
-    run_until(lambda: tunings.running is not None, within_seconds=START_SECONDS)
-    run_until(lambda: tunings.running is None, within_seconds=seconds)
+    run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: works.running is None, within_seconds=seconds)
     grab(application, window, folder, "tune")
 
 
 def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """Sweep batch sizes: show it in progress, with other jobs in the queue, and at its end."""
     window.show_page("compare")
-    form, queue, sweeps = window.setup.form, window.experiments.queue, window.experiments.sweeps
+    form, works = window.setup.form, window.experiments.works
     if "epochs" in form.length.unit_button.text():
         form.length.unit_button.click()
     form.length.edited.emit(str(SWEEP_STEPS))
     form.batch_size.edited.emit("32, 64, 128")
     run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
     window.setup.run_action.trigger()
-    run_until(lambda: sweeps.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
     window.show_page("compare")
     window.setup.set_text("batch_size", "64")
     for add in (window.setup.queue_action.trigger, lambda: window.setup.submit("limit")):
@@ -271,10 +271,10 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     window.show_page("sweep")
     window.backstage.show_page("queue")
     grab(application, window, folder, "queue")
-    for item in queue.items():
-        queue.remove(item.key)
+    for item in works.items():
+        works.remove(item.key)
     window.backstage.dismiss()
-    run_until(lambda: sweeps.running is None, within_seconds=seconds)
+    run_until(lambda: works.running is None, within_seconds=seconds)
     window.show_page("sweep")
     run_until(window.others.sweep_panel.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "sweep")

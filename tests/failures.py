@@ -13,8 +13,9 @@ from engine.protocol.events import Environment, Event, Failed, Finished, Started
 from engine.store.record import RunRecord
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
-from engine.training.failures import capped, not_a_number
+from engine.training.failures import not_a_number
 from engine.worker.supervision import death_problem
+from tests.engine.training.measuring.test_memory import capped
 from tests.forecasts import forecast_made
 
 GPU = Environment(

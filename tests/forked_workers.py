@@ -213,6 +213,7 @@ def _work(request: Mapping[str, Any], descriptors: list[int]) -> None:
         sys.argv = [request["script"] or "worker"]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if request["script"]:
+            sys.path.insert(0, str(Path(request["script"]).parent))
             runpy.run_path(request["script"], run_name="__main__")
         else:
             runpy.run_module("engine.worker", run_name="__main__", alter_sys=True)

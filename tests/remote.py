@@ -95,11 +95,11 @@ class RemoteMachine:
     def kill_line(self, program: int | None = None) -> int:
         """Kills the ssh processes that a program has started, by default this one; returns how many."""
         own = _children(program or os.getpid())
-        return _kill_all(pid for pid in own if b"engine.worker.relay" in command_of(pid))
+        return _kill_all(pid for pid in own if b"follow" in command_of(pid))
 
-    def kill_relays(self) -> int:
-        """Kills the relays, at the far end of the line."""
-        return _kill_all(self._programs("engine.worker.relay"))
+    def kill_followers(self) -> int:
+        """Kills the followers, at the far end of the line."""
+        return _kill_all(self._programs("follow"))
 
     def kill_master(self) -> int:
         """Kills the control connection, where there is one."""
@@ -113,27 +113,28 @@ class RemoteMachine:
 
     def kill_sessions(self) -> int:
         """Kills the processes of sshd that serve the connections."""
-        # a keeper is below sshd too for as long as the relay that started it
+        # a keeper is below sshd too for as long as the follower that started it
         below = [] if self.sshd is None else _children(self.sshd.pid)
         return _kill_all(pid for pid in below if command_of(pid).startswith(b"sshd"))
 
     def kill_keepers(self) -> int:
-        return _kill_all(self._programs("engine.worker.keeper"))
+        return _kill_all(self._programs("keep"))
 
     def kill_workers(self) -> int:
         return _kill_all(self.kept(folder)["worker"] for folder in self.folders() if self._has_begun(folder))
 
     def running(self) -> list[int]:
-        """Keepers, relays and workers there."""
-        return self._programs("engine.worker")
+        """Keepers, followers and workers there."""
+        return self._programs()
 
-    def _programs(self, module: str) -> list[int]:
+    def _programs(self, verb: str = "") -> list[int]:
+        wanted = (b"engine.remote_main", b"\0" + verb.encode() + b"\0") if verb else (b"engine.",)
         home = str(self.home).encode()
         return [
             pid
             for pid in _pids()
-            if module.encode() in (command := command_of(pid))
-            and not command.startswith((b"ssh", b"sshd"))
+            if not (command := command_of(pid)).startswith((b"ssh", b"sshd"))
+            and all(each in command for each in wanted)
             and (home in command or home in _environment(pid))
         ]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.machines.machine import Machine
-from engine.machines.slurm import Slurm
+from engine.machines import remote_worker
+from engine.machines.machine import Machine, Slurm
 from tests.remote import RemoteMachine, command_of, eventually, free_ports, need, prepared, used, user_here
 
 NODES = ("n1", "n2")
@@ -75,14 +75,7 @@ class Cluster(RemoteMachine):
 
     def running_workers(self) -> list[int]:
         """What trains there, and its keepers."""
-        return [pid for pid in self.running() if b"engine.worker.slurm" not in command_of(pid)]
-
-    def talk(self, script: str = "talking_worker.py") -> None:
-        """From now on its workers are that script, and their jobs are looked at often."""
-        super().talk(script)
-        with (self.home / "stub" / "sitecustomize.py").open("a") as file:
-            file.write("from engine.worker import slurm\n")
-            file.write("slurm._LOOK_SECONDS = slurm._LOOK_AGAIN_SECONDS = 0.5\n")
+        return [pid for pid in self.running() if b"\0serve\0" not in command_of(pid)]
 
     def kill_node(self, name: str) -> None:
         """Kills a node's daemon, and has Slurm notice it at once. What runs there goes on."""
@@ -95,6 +88,9 @@ class Cluster(RemoteMachine):
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     need("Slurm", is_there=all(map(shutil.which, ("slurmctld", "slurmd"))))
+    # their jobs are looked at often
+    for name in ("_LOOK_SECONDS", "_LOOK_WAITING_SECONDS"):
+        monkeypatch.setattr(remote_worker, name, 0.5)
     with cluster_here(monkeypatch) as made:
         yield made
 

@@ -21,7 +21,6 @@ from engine.export.mlflow import parse_destination
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Examined, Failed, Finished, Log
 from engine.store.database import file_uri
-from engine.store.store import Store
 from engine.training import precision
 from engine.training.measuring.memory_cap import check_cap
 from engine.worker.launcher import iterate
@@ -181,20 +180,6 @@ def open_files_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "rename", refusing(os.rename))
     monkeypatch.setattr(os, "replace", refusing(os.replace))
-
-
-@pytest.mark.usefixtures("open_files_stay")
-def test_a_damaged_store_is_set_aside_unless_others_have_it_open(tmp_path: Path) -> None:
-    path = tmp_path / "ammeter.sqlite"
-    with Store(path) as store:
-        with Store(path):
-            assert store.set_aside() is None
-        with pytest.raises(ProblemError):
-            store.runs()
-    with Store(path) as store:
-        aside = store.set_aside()
-        assert aside is not None and aside.exists() and path.exists()
-        assert store.runs() == ()
 
 
 @pytest.mark.usefixtures("open_files_stay")

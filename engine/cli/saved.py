@@ -29,7 +29,7 @@ from engine.experiment.value import shortened
 from engine.export import formats
 from engine.export.archive.reader import import_archive
 from engine.export.content import Content, Write, content_of
-from engine.export.formats import COMPARISON, companion_files, companions_clause, is_mlflow
+from engine.export.formats import COMPARISON, is_mlflow, written_clause
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, Status, UnreadableRun
@@ -344,11 +344,15 @@ def _export_alone(store: Store, found: Match, to: str, force: bool, as_json: boo
     result: SweepRecord | Study[Any]
     if found.kind == SWEEP:
         result = store.sweeps.find(found.id)
-        path = formats.SWEEP.export(result, to, force=force)
+        files = formats.SWEEP.export_files(result, to, force=force)
     else:
         result = store.studies.find(found.id)
-        path = OUTPUTS[result.kind].formats.export(result, to, force=force)
-    output.outcome(as_json, {"to": to, found.kind: found.id}, f"Wrote {result.name} to {path}.")
+        files = OUTPUTS[result.kind].formats.export_files(result, to, force=force)
+    output.outcome(
+        as_json,
+        {"to": to, found.kind: found.id},
+        f"Wrote {result.name} to {files[0]}{written_clause(files)}.",
+    )
 
 
 def _write_runs(content: Content, to: str, image: Write | None, force: bool) -> tuple[str, ...]:
@@ -357,10 +361,8 @@ def _write_runs(content: Content, to: str, image: Write | None, force: bool) -> 
         from engine.export.mlflow import log_runs
 
         return log_runs(content, to).sentences
-    path = COMPARISON.export(content, to, force=force, write=image)
-    return (
-        f"Wrote {counted(len(content.runs), 'run')} to {path}{companions_clause(companion_files(path))}.",
-    )
+    files = COMPARISON.export_files(content, to, force=force, write=image)
+    return (f"Wrote {counted(len(content.runs), 'run')} to {files[0]}{written_clause(files)}.",)
 
 
 def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:

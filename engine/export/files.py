@@ -5,6 +5,7 @@ The hidden folder is beside the destination. Folders left by killed programs are
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import hashlib
@@ -69,8 +70,9 @@ class TakenError(ProblemError):
 def atomic_path(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary path of the same name. Files written there, and next to it, are moved into place.
 
-    On failure nothing is left behind and existing files stay. Without `force` they always stay. In an
-    existing folder only files of the same names are replaced. Raises ProblemError: kind REQUEST if another
+    On failure nothing is left behind and existing files stay. Without `force` they always stay, and Python
+    modules next to the path even with it. In an existing folder only files of the same names are replaced.
+    Raises ProblemError: kind REQUEST if another
     path is needed, DISK_FULL or STORE if the disk failed, TakenError if `force` would help.
     """
     check_free(path, force=force)
@@ -81,7 +83,7 @@ def atomic_path(path: Path, *, force: bool = False) -> Iterator[Path]:
         raise ProblemError(_from_os(error, path)) from None
     try:
         yield workplace / path.name
-        _move(workplace, path.parent, force)
+        _move(workplace, path, force)
     except OSError as error:
         raise ProblemError(_from_os(error, path)) from error
     finally:
@@ -98,8 +100,16 @@ def check_free(path: Path, *, force: bool = False) -> None:
         raise TakenError(path)
 
 
-def _move(workplace: Path, target: Path, force: bool) -> None:
+def _move(workplace: Path, path: Path, force: bool) -> None:
+    target = path.parent
     files = [file.relative_to(workplace) for file in sorted(workplace.rglob("*")) if file.is_file()]
+    # the user may still be working on a module that is already there
+    modules = [file for file in files if file.suffix == ".py" and file != Path(path.name)]
+    for file in [file for file in modules if (target / file).is_file()]:
+        if (target / file).read_bytes().removeprefix(codecs.BOM_UTF8) != (workplace / file).read_bytes():
+            message = f"{target / file} already exists and differs from the module that the run used."
+            raise request_error(message, "Choose another folder.", key="to", value=path)
+        files.remove(file)
     for file in files:
         if not force and os.path.lexists(target / file):
             raise TakenError(target / file)

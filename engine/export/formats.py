@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.export.files import atomic_path, check_free
+from engine.words.names import listed
 
 if TYPE_CHECKING:
     from engine.export.content import Content
@@ -36,16 +37,14 @@ def is_mlflow(destination: str) -> bool:
 class Format(Generic[Result]):
     """An export format: the ending of its files, its title in menus, and the function that writes it.
 
-    A `suffix` of "/" stands for a folder. Of formats with the same suffix, the first is the default. Files
-    written next to the path end in one of `companions`. A format with `is_race` needs two runs to replay side
-    by side.
+    A `suffix` of "/" stands for a folder. Of formats with the same suffix, the first is the default. A format
+    with `is_race` needs two runs to replay side by side.
     """
 
     name: str
     suffix: str
     title: str
     write: _Write[Result]
-    companions: tuple[str, ...] = ()
     is_race: bool = False
 
 
@@ -82,11 +81,19 @@ class ResultKind(Generic[Result]):
 
         Existing files are kept unless `force`. Raises ProblemError and leaves no partial files.
         """
+        return self.export_files(result, path, force=force, write=write)[0]
+
+    def export_files(
+        self, result: Result, path: str | Path, *, force: bool = False, write: _Write[Result] | None = None
+    ) -> tuple[Path, ...]:
+        """Do as `export`, and return the path and the files that were written next to it."""
         write = self.format_for(path).write if write is None else write
         target = Path(path)
         with atomic_path(target, force=force) as temporary:
             write(result, temporary)
-        return target
+            files = sorted(file for file in temporary.parent.rglob("*") if file.is_file())
+            names = [file.relative_to(temporary.parent) for file in files]
+        return (target, *(target.parent / name for name in names if name.parts[0] != target.name))
 
     def check(self, paths: Iterable[str | Path], *, force: bool = False) -> None:
         """Raise ProblemError now if `export` to one of the paths is known to fail."""
@@ -153,19 +160,16 @@ def _comparison_formats() -> tuple[Format[Content], ...]:
         _own("card", ".png", "Replay as an image", "race.write_card_png", is_race=True),
         _own("animation", ".webp", f"{moving} (WebP)", "race.write_webp", is_race=True),
         _own("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
-        _own(
-            "csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv", companions=_CSV_COMPANIONS
-        ),
+        _own("csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv"),
         _own("json", ".json", "Everything as JSON", "report.data.write_json"),
         markdown,
         latex,
         _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
         _own("archive", ".ammeter", "Full runs, to import elsewhere", "archive.writer.write_archive"),
-        _own("script", ".py", "Python script of one run", "script.page.write_script", companions=(".npz",)),
+        _own("script", ".py", "Python script of one run", "script.page.write_script"),
     )
 
 
-_CSV_COMPANIONS = ("-runs.csv", "-summary.csv")
 _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
 _SCRIPT = _own("script", ".py", "Python script of the fastest settings", "kinds.tune.write_script")
 
@@ -184,13 +188,8 @@ TUNE: ResultKind[Study[Tuning]] = ResultKind(
 )
 
 
-def companion_files(path: Path) -> tuple[Path, ...]:
-    """Return the existing companion files of an export of runs to `path`."""
-    ends = next((form.companions for form in COMPARISON.formats if form.suffix == path.suffix.lower()), ())
-    return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
-
-
-def companions_clause(files: Sequence[Path]) -> str:
-    """Return the companion files of an export as a clause, or "" without any."""
-    names = " and ".join(file.name for file in files)
+def written_clause(files: Sequence[Path]) -> str:
+    """Return the files next to an export as a clause: ", with net.py and run.npz", or ""."""
+    path, *beside = files
+    names = listed([file.relative_to(path.parent).as_posix() for file in beside])
     return f", with {names}" if names else ""

@@ -25,19 +25,19 @@ from engine.words.numbers import linear_ticks
 
 _LEFT, _RIGHT, _BOTTOM, _TITLE, _LOW_FOOT = 44.0, 10.0, 26.0, 24.0, 8.0
 _LOW = 260.0
-"""A chart less high than this has no title below its axis."""
+"""The height in pixels below which a chart has no title below its axis."""
 _BELOW_LEGEND = 10.0
 _HATCH_PITCH = 11.3
 _CROSS, _MARK = 14.0, 10.0
 _FORECAST_DASH, _GUIDE_DASH = (2.0, 5.0), (2.0, 3.0)
 _NAME_SHARES = (0.6, 0.5, 0.7, 0.4, 0.8, 0.3, 0.9, 0.2)
-"""Where along its line a name may stand, best first: further out the lines are further apart."""
+"""The shares of a line's length at which its name may stand, best first. Lines diverge further out."""
 _GAP = 10.0
 _RATIO_ROOM, _RATIO_LEVEL, _ANSWER_LEVEL = 56.0, 0.075, 9.0
 
 
 def memory_chart(content: MemoryContent, size: tuple[float, float], description: str = "") -> Drawing:
-    """Draw the chart in a size. Its `description` says the same in words."""
+    """Draw the memory chart in a size (width, height). `description` is its text for screen readers."""
     chart = _Chart(content, size)
     return Drawing(*size, tuple(chart.shapes()), description)
 
@@ -220,9 +220,9 @@ class _Chart:
     def _write(
         self, words: str, wanted: Sequence[Point], size: float, weight: int, ink: str, *, stays: bool = False
     ) -> tuple[Shape, ...]:
-        """The words at the first baseline with room, or, if they `stay`, at the first; else none.
+        """Return the words at the first baseline with room. Without room, none, or with `stays` at the first.
 
-        The ground's colour keeps hatch and lines away from them.
+        A box in the background color keeps hatching and lines away from them.
         """
         height, width = CAPITAL * size + 6, text_width(words, size, weight)
         rects = [Rect(x, y - height + 3, x + width, y + 3) for x, y in wanted]
@@ -252,12 +252,12 @@ def _legend_entries(content: MemoryContent) -> Iterator[LegendEntry]:
 
 
 _HEADROOM = 1.28
-"""How far the axis reaches beyond the limit, for what does not fit."""
+"""The factor by which the axis exceeds the limit, to show trials that did not fit."""
 _FURTHEST = 1.45
 """A trial that failed beyond this multiple of the largest passed batch is pinned to the edge, so that it does
 not squeeze the rest of the chart."""
 _SOON = 4.0
-"""The forecast's limit is in view, unless it is beyond this multiple of the largest passed batch."""
+"""The axis includes the forecast's limit up to this multiple of the largest passed batch."""
 _LEAST_OVER = 0.045
 _PIECES = 48
 

@@ -21,15 +21,15 @@ _NOISE = 0.02
 _FARTHEST = 2.0
 """A line through two batches is trusted up to this many times their distance beyond the larger one."""
 _MOVE_FRACTION = 0.06
-"""The expected limit may move again by this fraction of what the last batch that passed moved it by."""
+"""The expected limit may move again by this fraction of its last move."""
 _UNCERTAIN_FRACTION = 0.025
-"""The uncertain part of the stretch from the largest batch that passed to where the line meets the budget."""
+"""The uncertain fraction of the distance from the largest passed batch to the line's limit."""
 _UNUSABLE_MIB, _UNUSABLE_FRACTION = 40.0, 0.005
 """What gaps between blocks make unusable: searches on an H100 lost some 60 to 85 MiB of 1 GiB, and 75 to 220
 of 24 GiB."""
 _UNUSABLE_SPREAD = 0.7
 _FULL_FRACTION = 0.95
-"""An allocator that has reserved this part of its budget has begun to give back what it keeps in vain."""
+"""An allocator that has reserved this fraction of its budget has started to free its unused memory."""
 _UNINFORMED_SHARE = 0.1
 """The share of the chances that is spread evenly once a batch has failed, so that a line that misleads gives
 way to halving."""
@@ -105,7 +105,7 @@ def line_through(below: Trial, top: Trial) -> MemoryLine:
 
 
 def _meeting(passed: Sequence[Trial], budget_mib: float) -> float | None:
-    """Where memory meets the budget, by the largest batch and the nearest one that is far enough below it.
+    """Return the batch whose memory reaches the budget, by the largest batch and a distant smaller one.
 
     Near the limit the slope may differ from the slope far from it. None without a rising line.
     """
@@ -131,9 +131,10 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
 
 
 def _unusable_mib(passed: Sequence[Trial], budget_mib: float) -> float:
-    """What the limit leaves unallocated; 0 without an allocator that reserves.
+    """Return the memory (MiB) of the budget that stays unallocated. 0 without a caching allocator.
 
-    It reserves more than it needs, and less once that is refused: only while there is room does it tell.
+    The allocator reserves more than it needs, and less once a request is refused, so its reserve is a measure
+    only while there is room.
     """
     if not passed or (reserved := passed[-1].reserved_mib) is None or not (peak := passed[-1].peak_mib):
         return 0.0
@@ -144,21 +145,21 @@ def _unusable_mib(passed: Sequence[Trial], budget_mib: float) -> float:
 
 SMALL_BATCH = 8
 SMALL_RATIO = 4
-"""The two small trials are so far apart that the allocator's rounding is little of their difference."""
+"""The ratio of the two small trials' batches, so large that the allocator's rounding matters little."""
 
 _MOST_GROWTH = 32
 """A line from small batches is not trusted beyond this many times the largest of them."""
 _STRAIGHT_RATIO = 1.3
-"""The most that a stretch's slope may exceed the slope before it while the two count as one line."""
+"""The largest ratio of two neighboring slopes that still count as one line."""
 _EVEN_BATCH = 8
 """Kernels differ by the batch: on an H100 the small CNN took more memory at odd sizes than at larger even
 ones."""
 _GROWTH = 4
-"""The growth from one batch to the next while what passed says nothing of how much more would."""
+"""The growth from one batch to the next as long as the passed trials suggest no limit."""
 _PART_WAY = 3
-"""The search goes one part in this many of the way to a limit beyond where the line is trusted."""
+"""To a limit beyond the trusted part of the line, the search goes one in this many parts of the way."""
 _LEAST_SPREAD = 0.8
-"""The least uncertainty of what the line says, in multiples of the granularity."""
+"""The smallest uncertainty of the line's limit, in multiples of the granularity."""
 _CAREFUL_SHARE, _EVEN_SHARE = 0.2, 0.43
 """The chance that the next batch fails. A batch that passes shows its memory, which is worth more the farther
 away it is."""
@@ -312,7 +313,7 @@ class Search:
         return self._even(min(max(target, low + 1), ceiling - 1), low, ceiling)
 
     def _even(self, target: int, low: int, ceiling: int) -> int:
-        """On a card the multiple of `_EVEN_BATCH` nearest to the target, while there are some to choose."""
+        """Return, on a GPU, the multiple of `_EVEN_BATCH` nearest to the target, if one is in range."""
         has_forecast = self._first_guess is not None and self._first_batch is None
         reserves = has_forecast or any(trial.reserved_mib for trial in self.trials)
         unit = _EVEN_BATCH // self.granularity

@@ -10,7 +10,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import BYTES_PER_GIB, shortened
 from engine.installation.builds import libc_problem
 from engine.installation.description import Description
-from engine.machines.machine import Machine, Machines
+from engine.machines.machine import Machine, Machines, Slurm
 from engine.machines.program import (
     INSTALL_UV,
     install_remedy,
@@ -18,7 +18,6 @@ from engine.machines.program import (
     program_id,
     remote_description,
 )
-from engine.machines.slurm import Slurm
 from engine.machines.ssh import RemoteFacts, SshConnection, inspect_machine, run_script
 from engine.protocol.events import Check
 

@@ -20,7 +20,6 @@ from engine.experiment.catalog import Catalog
 from engine.experiment.paths import file_name_of, machines_path, read_file, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import Bounded, check_keys, shortened
-from engine.machines.slurm import Slurm
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 
@@ -34,6 +33,58 @@ def _within(folder: str) -> str:
     if ".." in folder.split("/") or folder.startswith("-"):
         raise ValueError("a folder without '..' is needed")
     return folder
+
+
+_OPTION = re.compile(r"--([a-z][a-z0-9-]{1,40})(=[^\x00-\x1f\x7f]{1,200})?")
+_FLAGS = ("contiguous", "get-user-env", "hold", "overcommit", "reboot", "spread-job", "use-min-nodes")
+_OURS = (
+    *(
+        "wrap",
+        "output",
+        "error",
+        "input",
+        "export",
+        "export-file",
+        "chdir",
+        "parsable",
+        "array",
+        "uid",
+        "gid",
+    ),
+    *("clusters", "test-only", "wait", "usage", "help", "version", "open-mode", "nodes", "job-name"),
+)
+"""What would break the job, whose script, files, answer and one node are Ammeter's. `sbatch` also takes the
+beginning of a name for it."""
+
+
+def _allowed(option: str) -> str:
+    found = _OPTION.fullmatch(option)
+    if found is None:
+        raise ValueError("it must have the form --name=value")
+    if any(ours.startswith(found[1]) for ours in _OURS):
+        raise ValueError("Ammeter sets it itself")
+    if not found[2] and found[1] not in _FLAGS:
+        # it would take our own next option for its value
+        raise ValueError("its value is missing (--name=value)")
+    return option
+
+
+_Word = StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.,@+-]{0,99})?$")
+
+
+class Slurm(Bounded, frozen=True, extra="forbid"):
+    """The sbatch options for the jobs of a cluster. Each of `options` has the form "--name=value"."""
+
+    partition: Annotated[str, _Word] = ""
+    account: Annotated[str, _Word] = ""
+    time_limit: Annotated[str, StringConstraints(pattern=r"^((\d{1,4}-)?\d{1,6}(:\d{1,2}){0,2})?$")] = ""
+    options: Annotated[tuple[Annotated[str, AfterValidator(_allowed)], ...], Field(max_length=40)] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments for sbatch."""
+        named = {"partition": self.partition, "account": self.account, "time": self.time_limit}
+        return (*(f"--{name}={value}" for name, value in named.items() if value), *self.options)
 
 
 class Machine(Bounded, frozen=True, extra="forbid"):

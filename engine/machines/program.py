@@ -50,6 +50,7 @@ from engine.machines.ssh import (
     ScriptOutput,
     SshConnection,
     inspect_machine,
+    program_words,
     run_script,
 )
 
@@ -150,7 +151,8 @@ cd "$1" 2>/dev/null || exit 0
 [ -f .ammeter-folder ] || [ -e program/current/bin/python ] || exit 0
 for each in workers/*/keeper.json; do
   pid=$(sed -n 's/.*"pid": *\\([0-9][0-9]*\\).*/\\1/p' "$each" 2>/dev/null)
-  if [ -n "$pid" ] && tr '\\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q engine.worker.keeper
+  if [ -n "$pid" ] && tr '\\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null |
+    grep -q 'engine.remote_main .* keep '
   then kill "$pid"; fi
 done
 rm -rf program python engine datasets home workers .ammeter-folder && cd / && rmdir "$1" 2>/dev/null
@@ -162,7 +164,7 @@ _MOST_CHATTER = 64 * 1024
 
 def answer_of(line: SshConnection, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
     """Return the JSON object that a command prints on the machine. Raises ProblemError for one in it, too."""
-    script = shlex.join(_words(machine.home, program, *verb, "--json"))
+    script = shlex.join(program_words(machine.home, *verb, "--json", program=program))
     answer = run_script(line, script, seconds=300.0)
     if answer.status in NOT_FOUND:
         raise ProblemError(not_installed_problem(machine))
@@ -293,7 +295,9 @@ class RemoteInstaller:
         return run_script(self._line, script, arguments, _INSTALL_SECONDS)
 
     def _events(self, verb: str, wanted: InstallRequest) -> Iterator[InstallEvent]:
-        channel = self._channel = self._line.open(_words(self.machine.home, program_id(), verb))
+        channel = self._channel = self._line.open(
+            program_words(self.machine.home, verb, program=program_id())
+        )
         self._check_stopped()
         last: InstallEvent | None = None
         chatter = 0
@@ -325,10 +329,6 @@ class RemoteInstaller:
             raise request_error(
                 message, "Check disk space and write permission there, or name another folder.", key="folder"
             )
-
-
-def _words(home: str, program: str, *words: str) -> list[str]:
-    return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.remote_main", home, *words]
 
 
 def _uv_for(look: RemoteFacts) -> bytes:

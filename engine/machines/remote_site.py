@@ -10,12 +10,13 @@ from pathlib import Path
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_error
 from engine.machines.machine import Machine
-from engine.machines.remote_worker import PROGRAM, Allocation, Opening, RemoteWorker
-from engine.machines.ssh import SshConnection, inspect_machine
+from engine.machines.remote_worker import JobRequest, Opening, RemoteHeader, RemoteWorker
+from engine.machines.slurm import job_state
+from engine.machines.ssh import SshConnection, inspect_machine, program_words
 from engine.protocol import jobs
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher
-from engine.worker.site import Worker
+from engine.worker.site import Site, Worker
 from engine.worker.supervision import Timeouts
 
 _ANSWER_SECONDS, _GIVE_BACK_SECONDS = 30.0, 10.0
@@ -24,7 +25,7 @@ _MOST_FETCHED_BYTES = 512 * 2**20
 _GZIP = b"\x1f\x8b"
 
 
-class RemoteSite:
+class RemoteSite(Site):
     """Starts workers and accesses their files on a remote machine, over ssh.
 
     `patience` is how many seconds a worker without a connection is kept: without a job, and with one.
@@ -32,9 +33,12 @@ class RemoteSite:
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
         self.name = machine.name
+        # it is a Linux for which there are builds of torch, which have no other C library
+        self.is_glibc = True
         # a spare would keep a node from others
         self.keeps_spare, self.has_nodes = machine.slurm is None, machine.slurm is not None
-        self._allocation: Allocation | None = None
+        self._allocation: JobRequest | None = None
+        self._last: RemoteHeader | None = None
         self._node = ""
         self._line = SshConnection(machine)
         self._patience = patience
@@ -42,26 +46,33 @@ class RemoteSite:
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """Return a new worker. `command` is ignored, because the machine's own program has another."""
-        if (slurm := self._line.machine.slurm) is not None and self._allocation is None:
+        slurm = self._line.machine.slurm
+        if slurm is not None and (self._allocation is None or self._is_job_over()):
             pinned = (f"--nodelist={self._node}",) if self._node else ()
-            self._allocation = Allocation(uuid.uuid4().hex, (*slurm.arguments, *pinned))
+            self._allocation = JobRequest(uuid.uuid4().hex, (*slurm.arguments, *pinned))
         opening = Opening(environment, self._patience, self._allocation)
         return self._reached(RemoteWorker(self._line, uuid.uuid4().hex, opening=opening))
 
     def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
         if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
             raise request_error(f"'{place.worker}' is not a worker of {self.name}.", "Start the run again.")
-        at = (place.events_at, place.errors_at)
-        worker = RemoteWorker(self._line, place.worker, opening=None, at=at, first=job)
+        worker = RemoteWorker(self._line, place.worker, opening=None, at=place.events_at, first=job)
         # in case the program that started it was killed before it could ask for that
         worker.keep()
         return self._reached(worker)
 
     def _reached(self, worker: RemoteWorker) -> Worker:
-        worker.wait()
         if worker.header is not None:
-            self._home = worker.header.home
+            self._last, self._home = worker.header, worker.header.home
         return worker
+
+    def _is_job_over(self) -> bool:
+        """Return whether Slurm has ended the job of the last worker."""
+        last = self._last
+        if last is None or not last.slurm_job:
+            return False
+        state = job_state(self._line, last.slurm_job, last.home, last.allocation)
+        return state is not None and (state.is_over or state.state == "COMPLETING")
 
     @property
     def engine(self) -> object:
@@ -69,9 +80,6 @@ class RemoteSite:
 
     def require_engine(self) -> None:
         """No-op: only the machine knows whether PyTorch is installed. A worker reports if it is not."""
-
-    # the far side is a Linux for which there are builds of torch, which have no other C library
-    is_glibc = True
 
     def checkpoints(self, folder: Path) -> str:
         return f"{self._there}/home/checkpoints/{folder.name}"
@@ -100,10 +108,9 @@ class RemoteSite:
         self._node = node
 
     def close(self) -> None:
-        given, self._allocation = self._allocation, None
+        given, self._allocation, self._last = self._allocation, None, None
         if given is not None:
-            folder = self._line.machine.folder
-            words = f"{folder}/{PROGRAM} -P -m engine.worker.slurm give-back {folder} {given.name}".split()
+            words = program_words(self._line.machine.folder, "give-back", given.name)
             # it ends by itself too, some time later
             with suppress(ProblemError):
                 self._line.ask(words, seconds=_GIVE_BACK_SECONDS)

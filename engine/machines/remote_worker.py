@@ -15,54 +15,65 @@ from typing import IO, Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from engine.experiment.problem import ProblemError
-from engine.experiment.value import Bounded, shortened
+from engine.experiment.value import Bounded, one_line, shortened
 from engine.experiment.value import Line as OneLine
-from engine.machines.slurm import JobState, ending, waiting_words
-from engine.machines.ssh import NOT_FOUND, Channel, SshConnection, lasts
+from engine.machines.slurm import JobState, ending, job_state, waiting_words
+from engine.machines.ssh import NOT_FOUND, Channel, SshConnection, lasts, program_words
 from engine.protocol import jobs
-from engine.protocol.events import Log, Phase, PhaseName
+from engine.protocol.events import Event, Log, Phase, PhaseName
 from engine.protocol.jobs import RemotePlace
-from engine.worker.relay import PROTOCOL
-from engine.worker.site import BadLine, Item, WorkerExited, WorkerLost, parse_line, stderr_text
+from engine.worker.follower import PROTOCOL
+from engine.worker.keeper import CANCELED, STDERR_TAIL_LINES
+from engine.worker.site import BadLine, Item, WorkerExited, WorkerLost, parse_line
 
-PROGRAM = "program/current/bin/python"
 _HEADER_SECONDS = 30.0
 _MOST_CHATTER_BYTES = 64 * 2**10
-_LONGEST_LINE_BYTES = 32 * 2**20 + 2
+_LONGEST_LINE_BYTES = 32 * 2**20
 _MOST_ITEMS = 4_096
 _PING_SECONDS = 1.0
 _AWAY_SECONDS = 3.0  # a connection silent for so long counts as lost, and is closed after `_DEAD_SECONDS`
 _DEAD_SECONDS = 15.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
+_LOOK_WAITING_SECONDS, _LOOK_SECONDS, _ENDING_SECONDS = 5.0, 10.0, 8.0
+"""Seconds between two questions to Slurm, and those that it gets to notice that a job has ended."""
 _SLOW_SECONDS = 1.0
 _REAP_SECONDS = 10.0
+_NO_SUCH_VERB = 2  # the status of a program there that is older than its verb
 _FORGET_SECONDS = 2.0
-_STDERR_TAIL_LINES = 200
-_STDERR_LINES_PASSED_ON = 2_000
-_STDERR_BYTES_PASSED_ON = 2**20
 
 
-class _Version(Bounded, frozen=True):
+class RemoteHeader(Bounded, frozen=True):
+    """The first line of the program on the remote machine that follows a worker's events.
+
+    `taken` is the number of the last request that it has. The worker `has_begun` once it has a keeper. In a
+    cluster, `slurm_job` is the id of the worker's job, and `allocation` the name that Ammeter gave it.
+    """
+
     protocol: int
-
-
-class RelayHeader(_Version):
-    """The first message of the relay, the program that ssh starts on the remote machine."""
-
-    taken: Annotated[int, Field(ge=0)]
-    has_job: bool
-    home: Annotated[str, Field(max_length=4_096, pattern=r"^/[^\x00-\x1f\x7f]*$")]
+    taken: Annotated[int, Field(ge=0)] = 0
+    has_job: bool = False
+    has_begun: bool = False
+    home: Annotated[str, Field(max_length=4_096, pattern=r"^/[^\x00-\x1f\x7f]*$")] = "/"
     host: OneLine = ""
+    allocation: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")] = ""
+    slurm_job: Annotated[str, Field(pattern=r"^\d{0,19}$")] = ""
 
 
-class _Ended(Bounded, frozen=True):
-    status: Annotated[int, Field(ge=-64, le=255)]
+class _FollowerLine(Bounded, frozen=True, extra="forbid"):
+    """A line of the follower's own: a ping's answer, the worker's exit status, or why it was lost."""
+
+    ping: int | None = None
+    status: Annotated[int, Field(ge=-64, le=255)] | None = None
     why: Literal["", "patience", "full"] = ""
+    gone: Literal["unknown", "rebooted", "gone"] | None = None
 
 
-class _Gone(JobState):
-    why: Literal["unknown", "rebooted", "gone", "forgotten", "job"]
-    state: OneLine = ""
+@dataclass(frozen=True)
+class JobRequest:
+    """The Slurm job in which workers are to run: its name, given by Ammeter, and the arguments of sbatch."""
+
+    name: str
+    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -75,23 +86,15 @@ class Opening:
 
     environment: dict[str, str]
     patience: tuple[float, float] = (60.0, 600.0)
-    allocation: Allocation | None = None
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """A Slurm job in which workers run: its name, given by Ammeter, and the arguments of sbatch."""
-
-    name: str
-    arguments: tuple[str, ...]
+    allocation: JobRequest | None = None
 
 
 class RemoteWorker:
     """A worker on a remote machine, which survives a lost connection. Any thread may call its methods.
 
-    With `opening` it is started. Without, an earlier program has started it, and its output is read on from
-    the byte offsets `at`. It then gets the job `first` if it has not received one. `wait` blocks until the
-    machine has answered.
+    With `opening` it is started. Without, an earlier program has started it, and its events are read on from
+    byte `at`. It then gets the job `first` if it has not received one. Raises ProblemError if the machine
+    does not answer, except for a worker with a job, which is only away unless no later try would help.
     """
 
     def __init__(
@@ -100,44 +103,41 @@ class RemoteWorker:
         worker: str,
         *,
         opening: Opening | None,
-        at: tuple[int, int] = (0, 0),
+        at: int = 0,
         first: jobs.Job | None = None,
     ) -> None:
         self._line, self._name = line, line.machine.name
         self._worker, self._opening, self._first = worker, opening, first
         self._at = at
-        self.place = RemotePlace(self._name, worker, *at)
-        self._inbox: queue.Queue[tuple[Item, tuple[int, int]]] = queue.Queue(_MOST_ITEMS)
-        self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
-        self._stderr_lines_left, self._stderr_bytes_left = _STDERR_LINES_PASSED_ON, _STDERR_BYTES_PASSED_ON
+        self.place = RemotePlace(self._name, worker, at)
+        self._inbox: queue.Queue[tuple[Item, int]] = queue.Queue(_MOST_ITEMS)
+        self._stderr_lines: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._lock = threading.Lock()
-        # those that the keeper has not certainly taken, and how many came before them
+        # those that the follower has not certainly taken, and how many came before them
         self._requests: list[dict[str, Any]] = []
         self._taken = 0
-        self.header: RelayHeader | None = None
+        self.header: RemoteHeader | None = None
         self.delay_seconds = 0.0
         self._status = -9
         self._channel: Channel | None = None
-        self._silent_since: float | None = time.monotonic()
+        self._mark = b""
+        self._silent_since: float | None = None
         self._away_since: float | None = None
-        self._sent_pings: dict[bytes, float] = {}
-        self._problem: ProblemError | None = None
+        self._sent_pings: dict[int, float] = {}
         self._has_line = self.has_spoken = self._is_deaf = self._is_slow = False
         self._is_kept = self._is_forgotten = False
         self.is_waiting = opening is not None and opening.allocation is not None
+        self._job_state: JobState | None = None
         self._waits_for = ""
-        # in this order: reached or refused; its output is at its end; nothing more is wanted of it
-        self._tried, self._ended, self._closed = (threading.Event() for _ in range(3))
-        self._reader = threading.Thread(target=self._connect_and_read, name="remote-worker", daemon=True)
+        # its output is at its end; nothing more is wanted of it
+        self._ended, self._closed = threading.Event(), threading.Event()
+        self._is_first = True
+        self._connect()
+        self._is_first = False
+        self._reader = threading.Thread(target=self._read, name="remote-worker", daemon=True)
         self._reader.start()
         threading.Thread(target=self._ping, name="remote-pings", daemon=True).start()
-
-    def wait(self) -> None:
-        """Wait until the machine answers. Raises ProblemError if it does not, except for a worker with a job,
-        which is only away unless no later try would help."""
-        self._tried.wait()
-        if self._problem is not None:
-            raise self._problem
+        threading.Thread(target=self._watch_job, name="remote-job", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -168,7 +168,7 @@ class RemoteWorker:
             item, at = self._inbox.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             return None
-        self.place = RemotePlace(self._name, self._worker, *at)
+        self.place = RemotePlace(self._name, self._worker, at)
         return item
 
     def ask_where(self) -> None:
@@ -180,6 +180,7 @@ class RemoteWorker:
 
     def leave(self) -> None:
         """Disconnect from the worker, which continues on the remote machine."""
+        self._is_forgotten = True
         self._close()
 
     def terminate(self) -> None:
@@ -195,14 +196,14 @@ class RemoteWorker:
     def close(self, timeout_seconds: float = 2.0) -> int:
         """End the worker and return its exit status. One that is away is left to its keeper's patience.
 
-        After `keep`, its output stays there until `forget`.
+        After `keep`, its output stays there until `forget`, unless it still waits for its job.
         """
-        if self.is_alive:
+        if self.is_alive and not self.is_waiting:
             self._request({"do": "close"})
             if not self._wait_for_end(timeout_seconds):
                 self._request({"do": "kill"})
                 self._wait_for_end(_REAP_SECONDS)
-        if not self._is_kept:
+        if self.is_waiting or not self._is_kept:
             self.forget()
         return self._status
 
@@ -211,23 +212,29 @@ class RemoteWorker:
 
         Returns at once if it is away, and keeps trying for some seconds.
         """
-        if not self._is_forgotten and not self._closed.is_set():
+        if not self._is_forgotten:
             self._is_forgotten = True
-            self._request({"do": "forget"})
-            threading.Thread(target=self._close_later, name="remote-forgotten", daemon=True).start()
+            thread = threading.Thread(target=self._delete, name="remote-forgotten", daemon=True)
+            thread.start()
             if not self.is_away:
-                self._closed.wait(_FORGET_SECONDS)
+                thread.join(_FORGET_SECONDS)
 
     def discard(self) -> None:
         self.forget()
 
-    def _close_later(self) -> None:
-        self._closed.wait(_REAP_SECONDS)
+    def _delete(self) -> None:
         self._close()
+        deadline = time.monotonic() + _REAP_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                self._line.ask(program_words(self._line.machine.folder, "forget", self._worker), seconds=left)
+                return
+            except ProblemError:
+                time.sleep(min(left, _FIRST_WAIT_SECONDS))
 
     def _close(self) -> None:
         self._closed.set()
-        # what was put before is sent, and the relay ends by itself; one that was just begun is ended too
+        # what was put before is sent, and the follower ends by itself; one that was just begun is ended too
         for end in (lambda channel: channel.put(None), Channel.kill, Channel.kill):
             if (channel := self._channel) is not None:
                 end(channel)
@@ -246,79 +253,96 @@ class RemoteWorker:
     def _request(self, request: dict[str, Any]) -> None:
         with self._lock:
             self._requests.append(request)
-            if self._has_line and self._channel is not None:
-                self._channel.put(_line_of({"n": self._taken + len(self._requests), **request}))
+            self._tell({"n": self._taken + len(self._requests), **request})
+
+    def _tell(self, value: Mapping[str, Any]) -> None:
+        if self._has_line and self._channel is not None:
+            self._channel.put(_line_of(value))
 
     def _ping(self) -> None:
         number = 0
-        while not self._closed.wait(_PING_SECONDS):
-            number += 1
+        while not self._closed.wait(_PING_SECONDS) and self.is_alive:
             channel, since = self._channel, self._silent_since
-            if channel is None or since is None:
+            if not self._has_line or channel is None or since is None:
                 continue
-            if time.monotonic() - since > (_DEAD_SECONDS if self._has_line else _HEADER_SECONDS):
+            if time.monotonic() - since > _DEAD_SECONDS:
                 channel.kill()
-            elif self._has_line:
-                self._sent_pings[b"%d" % number] = time.monotonic()
-                channel.put(_line_of({"ping": number}))
+            number += 1
+            self._sent_pings[number] = time.monotonic()
+            self._tell({"ping": number})
 
-    # what follows runs in the reader's thread
+    def _watch_job(self) -> None:
+        """Ask Slurm about the worker's job, as long as it has one."""
+        while self.is_alive:
+            header = self.header
+            if header is not None and header.slurm_job:
+                state = job_state(self._line, header.slurm_job, header.home, header.allocation)
+                if state is not None:
+                    self._job_state = state
+                    self._on_job_state(state)
+            elif header is not None:
+                return
+            self._closed.wait(_LOOK_WAITING_SECONDS if self.is_waiting else _LOOK_SECONDS)
 
-    def _connect_and_read(self) -> None:
+    def _on_job_state(self, state: JobState) -> None:
+        if state.is_over:
+            # it is lost unless all that it has written says otherwise
+            self._tell({"lost": True})
+        elif self.is_waiting and (words := waiting_words(state)) != self._waits_for:
+            self._waits_for = words
+            self._put(Phase(name=PhaseName.WAITING, detail=words))
+
+    # what follows runs in the reader's thread, but for the first connection
+
+    def _read(self) -> None:
         wait_seconds = _FIRST_WAIT_SECONDS
         try:
-            while not self._closed.is_set():
-                had_header = self._read_once()
-                while self._ended.is_set() and not self._is_forgotten and not self._closed.wait(0.2):
-                    """Its output is here; the folder there stays until it is forgotten."""
-                wait_seconds = _FIRST_WAIT_SECONDS if had_header else wait_seconds
-                self._closed.wait(wait_seconds)
-                wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
+            while self.is_alive:
+                if self._has_line or self._connect():
+                    wait_seconds = _FIRST_WAIT_SECONDS
+                    self._read_lines()
+                    self._end_line()
+                if self.is_alive:
+                    self._closed.wait(wait_seconds)
+                    wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
         except ProblemError as error:
-            if self._tried.is_set():
-                self._end(WorkerLost(error.problem.message))
-            else:
-                self._problem = error
+            self._end(WorkerLost(error.problem.message))
         finally:
-            self._has_line = False
             self._end(WorkerExited())
-            self._closed.set()
-            self._tried.set()
 
-    def _read_once(self) -> bool:
-        """Read until the connection is lost. Return whether the other side had answered."""
-        self._silent_since = time.monotonic()
-        at = (str(number) for number in self._at)
+    def _connect(self) -> bool:
+        """Connect. Return False if the machine was not reached. Raises ProblemError if it never will be."""
         nonce = secrets.token_hex(8)
-        program = f"{self._line.machine.folder}/{PROGRAM}"
-        words = (program, "-P", "-m", "engine.worker.relay", self._line.machine.folder, self._worker, *at)
-        channel = self._channel = self._line.open((*words, nonce))
+        self._mark = f"ammeter {nonce} ".encode()
+        words = program_words(self._line.machine.folder, "follow", self._worker, str(self._at), nonce)
+        channel = self._channel = self._line.open(words)
         channel.put(_line_of({} if self._opening is None else {"open": asdict(self._opening)}))
-        chatter, header = b"", b""
-        try:
-            chatter, header = _header_in(channel.stdout, nonce)
-            if header:
-                self._greet(self._checked(header), channel)
-                self._read_lines(channel.stdout)
-        finally:
-            self._has_line = False
-            status, complaint = channel.close()
-        if not self._closed.is_set():
-            said = shortened(chatter.decode(errors="replace").strip(), 200)
-            if said and not header and not complaint:
-                complaint = f"it only answered '{said}'"
-            self._be_away(status, complaint or "it was closed")
-        return bool(header)
+        timer = threading.Timer(_HEADER_SECONDS, channel.kill)
+        timer.daemon = True
+        timer.start()
+        chatter, header = _header_in(channel.stdout, self._mark)
+        timer.cancel()
+        if header:
+            try:
+                self._greet(self._checked(header))
+            except ProblemError:
+                channel.close()
+                raise
+            return True
+        said = shortened(chatter.decode(errors="replace").strip(), 200)
+        self._end_line(f"it only answered '{said}'" if said else "")
+        return False
 
-    def _checked(self, header: bytes) -> RelayHeader:
+    def _checked(self, header: bytes) -> RemoteHeader:
         try:
-            if _Version.model_validate_json(header).protocol != PROTOCOL:
-                raise self._line.outdated()
-            return RelayHeader.model_validate_json(header)
+            checked = RemoteHeader.model_validate_json(header)
         except ValidationError:
             raise self._line.problem("its answer is not from Ammeter") from None
+        if checked.protocol != PROTOCOL:
+            raise self._line.outdated()
+        return checked
 
-    def _greet(self, header: RelayHeader, channel: Channel) -> None:
+    def _greet(self, header: RemoteHeader) -> None:
         with self._lock:
             if self.header is None:
                 # an earlier program's requests have the numbers up to here
@@ -328,97 +352,92 @@ class RemoteWorker:
             del self._requests[: max(0, header.taken - self._taken)]
             self._taken = max(self._taken, header.taken)
             self.header = header
+            self.is_waiting = bool(header.slurm_job) and not header.has_begun
             # from now on a folder that is missing there was removed, and is not to be made anew
             self._opening = None
             self._sent_pings.clear()
-            for number, request in enumerate(self._requests, self._taken + 1):
-                channel.put(_line_of({"n": number, **request}))
-            self._silent_since = None
             self._has_line = True
+            for number, request in enumerate(self._requests, self._taken + 1):
+                self._tell({"n": number, **request})
         if self._away_since is not None:
             minutes = (time.monotonic() - self._away_since) / 60
             self._away_since = None
             self._log("info", f"Reconnected to {self._name} after {minutes:.1f} min.")
-        self._tried.set()
 
-    def _be_away(self, status: int, why: str) -> None:
-        is_first = not self._tried.is_set()
-        if is_first and (self._opening is not None or lasts(why) or status in NOT_FOUND):
+    def _end_line(self, answer: str = "") -> None:
+        """Close a connection that was lost, and log why. Raises ProblemError for the first one, if no later
+        try would help."""
+        self._has_line = False
+        assert self._channel is not None
+        status, complaint = self._channel.close()
+        if not self.is_alive:
+            return
+        why = complaint or answer or "it was closed"
+        if self._is_first and status == _NO_SUCH_VERB:
+            raise self._line.outdated()
+        if self._is_first and (self._opening is not None or lasts(why) or status in NOT_FOUND):
             raise self._line.failure(status, why)
-        if self._away_since is None and not self._ended.is_set():
+        if self._away_since is None:
             self._away_since = time.monotonic()
             trouble = self._line.remote_trouble(status, why)
             lost = f"Lost the connection to {self._name}: {why.rstrip('.')}."
             lost = lost if trouble is None else trouble.problem.message
             self._log("warning", f"{lost} Reconnecting. The run there continues.")
-        self._tried.set()
 
-    def _read_lines(self, stream: IO[bytes]) -> None:
-        while not self._closed.is_set():
+    def _read_lines(self) -> None:
+        assert self._channel is not None
+        while self.is_alive:
             self._silent_since = time.monotonic()
-            line = stream.readline(_LONGEST_LINE_BYTES)
+            line = self._channel.stdout.readline(_LONGEST_LINE_BYTES)
             self._silent_since = None
             if not line.endswith(b"\n") and len(line) < _LONGEST_LINE_BYTES:
                 # half of one: it is sent again
                 return
-            if self._is_deaf and line[:1] not in b"xgs.":
+            if line.startswith(self._mark):
+                try:
+                    self._on_follower_line(_FollowerLine.model_validate_json(line[len(self._mark) :]))
+                except ValidationError:
+                    shown = line[:400].decode(errors="replace").strip()
+                    self._put(BadLine(shortened(shown, 200), "not from a follower"))
                 continue
-            try:
-                self._on_line(line[:1], line[1:])
-            except ValidationError:
-                self._refuse(line)
+            self._at += len(line)
+            if not (self._is_deaf or line.endswith(CANCELED)):
+                self._on_item(parse_line(line))
 
-    def _on_line(self, kind: bytes, rest: bytes) -> None:
-        events_at, errors_at = self._at
-        match kind:
-            case b"o" | b"O":
-                self._at = (events_at + len(rest) - (kind == b"O"), errors_at)
-                item = parse_line(rest)
-                self.has_spoken = True
-                self._is_deaf = isinstance(item, BadLine)
-                self._put(item)
-            case b"e" | b"E":
-                self._at = (events_at, errors_at + len(rest) - (kind == b"E"))
-                self._on_error(rest)
-            case b".":
-                self._note_answer(rest)
-            case b"s":
-                self._on_job_state(JobState.model_validate_json(rest))
-            case b"x":
-                self._on_end(_Ended.model_validate_json(rest))
-            case b"g":
-                gone = _Gone.model_validate_json(rest)
-                why = _WHY_GONE.get(gone.why)
-                self._end(WorkerLost(why.format(name=self._name)) if why else ending(gone, self._name))
-                if gone.why in ("unknown", "forgotten"):
-                    self._closed.set()
-            case _:
-                self._refuse(kind + rest)
+    def _on_item(self, item: Event | BadLine) -> None:
+        self.is_waiting, self._is_deaf = False, isinstance(item, BadLine)
+        if isinstance(item, Log) and item.level == "stderr":
+            self._stderr_lines.append(one_line(item.message))
+        else:
+            self.has_spoken = True
+        self._put(item)
 
-    def _on_error(self, line: bytes) -> None:
-        text = stderr_text(line)
-        self._stderr_lines.append(text)
-        self._stderr_lines_left -= 1
-        self._stderr_bytes_left -= len(line)
-        if text and min(self._stderr_lines_left, self._stderr_bytes_left) >= 0:
-            self._put(Log(level="stderr", message=text))
-
-    def _on_job_state(self, job: JobState) -> None:
-        self.is_waiting = job.state != "KEPT"
-        words = waiting_words(job) if self.is_waiting else f"on {job.node}" if job.node else ""
-        if words != self._waits_for or not self.is_waiting:
-            self._waits_for = words
-            self._put(Phase(name=PhaseName.WAITING if self.is_waiting else PhaseName.BUILDING, detail=words))
-
-    def _on_end(self, ended: _Ended) -> None:
-        if not self._ended.is_set():
-            self._status = ended.status
-            if ended.why:
-                self._log("warning", _WHY_ENDED[ended.why].format(name=self._name))
+    def _on_follower_line(self, said: _FollowerLine) -> None:
+        if said.ping is not None:
+            self._note_answer(said.ping)
+        elif said.status is not None:
+            self._status = said.status
+            if said.why:
+                self._log("warning", _WHY_ENDED[said.why].format(name=self._name))
             self._end(WorkerExited())
+        elif said.gone == "gone" and self.header is not None and self.header.slurm_job:
+            self._end(ending(self._last_job_state(self.header), self._name))
+        elif said.gone is not None:
+            self._is_forgotten = said.gone == "unknown"
+            self._end(WorkerLost(_WHY_GONE[said.gone].format(name=self._name)))
 
-    def _note_answer(self, rest: bytes) -> None:
-        sent = self._sent_pings.pop(rest.strip(), None)
+    def _last_job_state(self, header: RemoteHeader) -> JobState:
+        """Return how the Slurm job has ended, once Slurm reports it, which may be late."""
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while True:
+            state = self._job_state
+            if (state is not None and state.is_over) or time.monotonic() > deadline:
+                return state or JobState(state="")
+            self._job_state = job_state(self._line, header.slurm_job, header.home, header.allocation) or state
+            self._closed.wait(0.5)
+
+    def _note_answer(self, number: int) -> None:
+        sent = self._sent_pings.pop(number, None)
         if sent is None:
             return
         delay = self.delay_seconds = time.monotonic() - sent
@@ -427,10 +446,6 @@ class RemoteWorker:
         # it is told again once it was fast in between
         self._is_slow = delay > _SLOW_SECONDS / (2 if self._is_slow else 1)
 
-    def _refuse(self, line: bytes) -> None:
-        self._is_deaf = True
-        self._put(BadLine(shortened(line[:400].decode(errors="replace").strip(), 200), "not from a relay"))
-
     def _log(self, level: Literal["info", "warning"], message: str) -> None:
         # nobody reads those of a worker that waits for its first job
         if self._requests or self._taken:
@@ -438,7 +453,6 @@ class RemoteWorker:
 
     def _end(self, item: WorkerExited) -> None:
         if not self._ended.is_set():
-            self._is_deaf = True
             self._put(item)
             self._ended.set()
 
@@ -452,9 +466,9 @@ class RemoteWorker:
                 self._sent_pings.clear()
 
 
-def _header_in(stream: IO[bytes], nonce: str) -> tuple[bytes, bytes]:
-    """Return the text that the login printed and the relay's header after it, empty if missing."""
-    mark, chatter = f"ammeter {nonce} ".encode(), bytearray()
+def _header_in(stream: IO[bytes], mark: bytes) -> tuple[bytes, bytes]:
+    """Return the text that the login printed and the follower's header after it, empty if missing."""
+    chatter = bytearray()
     while len(chatter) < _MOST_CHATTER_BYTES and (line := stream.readline(_MOST_CHATTER_BYTES)):
         if line.startswith(mark) and line.endswith(b"\n"):
             return bytes(chatter), line[len(mark) :]
@@ -478,5 +492,4 @@ _WHY_GONE = {
     "unknown": "{name} no longer has this run.",
     "rebooted": "{name} was restarted during the run.",
     "gone": "The process that supervises the run on {name} was ended.",
-    "forgotten": "The run was removed from {name}.",
 }

@@ -1,73 +1,20 @@
-"""Slurm in words: the options of a cluster's jobs, why a job waits, and how it ended."""
+"""The state of a cluster's job as Slurm reports it, and in words why it waits or how it ended."""
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints
-
-from engine.experiment.problem import Kind
+from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import Bounded, Line, Seconds
+from engine.machines.ssh import SshConnection, run_script
 from engine.worker.site import WorkerLost
-
-_OPTION = re.compile(r"--([a-z][a-z0-9-]{1,40})(=[^\x00-\x1f\x7f]{1,200})?")
-_FLAGS = ("contiguous", "get-user-env", "hold", "overcommit", "reboot", "spread-job", "use-min-nodes")
-_OURS = (
-    *(
-        "wrap",
-        "output",
-        "error",
-        "input",
-        "export",
-        "export-file",
-        "chdir",
-        "parsable",
-        "array",
-        "uid",
-        "gid",
-    ),
-    *("clusters", "test-only", "wait", "usage", "help", "version", "open-mode", "nodes", "job-name"),
-)
-"""What would break the job, whose script, files, answer and one node are Ammeter's. `sbatch` also takes the
-beginning of a name for it."""
-
-
-def _allowed(option: str) -> str:
-    found = _OPTION.fullmatch(option)
-    if found is None:
-        raise ValueError("it must have the form --name=value")
-    if any(ours.startswith(found[1]) for ours in _OURS):
-        raise ValueError("Ammeter sets it itself")
-    if not found[2] and found[1] not in _FLAGS:
-        # it would take our own next option for its value
-        raise ValueError("its value is missing (--name=value)")
-    return option
-
-
-_Word = StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.,@+-]{0,99})?$")
-
-
-class Slurm(Bounded, frozen=True, extra="forbid"):
-    """The sbatch options for the jobs of a cluster. Each of `options` has the form "--name=value"."""
-
-    partition: Annotated[str, _Word] = ""
-    account: Annotated[str, _Word] = ""
-    time_limit: Annotated[str, StringConstraints(pattern=r"^((\d{1,4}-)?\d{1,6}(:\d{1,2}){0,2})?$")] = ""
-    options: Annotated[tuple[Annotated[str, AfterValidator(_allowed)], ...], Field(max_length=40)] = ()
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The arguments for sbatch."""
-        named = {"partition": self.partition, "account": self.account, "time": self.time_limit}
-        return (*(f"--{name}={value}" for name, value in named.items() if value), *self.options)
 
 
 class JobState(Bounded, frozen=True):
-    """The state of a Slurm job, in text from Slurm that is not trusted.
+    """The state of a Slurm job, in text from Slurm that is not trusted. `output` is the job's last line.
 
-    The state "KEPT" is Ammeter's own: the worker in the job has started.
+    The state "GONE" is Ammeter's own: Slurm no longer has the job.
     """
 
     state: Line
@@ -76,6 +23,53 @@ class JobState(Bounded, frozen=True):
     limit: Line = ""
     output: Line = ""
     starts_in: Seconds | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True once the job has ended."""
+        return self.state in _OVER
+
+
+_OVER = {
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT", "GONE"),
+}
+_ASK = """
+export SLURM_TIME_FORMAT=standard LC_ALL=C
+date +%Y-%m-%dT%H:%M:%S
+tail -n 1 "$2" 2>/dev/null | head -c 300 | tr '\\n' ' '
+echo
+said=$(squeue -h -t all -j "$1" -o '%T|%r|%S|%N|%l' 2>&1)
+case "$? $said" in
+"0 "*"|"*) printf '%s\\n' "$said"; return ;;
+"0 " | *"Invalid job id"*) unknown='GONE||||' ;;
+*) unknown= ;;
+esac
+sacct -n -P -X -j "$1" -o State,Reason,Start,NodeList,Timelimit 2>/dev/null | grep '|' || echo "$unknown"
+"""
+_ASK_SECONDS = 25.0
+
+
+def job_state(line: SshConnection, job: str, home: str, allocation: str) -> JobState | None:
+    """Return the state of a job of the cluster, by squeue or sacct. None if neither answers."""
+    try:
+        said = run_script(line, _ASK, (job, f"{home}/allocations/{allocation}/output"), _ASK_SECONDS)
+        now, output, row, *_ = said.text.split("\n")
+        # "CANCELLED by 1000"
+        state, reason, start, node, limit = row.split("|")
+        seconds = _seconds_between(now, start)
+        return JobState(
+            state=state.split()[0], reason=reason, node=node, limit=limit, output=output, starts_in=seconds
+        )
+    except (ProblemError, ValueError, IndexError):
+        return None
+
+
+def _seconds_between(now: str, start: str) -> float | None:
+    # the clocks of two machines are not compared
+    with suppress(ValueError):
+        return max(0.0, (datetime.fromisoformat(start) - datetime.fromisoformat(now)).total_seconds())
+    return None
 
 
 _REASONS = {

@@ -132,6 +132,11 @@ class Channel:
                 self._complaint = (self._complaint + block)[-_MOST_COMPLAINT_BYTES:]
 
 
+def program_words(home: str, *words: str, program: str = "current") -> tuple[str, ...]:
+    """Return the command that runs a verb of Ammeter on a remote machine, whose folder there is `home`."""
+    return (f"{home}/program/{program}/bin/python", "-P", "-m", "engine.remote_main", home, *words)
+
+
 class SshConnection:
     """Runs programs on a remote machine through ssh, all over one shared connection."""
 
@@ -356,7 +361,7 @@ for each in python3 python3.14 python3.13 python3.12 python3.11; do
 done
 unread=0
 for each in "$home"/workers/*/requests; do
-  grep -q '"do": "keep"' "$each" 2>/dev/null && ! grep -q '"do": "forget"' "$each" && unread=$((unread + 1))
+  grep -q '"do": "keep"' "$each" 2>/dev/null && unread=$((unread + 1))
 done
 say unread "$unread"
 [ -x "$home/program/current/bin/python" ] && say program "$(basename "$(readlink "$home/program/current")")"

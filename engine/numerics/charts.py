@@ -88,7 +88,7 @@ _LOWEST, _LINE_HEIGHT, _TOP, _BAR = 1e-8, 48.0, 19.0, 10.0
 
 
 def magnitude_line(first: FirstNonfinite, width: float) -> Drawing | None:
-    """Return an operation's result, or its inputs, beside the largest number of its dtype, on a log axis.
+    """Return an operation's result, or its inputs, next to the largest number of its dtype, on a log axis.
 
     Return None if the dtype or the values are unknown.
     """

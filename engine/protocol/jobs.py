@@ -30,7 +30,7 @@ class RankAssignment(Message):
 
 @dataclass(frozen=True)
 class RemotePlace:
-    """Where a worker runs on a remote machine, and how many bytes of its event and error files were read.
+    """Where a worker runs on a remote machine, and how many bytes of its events were read.
 
     It may continue there after the program that started it has ended.
     """
@@ -38,7 +38,6 @@ class RemotePlace:
     machine: str
     worker: str
     events_at: int = 0
-    errors_at: int = 0
 
 
 class Train(Message):

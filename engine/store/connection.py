@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.experiment.paths import is_in_use
-from engine.experiment.problem import ProblemError
+from engine.experiment.problem import Problem, ProblemError
 from engine.store.database import (
     BESIDE,
     Opened,
     damaged_error,
-    open_copy,
     open_database,
     open_to_write,
     raise_problem,
     status_of,
+    unwritable_problem,
 )
+
+
+class UnwritableError(ProblemError):
+    """Raised if the disk is full or the file cannot be written."""
 
 
 class Connection:
@@ -30,12 +32,13 @@ class Connection:
     to make room, and `files` counts the files opened at the path so far.
 
     Every method raises ProblemError of kind STORE when the file cannot be read or written. If nothing can be
-    saved, the saved runs are read from a copy in memory.
+    saved, it is `unwritable`, and only reads.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._size = self.files = 0
+        self.unwritable: Problem | None = None
         self._take_in(open_database(path))
 
     def close(self) -> None:
@@ -61,21 +64,18 @@ class Connection:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Run a block of statements in one transaction, which locks at once, so that its reads stay valid."""
         self.check_writable()
-        with self.changing() as connection:
-            yield connection
-
-    @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction like `writing`, which may also change a copy in memory."""
         with self.reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 # SQLite has rolled back by itself when the disk is full
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+                problem = unwritable_problem(self.path, error) if isinstance(error, sqlite3.Error) else None
+                if problem is not None:
+                    raise UnwritableError(problem) from error
                 raise
 
     def check_writable(self) -> None:
@@ -88,34 +88,9 @@ class Connection:
             raise ProblemError(self.unwritable) from None
         self._change_to(opened)
 
-    def only_read(self, error: ProblemError) -> None:
-        """Continue with a copy in memory if `error` means that the file is not writable, else raise it."""
-        cause = error.__cause__
-        if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
-            raise error
-        self._change_to(open_copy(self.path, cause))
-
-    def set_aside(self) -> Path | None:
-        """Rename the opened damaged file, create a new one in its place, and return the renamed path.
-
-        Return None if it stays: because another file is in its place, or because Windows does not rename open
-        files, and then this connection is closed.
-        """
-        if _identity(status_of(self.path)) != self._identities[0]:
-            return None
-        aside = self.path.with_name(f"{self.path.stem}-damaged-{time.time_ns()}{self.path.suffix}")
-        self._sqlite.close()
-        try:
-            self.path.rename(aside)
-            for old, new in zip(_beside(self.path), _beside(aside), strict=True):
-                with suppress(FileNotFoundError):
-                    old.rename(new)
-        except OSError as error:
-            if is_in_use(error):
-                return None
-            raise_problem(self.path, error)
-        self._change_to(open_database(self.path))
-        return aside
+    def only_read(self, error: UnwritableError) -> None:
+        """Change nothing more until `check_writable` finds that the obstacle has disappeared."""
+        self.unwritable = error.problem
 
     def _follow(self) -> None:
         """Opens the file at the path if that is no longer the one that was opened.

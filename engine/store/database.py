@@ -1,6 +1,6 @@
 """Open the store's file: refuse a foreign or newer file, and set an older one aside.
 
-If nothing can be written, the store is read into memory.
+If nothing can be written, the file is opened only to read.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sqlite3
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -29,7 +27,6 @@ if sys.platform != "win32":
 _BUSY_SECONDS = 10.0
 _LOCKED_SECONDS = 0.02
 _OLDER_SECONDS = 2.0
-_KEPT_KIB = 16 * 1024  # of a temporary store in memory: some hundred thousand steps of a run
 _LONGEST_PATH = 504  # in bytes: SQLite's own limit on Unix, less the ending of a journal's name
 _NO_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
@@ -47,7 +44,7 @@ class DamagedError(ProblemError):
 class Opened(NamedTuple):
     """The result of opening a store: the connection, and notes for the user.
 
-    If the store is `unwritable`, the connection is to a copy in memory. `moved` says that an older store was
+    If the store is `unwritable`, the connection can only read. `moved` says that an older store was
     at the path, and where it is now.
     """
 
@@ -58,7 +55,7 @@ class Opened(NamedTuple):
 
 
 def open_database(path: Path, vfs: str | None = None) -> Opened:
-    """Open or create the store at `path`, or a copy in memory if it cannot be written.
+    """Open or create the store at `path`, or open it only to read if it cannot be written.
 
     `vfs` names another of SQLite's virtual file systems. Raises ProblemError for a file that cannot be read
     or is not a store, and for a newer program's store, which is left as it is.
@@ -69,43 +66,42 @@ def open_database(path: Path, vfs: str | None = None) -> Opened:
     try:
         return open_to_write(path, vfs)
     except (OSError, sqlite3.Error) as error:
-        return open_copy(path, error)
+        return _open_to_read(path, error)
     except UnicodeDecodeError as error:
         # of SQLite's own words, which quote the damage
         raise damaged_error(path) from error
 
 
-def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
-    """Return a copy in memory of the store at `path`, which `error` makes unwritable. It may be empty.
+def _open_to_read(path: Path, error: OSError | sqlite3.Error) -> Opened:
+    """Open the store at `path`, which `error` makes unwritable, only to read.
 
-    Raises ProblemError if `error` is another one, or if the store cannot be read either.
+    Raises ProblemError if `error` is another one, if there is no store, or if only a program that may write
+    can read its log.
     """
-    unwritable = _unwritable(path, error)
+    unwritable = unwritable_problem(path, error)
     if unwritable is None:
         raise_problem(path, error)
-    memory = _set_up(sqlite3.connect(":memory:", isolation_level=None))
+    status = status_of(path)
+    if status is None or not status.st_size:
+        raise ProblemError(unwritable) from error
+    logs = (status_of(path.with_name(path.name + ending)) for ending in _LOGS)
+    has_log = any(log is not None and log.st_size for log in logs)
+    # without a log the file is whole; with one SQLite needs the log's index, which exists while anyone writes
     try:
-        if path.exists() and path.stat().st_size:
-            with _readable(path) as source:
-                if is_older(version := _check(source, path)):
-                    message = f"{_older(path, version)} Their file cannot be moved."
-                    raise ProblemError(_problem(message, unwritable.remedy))
-                source.backup(memory)
-        _complete(memory, path)
-    except (OSError, sqlite3.Error, ProblemError) as second:
-        memory.close()
-        if isinstance(second, ProblemError):
+        connection = _connect(path, "ro&readonly_shm=1" if has_log else "ro&immutable=1", None)
+        try:
+            if is_older(version := _check(connection, path)):
+                message = f"{_older(path, version)} Their file cannot be moved."
+                raise ProblemError(_problem(message, unwritable.remedy))
+            _complete(connection, path)
+        except BaseException:
+            connection.close()
             raise
+    except sqlite3.OperationalError as second:
+        raise ProblemError(unwritable) from second
+    except sqlite3.Error as second:
         raise_problem(path, second)
-    return Opened(memory, unwritable=unwritable)
-
-
-def open_temporary() -> sqlite3.Connection:
-    """Return an empty store in memory. SQLite moves large content to a temporary file."""
-    connection = _set_up(sqlite3.connect("", isolation_level=None))
-    connection.execute(f"PRAGMA cache_size = -{_KEPT_KIB}")
-    _complete(connection, Path(":memory:"))
-    return connection
+    return Opened(connection, unwritable=unwritable)
 
 
 def open_to_write(path: Path, vfs: str | None = None) -> Opened:
@@ -228,7 +224,8 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * _BUSY_SECONDS)}")
 
 
-def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
+def unwritable_problem(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
+    """Return the problem if an error means that nothing can be saved at `path`, or None for another error."""
     if isinstance(error, OSError):
         is_full, is_refused = error.errno in _NO_ROOM, error.errno in _NO_WRITING
     else:
@@ -243,32 +240,6 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
     message = f"Nothing can be saved: {path.parent} is not writable."
     remedy = "Check its permissions and the free space on its disk, or set AMMETER_HOME to another folder."
     return _problem(message, remedy)
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that writes nothing beside the file, yet reads the log that a kill has left."""
-    beside = [path.with_name(path.name + ending) for ending in _LOGS]
-    logs = [log for log in beside if log.exists() and log.stat().st_size]
-    # without a log the file is whole; with one SQLite needs the log's index, which exists while anyone writes
-    with closing(_connect(path, "ro&readonly_shm=1" if logs else "ro&immutable=1", None)) as connection:
-        if not logs or _has_index(connection):
-            yield connection
-            return
-    # no index, so no connection of ours is open that would lose its locks by this copying
-    with tempfile.TemporaryDirectory(prefix="ammeter-") as folder:
-        for file in (path, *logs):
-            shutil.copyfile(file, Path(folder, file.name))
-        with closing(_connect(Path(folder, path.name), "rw", None)) as connection:
-            yield connection
-
-
-def _has_index(connection: sqlite3.Connection) -> bool:
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:
-        return False
-    return True
 
 
 _DAMAGE = re.compile("not a database|malformed|no such (table|column)|already exists")

@@ -1,19 +1,17 @@
 """Save what a run records while it trains: samples, other events in order, images, and its state and summary.
 
 Runs with the same images share one saved sheet. A run that ended without a summary gets its metrics from the
-recorded events and samples. A copy of the run is kept in memory in case the store's file is removed.
+recorded events and samples.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from engine.curves import Columns
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import ProblemError
 from engine.protocol.events import (
     EarlyEnd,
     Epoch,
@@ -34,9 +32,8 @@ from engine.protocol.events import (
 )
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store import checkpoints, samples
-from engine.store.database import open_temporary
 from engine.store.record import Status, checksum_error, unreadable_error
-from engine.store.schema import BLOCKS, checksum_of, insert, is_intact, seal
+from engine.store.schema import BLOCKS, checksum_of, is_intact, seal
 
 _LINE = "run, position, line, checksum"
 
@@ -233,85 +230,3 @@ def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summ
     if not event.stopped or own.steps >= samples.last_step(connection, run_id):
         return own
     return summary_so_far(connection, run_id).model_copy(update={"speed_note": own.speed_note})
-
-
-_PARTS = ("samples", "outlines", "events")
-
-
-_NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
-
-
-class InMemoryCopy:
-    """A temporary copy of a saved run, kept up to date by `add`. For use in the thread that created it."""
-
-    def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
-        self._run_id = run_id
-        self._copy = open_temporary()
-        self._is_whole = True
-        with self._where_there_is_room():
-            _copy(source, self._copy, run_id)
-
-    def add(self, events: Sequence[Event]) -> None:
-        """Add events of the run."""
-        if self._is_whole:
-            with self._where_there_is_room():
-                write_events(self._copy, self._run_id, events)
-
-    def put_into(self, connection: sqlite3.Connection) -> None:
-        """Write the complete run into a store without it, under the next number if its own is taken.
-
-        Raises ProblemError if there was no space for the copy.
-        """
-        if not self._is_whole:
-            raise ProblemError(_no_copy())
-        _copy(self._copy, connection, self._run_id)
-
-    def close(self) -> None:
-        self._copy.close()
-
-    @contextmanager
-    def _where_there_is_room(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _NO_ROOM:
-                raise
-            # the run itself is recorded all the same
-            self._is_whole = False
-
-
-def _no_copy() -> Problem:
-    return Problem(
-        kind=Kind.STORE,
-        message="The file of saved runs was removed, replaced or damaged during this run, and there was no "
-        "space for a copy of the run in the folder for temporary files.",
-        remedy="Free space there, and train it again.",
-    )
-
-
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -> None:
-    run = dict(source.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone())
-    for table, key, value in (
-        ("comparisons", "id", run["comparison"]),
-        ("pictures", "hash", run["pictures"]),
-        ("sweeps", "id", run["sweep"]),
-        ("sweep_cells", "sweep", run["sweep"]),
-    ):
-        for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
-            insert(target, table, "INSERT OR IGNORE", **_renumbered(target, table, dict(row)))
-    run = _renumbered(target, "runs", run)
-    place = (run["sweep"], run["cell"], run["repeat"])
-    taken = "SELECT 1 FROM runs WHERE (sweep, cell, repeat) = (?, ?, ?) AND id != ? AND deleted IS NULL"
-    if target.execute(taken, (*place, run_id)).fetchone():
-        run.update(sweep=None, cell=None, repeat=None)
-    insert(target, "runs", "INSERT OR IGNORE", **run)
-    for table in _PARTS:
-        for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):
-            insert(target, table, "INSERT OR IGNORE", **row)
-
-
-def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:
-    number = values.get("number")
-    if number is None or not target.execute(f"SELECT 1 FROM {table} WHERE number = ?", (number,)).fetchone():
-        return values
-    return {**values, "number": target.execute(f"SELECT max(number) + 1 FROM {table}").fetchone()[0]}

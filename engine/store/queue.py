@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,10 +17,8 @@ from engine.experiment.value import Message
 from engine.lazy_imports import psutil
 from engine.protocol.jobs import RemotePlace
 from engine.store.connection import Connection
-from engine.store.record import Status
+from engine.store.record import RUN, Status, Work
 from engine.store.schema import insert
-
-RUN = "run"  # the kind of an item that is a run; an order has a kind of its own
 
 # psutil derives the start from the boot time, which shifts a little when the clock is set
 _START_TOLERANCE_SECONDS = 2.0
@@ -117,12 +115,13 @@ def check_queued(connection: sqlite3.Connection, run_id: str) -> None:
 
 def save_remote_place(connection: sqlite3.Connection, run_id: str, place: RemotePlace) -> None:
     """Save where a run trains on a remote machine, and how far it has been recorded."""
-    insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, **asdict(place))
+    # errors_at is of an earlier version
+    insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, errors_at=0, **asdict(place))
 
 
 def remote_place_of(connection: sqlite3.Connection, run_id: str) -> RemotePlace | None:
     """Return where a run trains on a remote machine, or None if it does not."""
-    statement = "SELECT machine, worker, events_at, errors_at FROM kept_runs WHERE run = ?"
+    statement = "SELECT machine, worker, events_at FROM kept_runs WHERE run = ?"
     row = connection.execute(statement, (run_id,)).fetchone()
     return None if row is None else RemotePlace(*row)
 
@@ -133,66 +132,40 @@ def drop_remote_place(connection: sqlite3.Connection, run_id: str) -> None:
 
 
 def leave(connection: sqlite3.Connection, key: str) -> None:
-    """Remove an item from the queue, in the transaction in which it starts or is withdrawn."""
+    """Remove work from the queue, in the transaction in which it starts or is withdrawn."""
     connection.execute("DELETE FROM waiting WHERE key = ?", (key,))
-
-
-@dataclass(frozen=True)
-class WaitingItem:
-    """An entry of the saved queue: a run, whose id is `key`, or a job with its `request` as JSON.
-
-    `machine` is the remote machine that will run it, "" for this one.
-    """
-
-    key: str
-    kind: str
-    title: str
-    request: str = ""
-    is_paused: bool = False
-    machine: str = ""
 
 
 class Waiting:
     """The saved queue of this process. `claimable` and `claim` also see the queues of other processes.
 
-    An item is removed in the transaction in which its job is marked as started. Every method raises
-    ProblemError of kind STORE when the file cannot be read or written.
+    Work is removed in the transaction in which it is marked as started. Every method raises ProblemError of
+    kind STORE when the file cannot be read or written.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, items: Sequence[WaitingItem], *, goes_first: bool = False) -> None:
-        """Add items at the end, or at the front. An item that is already queued is moved there."""
+    def save(self, works: Sequence[Work]) -> None:
+        """Save the waiting work of this process in its order. Work that has left is removed by `remove`."""
+        mine = (this_owner(), time.time())
+        rows = [
+            (work.key, place, work.kind, work.title, work.request, work.machine, work.is_paused, *mine)
+            for place, work in enumerate(works)
+        ]
+        columns = "key, position, kind, title, request, machine, is_held, owner, created"
+        statement = f"INSERT OR REPLACE INTO waiting ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         with self._connection.writing() as connection:
-            _insert(connection, items, goes_first=goes_first)
-
-    def keys(self) -> tuple[str, ...]:
-        """Return the keys of this process's items in the order in which they will start."""
-        statement = "SELECT key FROM waiting WHERE owner = ? ORDER BY position"
-        return tuple(row["key"] for row in self._connection.read(statement, (this_owner(),)))
-
-    def arrange(self, keys: Sequence[str]) -> None:
-        """Put the items with these keys in this order."""
-        with self._connection.writing() as connection:
-            connection.executemany(
-                "UPDATE waiting SET position = ? WHERE key = ?",
-                [(place, key) for place, key in enumerate(keys)],
-            )
-
-    def pause(self, key: str, is_paused: bool) -> None:
-        """Keep an item from starting, or let it start again."""
-        with self._connection.writing() as connection:
-            connection.execute("UPDATE waiting SET is_held = ? WHERE key = ?", (is_paused, key))
+            connection.executemany(statement, rows)
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove items. Runs stay queued among the saved runs."""
+        """Remove work. Runs stay queued among the saved runs."""
         with self._connection.writing() as connection:
             for key in keys:
                 leave(connection, key)
 
-    def claimable(self) -> tuple[WaitingItem, ...]:
-        """Return own items and those whose process has ended, next first. Runs without a place come last."""
+    def claimable(self) -> tuple[Work, ...]:
+        """Return own work and that of ended processes, next first. Runs without a place come last."""
         with self._connection.reading() as connection:
             placed = connection.execute(
                 "SELECT waiting.* FROM waiting LEFT JOIN runs ON runs.id = key WHERE kind != ?"
@@ -207,27 +180,24 @@ class Waiting:
             ).fetchall()
         may_take_cached = functools.cache(can_take_over)
         return tuple(
-            WaitingItem(
-                row["key"], row["kind"], row["title"], row["request"], bool(row["is_held"]), row["machine"]
-            )
+            Work(row["key"], row["kind"], row["title"], row["request"], bool(row["is_held"]), row["machine"])
             for row in (*placed, *others)
             if may_take_cached(row["owner"])
         )
 
-    def claim(self, items: Sequence[WaitingItem]) -> tuple[Problem, ...]:
-        """Take over items from processes that have ended. Return the problems of missing items."""
-        claimed, problems = [], []
+    def claim(self, works: Sequence[Work]) -> dict[Work, Problem | None]:
+        """Take work over from processes that have ended. Return the problem of each that is missing."""
+        claimed: dict[Work, Problem | None] = {}
         # together, so that a kill leaves them in their order
         with self._connection.writing() as connection:
-            for item in items:
+            for work in works:
                 try:
-                    _claim(connection, item)
+                    _claim(connection, work)
                 except ProblemError as error:
-                    problems.append(error.problem)
+                    claimed[work] = error.problem
                 else:
-                    claimed.append(item)
-            _insert(connection, claimed)
-        return tuple(problems)
+                    claimed[work] = None
+        return claimed
 
     @property
     def rests(self) -> bool:
@@ -245,42 +215,16 @@ class Waiting:
                 connection.execute("INSERT INTO resting_queues (owner) VALUES (?)", (this_owner(),))
 
 
-def _claim(connection: sqlite3.Connection, item: WaitingItem) -> None:
-    if item.kind == RUN:
-        check_queued(connection, item.key)
-        connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_owner(), item.key))
-        return
-    row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (item.key,)).fetchone()
-    if row is None:
-        message = f"“{item.title}” is no longer in the queue."
-        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Add it again."))
-    if not can_take_over(row["owner"]):
-        message = f"“{item.title}” is queued in another instance of Ammeter."
-        raise request_error(message, "Remove it from the queue there.", key="queue")
-
-
-def _insert(
-    connection: sqlite3.Connection, items: Sequence[WaitingItem], *, goes_first: bool = False
-) -> None:
-    first, last = connection.execute(
-        "SELECT coalesce(min(position), 0), coalesce(max(position), 0) FROM waiting"
-    ).fetchone()
-    start = first - len(items) if goes_first else last + 1
-    columns = "key, position, kind, title, request, machine, is_held, owner, created"
-    mine = (this_owner(), time.time())
-    connection.executemany(
-        f"INSERT OR REPLACE INTO waiting ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                item.key,
-                start + place,
-                item.kind,
-                item.title,
-                item.request,
-                item.machine,
-                item.is_paused,
-                *mine,
-            )
-            for place, item in enumerate(items)
-        ],
-    )
+def _claim(connection: sqlite3.Connection, work: Work) -> None:
+    if work.kind == RUN:
+        check_queued(connection, work.key)
+        connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_owner(), work.key))
+    else:
+        row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (work.key,)).fetchone()
+        if row is None:
+            message = f"“{work.title}” is no longer in the queue."
+            raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Add it again."))
+        if not can_take_over(row["owner"]):
+            message = f"“{work.title}” is queued in another instance of Ammeter."
+            raise request_error(message, "Remove it from the queue there.", key="queue")
+    connection.execute("UPDATE waiting SET owner = ? WHERE key = ?", (this_owner(), work.key))

@@ -24,8 +24,27 @@ from engine.experiment.value import Bounded, one_line, printable
 from engine.protocol.events import Environment, Summary
 from engine.store.schema import SEALED, is_intact
 
+RUN = "run"
+"""The kind of work that is a run."""
+
 T = TypeVar("T")
 _NUMBERED = re.compile(r"Run \d+")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work in the queue, saved while it waits: a run, whose id is `key`, a study or a sweep.
+
+    `request` is the answer of a study that is not saved yet, as JSON. `machine` is the remote machine that it
+    runs on, "" for this one.
+    """
+
+    key: str
+    kind: str
+    title: str
+    request: str = ""
+    is_paused: bool = False
+    machine: str = ""
 
 
 class LazyField(Generic[T]):
@@ -244,6 +263,11 @@ class RunRecord:
         if self.has_own_name:
             return self.name
         return f"{self.side}, {self.model_name}, batch {self.overview.batch_size:,}"
+
+    @property
+    def work(self) -> Work:
+        """The run as work for the queue."""
+        return Work(self.id, RUN, self.title, machine=self.machine)
 
     @property
     def side(self) -> str:

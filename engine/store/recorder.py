@@ -1,9 +1,11 @@
-"""Write a run into the store while it trains, and again if the store's file is removed or damaged."""
+"""Write a run into the store while it trains, until it ends or the store's file cannot be written."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import (
@@ -20,7 +22,7 @@ from engine.protocol.events import (
     Started,
 )
 from engine.protocol.jobs import RemotePlace
-from engine.store.database import DamagedError
+from engine.store.connection import UnwritableError
 from engine.store.store import Store
 
 COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
@@ -33,8 +35,8 @@ _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 class Recorder:
     """Saves a run's events as they arrive, in a few commits per second. The first samples are saved at once.
 
-    It keeps a temporary copy of the run, and saves the run again from it if the store's file is deleted,
-    moved, replaced or damaged meanwhile. If `has_begun`, an earlier recorder saved the start of the run.
+    If the disk is full, or the store's file is removed, replaced or damaged, the run is over: `add` raises
+    ProblemError, and what was recorded so far stays. If `has_begun`, the start of the run is saved already.
     """
 
     def __init__(
@@ -51,7 +53,6 @@ class Recorder:
         self._run_id = run_id
         self._resumes, self._keeps_refused = resumes, keeps_refused
         self._clock = clock
-        self._copy = store.in_memory_copy(run_id)
         self._waiting: list[Event] = []
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
@@ -66,8 +67,8 @@ class Recorder:
 
     def add(
         self, events: Sequence[Event], place: RemotePlace | None = None, *, is_lost: bool = False
-    ) -> tuple[Log, ...]:
-        """Record the worker's events, read up to `place` on a remote machine. Return remarks on this.
+    ) -> None:
+        """Record the worker's events, read up to `place` on a remote machine.
 
         A run that `is_lost` there is interrupted with its data so far.
         """
@@ -80,20 +81,20 @@ class Recorder:
         if isinstance(last, Failed) and is_lost:
             self._ended = True
             self._waiting[self._waiting.index(last)] = Log(level="problem", message=last.problem.message)
-            remarks = self._commit()
+            self._commit()
             self._store.close_lost(self._run_id)
-            return remarks
+            return
         if last is not None:
             self._ended = True
             if self._has_nothing_to_record(last):
                 self._store.withdraw(self._run_id)
-                return ()
-            return self._commit()
+            else:
+                self._commit()
+            return
         # a resumed run does not repeat steps before its checkpoint, so they must be saved by then
         is_saving = any(isinstance(event, Phase) and event.name is PhaseName.SAVING for event in events)
         if is_first or is_saving or not self.seconds_left:
-            return self._commit()
-        return ()
+            self._commit()
 
     def _budgeted(self, events: Sequence[Event]) -> Iterator[Event]:
         """The events to be recorded. Another machine, or the user's code, may send remarks without end."""
@@ -119,12 +120,9 @@ class Recorder:
 
     def close(self) -> None:
         """End the record of a run whose reader stopped before the last event: as stopped, with all data."""
-        try:
-            if not self._ended:
-                self._ended = True
-                self._stop()
-        finally:
-            self._copy.close()
+        if not self._ended:
+            self._ended = True
+            self._stop()
 
     def _stop(self) -> None:
         if self._has_nothing_to_record(None):
@@ -140,54 +138,31 @@ class Recorder:
         is_refused = isinstance(last, Failed) and last.problem.kind in _REFUSALS
         return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
 
-    def _commit(self) -> tuple[Log, ...]:
+    def _commit(self) -> None:
         self._committed = self._clock()
         events, self._waiting = _merged(self._waiting), []
         try:
-            return self._write(events)
-        except ProblemError:
-            # the store is not asked again: the run is lost, and the reader gets the problem
+            if not self._store.has(self._run_id):
+                raise ProblemError(_removed(self._store.path))
+            if events or self._place != self._recorded_place:
+                self._store.record(self._run_id, events, self._place)
+                self._recorded_place = self._place
+        except ProblemError as error:
+            # the run is over, and the reader gets the problem
             self._ended = True
+            if isinstance(error, UnwritableError):
+                # there may be room for its end; otherwise the next start marks it as interrupted
+                with suppress(ProblemError):
+                    self._store.close_lost(self._run_id)
             raise
 
-    def _write(self, events: Sequence[Event]) -> tuple[Log, ...]:
-        self._copy.add(events)
-        path = self._store.path
-        try:
-            if self._store.has(self._run_id):
-                if events or self._place != self._recorded_place:
-                    self._store.record(self._run_id, events, self._place)
-                    self._recorded_place = self._place
-                return ()
-            return self._save_again(
-                f"The file of saved runs, {path}, was removed or replaced during this run."
-            )
-        except DamagedError:
-            aside = self._store.set_aside()
-            if aside is None:
-                raise ProblemError(self._saved_beside()) from None
-            return self._save_again(
-                f"The file of saved runs, {path}, was damaged during this run. It is now called {aside.name}."
-            )
 
-    def _save_again(self, cause: str) -> tuple[Log, ...]:
-        saved = "The complete run is saved in the present file."
-        remark = Log(level="problem", message=f"{cause} {saved}")
-        self._copy.add([remark])
-        self._store.put_back(self._copy)
-        return (remark,)
-
-    def _saved_beside(self) -> Problem:
-        """Saves the run in a file of its own: the file in the store's place is not ours to touch."""
-        path = self._store.path
-        beside = path.with_name(f"{path.stem}-{self._run_id}{path.suffix}")
-        with Store(beside) as store:
-            store.put_back(self._copy)
-        return Problem(
-            kind=Kind.STORE,
-            message=f"The file of saved runs at {path} was damaged or replaced during the run.",
-            remedy=f"The run is saved in {beside}. Move the other file away and give this one its name.",
-        )
+def _removed(path: Path) -> Problem:
+    return Problem(
+        kind=Kind.STORE,
+        message=f"The file of saved runs, {path}, was removed or replaced during this run, which has ended.",
+        remedy="Put the file back, and resume the run from its checkpoint, or train it again.",
+    )
 
 
 def _merged(events: list[Event]) -> list[Event]:

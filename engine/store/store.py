@@ -14,8 +14,7 @@ from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
 from engine.protocol.jobs import RemotePlace
 from engine.store import checkpoints, journal
-from engine.store.connection import Connection
-from engine.store.journal import InMemoryCopy
+from engine.store.connection import Connection, UnwritableError
 from engine.store.queue import (
     Waiting,
     can_take_over,
@@ -53,7 +52,6 @@ class Store(RunTable):
         self.sweeps = SweepTable(connection)
         self.waiting = Waiting(connection)
         self.check_writable, self.close = connection.check_writable, connection.close
-        self.set_aside = connection.set_aside
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -237,40 +235,30 @@ class Store(RunTable):
         """Return True if the run is in the present file."""
         return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))
 
-    def in_memory_copy(self, run_id: str) -> InMemoryCopy:
-        """Return a copy of a run that can be kept up to date. Raises ProblemError if the run is gone."""
-        with self._connection.reading() as connection:
-            owner_row(connection, run_id)
-            return InMemoryCopy(connection, run_id)
-
     def import_runs(self, runs: Iterable[WholeRun]) -> tuple[ImportedRun, ...]:
         """Add all runs from another store, or none. See `whole_runs.add`."""
         with self._connection.writing() as connection:
             return whole_runs.add(connection, runs)
 
-    def put_back(self, copy: InMemoryCopy) -> None:
-        """Add a complete run that was lost when the store's file was lost."""
-        with self._connection.writing() as connection:
-            copy.put_into(connection)
-
     def recover(self) -> tuple[str, ...]:
         """Mark runs whose process has ended as interrupted, with all their samples, and return their ids.
 
         Purges runs deleted more than a day ago, and checkpoints left by an earlier deletion or a kill. Where
-        nothing can be saved, only the copy in memory changes.
+        nothing can be saved, nothing changes.
         """
+        if self.unwritable is not None:
+            return ()
         try:
             gone = self._close_deserted()
-        except ProblemError as error:
+        except UnwritableError as error:
             # a full disk shows when something is written
             self._connection.only_read(error)
-            gone = self._close_deserted()
-        if self.unwritable is None:
-            self._clean_up()
+            return ()
+        self._clean_up()
         return gone
 
     def _close_deserted(self) -> tuple[str, ...]:
-        with self._connection.changing() as connection:
+        with self._connection.writing() as connection:
             before = (time.time() - KEPT_SECONDS,)
             forgotten = connection.execute("SELECT id FROM runs WHERE deleted < ?", before).fetchall()
             self._drop(connection, [row["id"] for row in forgotten])

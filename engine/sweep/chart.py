@@ -153,9 +153,9 @@ def unfit_hatch(box: Rect) -> Iterator[Shape]:
 def unfit_strip(
     marks: Iterable[tuple[CellResult, SideLook, float]], area: Rect, words: str
 ) -> tuple[tuple[Shape, ...], tuple[CellSpot, ...]]:
-    """Return a hatched strip with a hollow mark for each cell that does not fit, at its place across.
+    """Return a hatched strip with a hollow mark for each cell that does not fit, at its x position.
 
-    The words stand at the left where no mark is, else at the right.
+    The words are at the left end unless a mark is there, else at the right end.
     """
     placed = list(marks)
     if not placed:

@@ -58,8 +58,8 @@ def training_seconds(run: RunRecord) -> float | None:
 
 
 class _KnownSeconds:
-    """The seconds of turns: those of the cell's own runs, else foretold by its pilot, by another run with
-    the same settings for speed, or by the mean of the other cells."""
+    """Estimates the seconds of turns: by the cell's own runs, else by its pilot, by another run with the same
+    settings for speed, or by the mean of the other cells."""
 
     def __init__(self, record: SweepRecord, known_runs: Sequence[RunRecord]) -> None:
         self._experiments = [cell.experiment for cell in record.grid.cells]
@@ -223,7 +223,7 @@ def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
 
 
 def _groups(grid: Grid, cells: Iterable[Cell]) -> list[list[Cell]]:
-    """The cells, those that share a forecast together: a forecast holds for every batch."""
+    """Group the cells that share a memory forecast, which is valid for every batch size."""
     deciding = [
         place
         for place, axis in enumerate(grid.axes)

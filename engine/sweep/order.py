@@ -194,7 +194,7 @@ class TurnEnded:
 
 
 SweepEvent = SweepStarted | TurnStarted | TurnEnded | Event
-"""The last is `Finished` (`stopped` where it was stopped or gave way before its end) or `Failed`."""
+"""An event of a sweep. The last is `Failed`, or `Finished`, with `stopped` if turns are left."""
 
 
 _MEASURE = Measure(warmup_steps=5, block_steps=2)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event as Flag
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.compare.sides import node_of
 from engine.compare.split import MOST_OTHERS
@@ -21,7 +21,7 @@ from engine.experiment.sweep import MOST_EXTRA_REPEATS, Axis, Grid, Plan
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Summary
 from engine.runner import Runner
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Work
 from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -45,7 +45,7 @@ _SAVED_EVERY_SECONDS = 5.0  # how much of the time spent is lost at most if the 
 _OF_ALL_CELLS = (Kind.STORE, Kind.DISK_FULL)  # kinds of problem that the next cell would meet too
 _MOST_LOSSES = 2  # so often a block is trained again on another node
 _Block = tuple[int, int]
-"""The cells with a baseline, and their repeat: in a cluster one node trains them, in turns."""
+"""A baseline's index and a repeat. In a cluster one node trains the runs of these cells, alternating."""
 
 _Spend = Callable[[], None]
 _TurnEvents = Generator[SweepEvent, None, Problem | None]
@@ -56,6 +56,8 @@ class Sweeper(Inspector):
 
     Any thread may call `stop`, `skip`, `pause` and `resume`.
     """
+
+    keeps_place: ClassVar[bool] = True
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)
@@ -95,6 +97,10 @@ class Sweeper(Inspector):
             left_out=left_out,
             machine=self._launcher.site.name,
         )
+
+    def execute(self, work: Work, should_yield: Callable[[], bool]) -> Iterator[SweepEvent]:
+        """Run the sweep of queued work, as `run` does."""
+        return self.run(work.key, should_yield)
 
     def run(
         self, sweep_id: str, should_yield: Callable[[], bool] = lambda: False
@@ -196,8 +202,10 @@ class Sweeper(Inspector):
         self._block = block
 
     def _trains_elsewhere(self, record: SweepRecord, turn: Turn) -> bool:
-        """Has the block trained again on another node, so that each ratio is of one; False if it was tried
-        often enough."""
+        """Restart the block on another node, so each ratio compares runs of one node.
+
+        Return False after too many restarts.
+        """
         block, done = _block_of(record, turn)
         self._losses[block] += 1
         is_tried = self._losses[block] <= _MOST_LOSSES
@@ -302,7 +310,7 @@ class Sweeper(Inspector):
 
 
 def _block_of(record: SweepRecord, turn: Turn) -> tuple[_Block, list[RunRecord]]:
-    """The block of a turn, and its runs that are finished."""
+    """Return the block of a turn, and the block's finished runs."""
     groups = [group for group in groups_of(record) if any(cell.index == turn.cell for cell in group.cells)]
     # none if its cell takes no more turns
     cells = [cell for group in groups for cell in group.cells]

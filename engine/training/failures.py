@@ -11,7 +11,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
-from engine.training.models.own import is_of_backward, own_details, own_problem, with_place
+from engine.training.models.own import is_of_backward, located_problem, own_details, own_problem
 from engine.training.ranks import ddp_problem
 from engine.words.numbers import memory_text
 
@@ -38,7 +38,7 @@ def summary_so_far(error: BaseException) -> Summary | None:
 def problem_of(error: BaseException) -> Problem:
     """Return the problem to show for an exception that ended a run."""
     if isinstance(error, ProblemError):
-        return with_place(error)
+        return located_problem(error)
     if _is_of_ended_loader(error):
         message = "A loader process ended during the run."
         remedy = (
@@ -86,8 +86,8 @@ def check_normalized(error: ValueError, samples: int) -> None:
     raise ProblemError(problem.model_copy(update={"remedy": remedy})) from error
 
 
-def details_of(error: BaseException) -> str:
-    """The traceback of an exception that ended a run, with only the user's own frames of their code."""
+def error_details(error: BaseException) -> str:
+    """Return the traceback of an exception that ended a run, for the user's code with its own frames only."""
     detail = error.detail if isinstance(error, ProblemError) else ""
     return own_details(error) or detail or "".join(traceback.format_exception(error))
 
@@ -103,7 +103,7 @@ def not_a_number(step: int) -> Problem:
     return Problem(kind=Kind.NOT_A_NUMBER, message=message, remedy=remedy, key="on_nan", value="fail")
 
 
-def capped(problem: Problem, cap_gib: float | None) -> Problem:
+def memory_cap_problem(problem: Problem, cap_gib: float | None) -> Problem:
     """Return the problem of training under a memory cap, which names the cap if memory ran out."""
     if cap_gib is None or problem.kind is not Kind.OUT_OF_MEMORY:
         return problem

@@ -23,12 +23,11 @@ from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
-from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
+from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
-from engine.training.steps.captured import without_garbage_collection
-from engine.training.steps.low_bit_optimizers import allocate_state, uses_torchao
 from engine.training.steps.own import combine_optimizers
-from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
+from engine.training.steps.plain import PlainStep, RecipeRecord, allocate_state, build_optimizer, uses_torchao
+from engine.training.steps.recipe import without_garbage_collection
 
 # workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200
 LIBRARIES_MIB = 88.0
@@ -76,7 +75,7 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
     with (
         FakeTensorMode(),
         LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
-        AsOnCuda() if is_cuda else nullcontext(),
+        CudaSemantics() if is_cuda else nullcontext(),
     ):
         fill_with_fakes(model)
         step = _step(plan, model)

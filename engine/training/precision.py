@@ -283,16 +283,16 @@ def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
                 yield part
 
 
-def legible(tensor: Tensor) -> Tensor:
+def without_fp8(tensor: Tensor) -> Tensor:
     """Return the tensor, converted to float32 if it is in FP8, for which torch lacks most operations."""
     return tensor.float() if tensor.itemsize == 1 else tensor
 
 
 def are_finite(value: Any) -> bool:
-    """Return True if no number in nested tensors, lists and dicts is NaN or Inf. Waits for the device."""
+    """Return True if nested tensors contain no NaN and no Inf. Synchronizes with the device."""
     leaves = tree_leaves(value)
     tensors = floating(leaf_tensors(leaves))
-    return all(bool(legible(part).isfinite().all()) for part in tensors) and all(
+    return all(bool(without_fp8(part).isfinite().all()) for part in tensors) and all(
         math.isfinite(leaf) for leaf in leaves if isinstance(leaf, float)
     )
 

@@ -22,7 +22,7 @@ from engine.words.numbers import counted
 
 Changes = Mapping[str, Any]
 Places = tuple[int, ...]
-"""Of a candidate: which value it takes of each of `CHANGE_KINDS`."""
+"""A candidate: for each of `CHANGE_KINDS`, the index of its option."""
 
 BASELINE: Places = (0,) * len(CHANGE_KINDS)
 
@@ -76,7 +76,7 @@ class Space:
         parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
         return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
 
-    def of_changes(self, changes: Changes) -> Places:
+    def places_for(self, changes: Changes) -> Places:
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
 
     def _value_in(self, changes: Changes, kind: ChangeKind) -> int:

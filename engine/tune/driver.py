@@ -137,10 +137,10 @@ class TuneDriver(Driver[Tuning]):
         return None
 
     def _looked_at(self) -> Iterator[_Known]:
-        """Drops the parts of the recipe that are not possible, before anything is trained.
+        """Exclude the optimizations that are not possible here, before the first trial.
 
-        A worker that builds a step with all of them knows; it is stopped before the first step. Compiling,
-        which would begin with that, is left out.
+        A worker that builds a step with all of them reports the impossible ones, and is stopped before its
+        first step. Compilation, which would happen in the first step, is not tried.
         """
         if "recipe" not in self._tuning.plan.kinds:
             return
@@ -294,7 +294,7 @@ class TuneDriver(Driver[Tuning]):
         tuning, space = self._tuning, self._space
         if tuning.proof is None or tuning.proof.speedup is None or not tuning.winner_changes:
             return
-        steps = change_path(space, space.of_changes(tuning.winner_changes))
+        steps = change_path(space, space.places_for(tuning.winner_changes))
         done = sum(1 for trial in tuning.trials if not trial.round)
         for places in list(path_trials(steps))[done:]:
             if self._is_to_end() or self._is_spent():

@@ -1,17 +1,14 @@
 """The keeper: a process on a remote machine that owns one worker there, and keeps it while disconnected.
 
-    python -P -m engine.worker.keeper FOLDER
+It communicates through files in a private folder, so the connection may be lost at any moment. A follower
+(`follower.py`) reads and writes them for the program at the other end:
 
-It communicates through files in a private folder, so the connection may be lost at any moment. A relay
-(`relay.py`) reads and writes them for the program at the other end:
-
-    opened.json  written first, by the relay: the worker's environment, and the keeper's patience
+    opened.json  written first, by the follower: the worker's environment, and the keeper's patience
     keeper.json  process ids of the keeper and its worker
     lock         held (flock) while the keeper lives
-    events       the worker's stdout, which it writes itself
-    errors       its stderr, limited in size
+    events       the worker's stdout, which it writes itself. The keeper adds its stderr, as log events
     requests     one JSON object per line, numbered. Each number is taken once
-    seen         touched while a relay is connected
+    seen         touched while a follower is connected
     ended        the worker's exit status, and why it was ended, if so. Written last
 
 It needs only the standard library, without torch, so it stays small.
@@ -28,7 +25,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -43,8 +41,12 @@ _LAST_WORDS_SECONDS = 0.5
 _END_SECONDS = 5.0
 _DISK_LOOK_SECONDS = 5.0
 _LEAST_DISK_BYTES = 2**20
-_MOST_ERROR_BYTES = 2**20
-_ERROR_TAIL_BYTES = 64 * 2**10
+STDERR_TAIL_LINES = 200
+_STDERR_LINES_PASSED_ON = 2_000
+_STDERR_BYTES_PASSED_ON = 2**20
+_LONGEST_STDERR_BYTES = 8 * 2**10
+CANCELED = b"\x18\n"
+"""The end of a line of the events that is none: half of one, which a killed worker left, or nothing."""
 
 
 def is_kept(folder: Path) -> bool:
@@ -97,16 +99,18 @@ class Keeper:
         self._patience_idle, self._patience_busy = (float(seconds) for seconds in opened["patience"])
         # the space for the last word is taken now: the disk may be full by then
         (folder / "ended.part").write_bytes(b" " * 4_096)
-        events = _appended(folder / "events")
+        self._events = os.open(folder / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        node = os.environ.get("SLURMD_NODENAME", "")
+        if node:
+            self._say({"event": "phase", "name": "building", "detail": f"on {node}"})
         self._worker = subprocess.Popen(
             (sys.executable, "-P", "-m", "engine.worker"),
             stdin=subprocess.PIPE,
-            stdout=events,
+            stdout=self._events,
             stderr=subprocess.PIPE,
             env=worker_environment({**opened["environment"], MARK: folder.name}),
             start_new_session=True,
         )
-        os.close(events)
         assert self._worker.stdin and self._worker.stderr
         self._input = self._worker.stdin
         # a worker that imports torch reads nothing for seconds, in which a request to kill it must be seen
@@ -119,9 +123,8 @@ class Keeper:
         self._seen, self._seen_at = 0, time.monotonic()
         self._kill_at: float | None = None
         self._why = ""
-        place = {"host": socket.gethostname(), "node": os.environ.get("SLURMD_NODENAME", "")}
         pids = {"pid": os.getpid(), "worker": self._worker.pid}
-        write_whole(folder / "keeper.json", {**pids, **place, "boot": boot_id()})
+        write_whole(folder / "keeper.json", {**pids, "host": socket.gethostname(), "boot": boot_id()})
 
     def keep(self) -> None:
         """Run until the worker has ended and `ended` is written."""
@@ -221,24 +224,41 @@ class Keeper:
         kill_marked(self._folder.name)
 
     def _read_errors(self, stream: IO[bytes]) -> None:
-        written, tail, last = 0, b"", b"\n"
-        errors = _appended(self._folder / "errors")
-        # a full disk must not stop the reading: the worker would wait for it
-        with stream, contextlib.closing(os.fdopen(errors, "ab", buffering=0)) as file:
-            for block in iter(partial(stream.read1, _ERROR_TAIL_BYTES), b""):  # type: ignore[attr-defined]
-                if written < _MOST_ERROR_BYTES:
-                    with contextlib.suppress(OSError):
-                        file.write(block)
-                    written, last = written + len(block), block[-1:]
-                else:
-                    tail = (tail + block)[-_ERROR_TAIL_BYTES:]
-            with contextlib.suppress(OSError):
-                file.write((b"" if last == b"\n" else b"\n") + tail)
-                file.write(b"" if tail.endswith(b"\n") or not tail else b"\n")
+        tail: deque[bytes] = deque(maxlen=STDERR_TAIL_LINES)
+        read_stderr(stream, self._log, tail)
+        for line in tail:
+            self._log(line)
+
+    def _log(self, line: bytes) -> None:
+        if message := shown(line):
+            self._say({"event": "log", "level": "stderr", "message": message})
+
+    def _say(self, event: dict[str, Any]) -> None:
+        # in one write: the worker appends to the same file. A full disk must not stop the reading.
+        with contextlib.suppress(OSError):
+            os.write(self._events, CANCELED + json.dumps(event).encode() + b"\n")
+
+
+def read_stderr(stream: IO[bytes], pass_on: Callable[[bytes], None], tail: deque[bytes]) -> None:
+    """Read a worker's stderr to its end. Pass on 2,000 lines, at most 1 MiB, and append others to `tail`."""
+    lines_left, bytes_left = _STDERR_LINES_PASSED_ON, _STDERR_BYTES_PASSED_ON
+    with stream:
+        for line in iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b""):
+            if min(lines_left, bytes_left) > 0:
+                pass_on(line)
+            else:
+                tail.append(line)
+            lines_left, bytes_left = lines_left - 1, bytes_left - len(line)
+
+
+def shown(line: bytes) -> str:
+    """Return what a terminal would show of a line of stderr."""
+    # a progress bar overwrites itself by returning to the line's start
+    return line.decode(errors="replace").rstrip().rpartition("\r")[2]
 
 
 def requests_in(lines: bytes) -> list[dict[str, Any]]:
-    """Return the requests on complete lines. Part of a line, left by a killed relay, is ignored."""
+    """Return the requests on complete lines. Part of a line, left by a killed follower, is ignored."""
     found = []
     for line in lines.splitlines():
         with contextlib.suppress(ValueError):
@@ -248,25 +268,35 @@ def requests_in(lines: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def _appended(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def start_keeper(home: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the keeper of a worker's folder, without our streams, for which ssh would wait."""
+    with (folder / "keeper.log").open("ab") as log:
+        return subprocess.Popen(
+            program_words(home, "keep", folder.name),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+            cwd=home,
+        )
 
 
-def main() -> int:
-    """Keep the worker of the folder in `sys.argv[1]`, and return the exit status."""
-    folder = Path(sys.argv[1])
-    os.umask(0o077)
+def program_words(home: Path, *words: str) -> tuple[str, ...]:
+    """Return the command that runs a verb of the program there."""
+    # in its program's own folder, because `current` may change
+    python = Path(sys.executable)
+    interpreter = str(python.parent.resolve() / python.name)
+    return (interpreter, "-P", "-m", "engine.remote_main", str(home), *words)
+
+
+def keep(folder: Path) -> None:
+    """Start the worker of a folder and keep it until it has ended. Do so at most once in all."""
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return 0
-    # a worker is started once: one whose keeper was killed is gone
+        return
+    # one whose keeper was killed is gone
     if not (folder / "keeper.json").exists():
         start_guard(folder.name)
         Keeper(folder).keep()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -39,9 +39,9 @@ from engine.protocol.trials import Tried
 from engine.training.checks.check import check
 from engine.training.data.image_sources import prepare_thumbnails
 from engine.training.doctor import examine_torch, read_catalog
-from engine.training.failures import capped, details_of, problem_of, summary_so_far
+from engine.training.failures import error_details, memory_cap_problem, problem_of, summary_so_far
 from engine.training.forecast import forecast
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 from engine.training.profile.profile import profile_steps
 from engine.training.ranks import process_group
 from engine.training.runs.loop import train
@@ -360,8 +360,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
         asked = getattr(job, "experiment", None)
-        problem = capped(problem_of(error), asked.memory_cap_gib if asked is not None else None)
-        failure = Failed(problem=problem, detail=details_of(error), summary=summary_so_far(error))
+        problem = memory_cap_problem(problem_of(error), asked.memory_cap_gib if asked is not None else None)
+        failure = Failed(problem=problem, detail=error_details(error), summary=summary_so_far(error))
     # outside the except block, where the exception no longer pins the tensors of its frames
     if failure is not None:
         yield failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import queue
 import signal
@@ -13,10 +12,9 @@ import threading
 import uuid
 from collections import deque
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import islice
+from functools import cache
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Protocol
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import one_line, shortened
@@ -26,17 +24,11 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
 from engine.protocol.jobs import RemotePlace
 from engine.worker.guard import MARK, start_guard
-from engine.worker.keeper import worker_environment
+from engine.worker.keeper import STDERR_TAIL_LINES, read_stderr, shown, worker_environment
 
 # of a worker, whose ranks have marks of their own, or of a program; not made anew by two threads at once
 _OUTER_MARK = os.environ.get(MARK) or uuid.uuid4().hex
-_STDERR_TAIL_LINES = 200
-_STDERR_LINES_PASSED_ON = 2_000
-_STDERR_BYTES_PASSED_ON = 2**20
 _LONGEST_LINE_BYTES = 32 * 2**20  # of an event, of which the largest take less; a longer one is cut
-_LONGEST_STDERR_BYTES = 8 * 2**10
-_STDERR_BLOCK_BYTES = 64 * 2**10
-"""Bytes of stderr that are read at once and kept, after the lines passed on."""
 _REAP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5  # stdout's end waits for stderr's, which a process outside the tree may keep open
 
@@ -112,12 +104,13 @@ class WorkerProcess:
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
         self._inbox: queue.Queue[Item] = queue.Queue()
-        self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
-        self._stderr_rest = b""
+        self._stderr: deque[bytes] = deque(maxlen=STDERR_TAIL_LINES)
         self._is_closed = False
         self._readers = (
             threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
+            threading.Thread(
+                target=read_stderr, args=(self._process.stderr, self._on_stderr, self._stderr), daemon=True
+            ),
         )
         # that of stdout waits for the other one, even if the process has ended by now
         for reader in reversed(self._readers):
@@ -142,9 +135,7 @@ class WorkerProcess:
 
     @property
     def stderr_tail(self) -> str:
-        rest = self._stderr_rest.split(b"\n")
-        cut = [stderr_text(line[:_LONGEST_STDERR_BYTES]) for line in rest[-_STDERR_TAIL_LINES:] if line]
-        return "\n".join([*self._stderr_lines, *cut][-_STDERR_TAIL_LINES:])
+        return "\n".join(one_line(shown(line)) for line in tuple(self._stderr))
 
     def send(self, request: jobs.Request) -> None:
         """Send a request. It is lost if the worker has ended, which its `WorkerExited` shows."""
@@ -239,27 +230,10 @@ class WorkerProcess:
         self._readers[1].join(_LAST_WORDS_SECONDS)
         self._inbox.put(WorkerExited())
 
-    def _read_stderr(self, stream: IO[bytes]) -> None:
-        with stream:
-            lines = iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")
-            passed_on = 0
-            for line in islice(lines, _STDERR_LINES_PASSED_ON):
-                text = stderr_text(line)
-                self._stderr_lines.append(text)
-                if text:
-                    self._inbox.put(Log(level="stderr", message=text))
-                passed_on += len(line)
-                if passed_on > _STDERR_BYTES_PASSED_ON:
-                    break
-            blocks = cast("io.BufferedReader", stream)
-            for block in iter(partial(blocks.read1, _STDERR_BLOCK_BYTES), b""):
-                self._stderr_rest = (self._stderr_rest + block)[-_STDERR_BLOCK_BYTES:]
-
-
-def stderr_text(line: bytes) -> str:
-    """Return a line of a worker's stderr, safe to show."""
-    # a progress bar overwrites itself by returning to the line's start
-    return one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
+    def _on_stderr(self, line: bytes) -> None:
+        self._stderr.append(line)
+        if text := one_line(shown(line)):
+            self._inbox.put(Log(level="stderr", message=text))
 
 
 def _started(command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -321,42 +295,45 @@ class Worker(Protocol):
     def discard(self) -> None: ...
 
 
-class Site(Protocol):
-    """The interface of a machine that runs workers, this one or a remote one. `name` is "" for this machine.
+class Site:
+    """A machine that runs workers: this one, or in a subclass a remote one. `name` is "" for this machine.
 
     With `keeps_spare` an idle worker may wait there for the next job. If it `has_nodes` (as a cluster has),
-    jobs may run on different nodes.
+    jobs may run on different nodes. If its C library `is_glibc`, its allocator can be made to return memory.
     """
 
-    name: str
-    keeps_spare: bool
-    has_nodes: bool
+    name = ""
+    keeps_spare = True
+    has_nodes = False
+    is_glibc = sys.platform == "linux"
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """Return a new worker. Raises ProblemError if none can be started."""
+        return WorkerProcess(command, environment)
 
     def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
         """Reconnect to a worker that was kept, and send it the job if it has none. Raises ProblemError."""
+        raise AssertionError(f"a worker on this machine ends with its program: {place}")
 
     @property
     def engine(self) -> object:
         """An identifier of the PyTorch installation. Workers with another identifier are outdated."""
+        return engine_here().packages
 
     def require_engine(self) -> None:
-        """Raise ProblemError if PyTorch is missing."""
-
-    @property
-    def is_glibc(self) -> bool:
-        """True if the C library is glibc, whose allocator can be made to return memory."""
+        """Raise ProblemError if PyTorch is missing, where that is known."""
+        require_engine()
 
     def checkpoints(self, folder: Path) -> str:
         """Return the path of a run's checkpoints on the site. `folder` is the path on this machine."""
+        return str(folder)
 
     def trace(self, path: Path) -> str:
         """Return the path of a trace on the site."""
+        return str(path)
 
     def fetch(self, path: Path) -> None:
-        """Copy the trace from the site to this machine. Raises ProblemError."""
+        """Copy the trace from the site to this machine, if it is not there. Raises ProblemError."""
 
     def begin_block(self, node: str = "") -> None:
         """Start a block of runs to compare. In a cluster they get one node, or the given `node`."""
@@ -365,44 +342,4 @@ class Site(Protocol):
         """Release the site's resources. Runs still training continue."""
 
 
-class ThisMachine:
-    """The `Site` for this machine: workers are its own processes, and files need no copying."""
-
-    name = ""
-    keeps_spare = True
-    has_nodes = False
-
-    def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
-        return WorkerProcess(command, environment)
-
-    def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
-        raise AssertionError(f"a worker on this machine ends with its program: {place}")
-
-    @property
-    def engine(self) -> object:
-        return engine_here().packages
-
-    def require_engine(self) -> None:
-        require_engine()
-
-    @property
-    def is_glibc(self) -> bool:
-        return sys.platform == "linux"
-
-    def checkpoints(self, folder: Path) -> str:
-        return str(folder)
-
-    def trace(self, path: Path) -> str:
-        return str(path)
-
-    def fetch(self, path: Path) -> None:
-        """No-op: the file is already on this machine."""
-
-    def begin_block(self, node: str = "") -> None:
-        """No-op: all runs are on this machine."""
-
-    def close(self) -> None:
-        """No-op: this machine has no resources to release."""
-
-
-HERE = ThisMachine()
+HERE = Site()

@@ -14,7 +14,7 @@ from engine.experiment.value import printable
 from engine.export.document import Action, Conclusion, Document
 from engine.words.numbers import date_text, share_text
 from gui.answer.sections import DocumentView, Offer
-from gui.session.work import JobView, View
+from gui.session.views import View, WorkView
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, EmptyState, ThinProgressBar, label, set_text
@@ -77,7 +77,13 @@ class AnswerHead(QWidget):
         self._icon.setPixmap(pixmap(self._icon_name, ink, _ICON, ratio))
 
     def show_view(
-        self, view: JobView | None, note: str, fraction: float, precision: Precision | None, *, is_known: bool
+        self,
+        view: WorkView | None,
+        note: str,
+        fraction: float,
+        precision: Precision | None,
+        *,
+        is_known: bool,
     ) -> None:
         """Show the work so far, or nothing for None. With `is_known`, it can be exported."""
         is_busy = view is not None and view.is_unfinished
@@ -337,7 +343,7 @@ class AnswerTabs(QTabWidget):
         return next((name for name, each in self.views.items() if each is view), self._wanted)
 
 
-def state_words(view: JobView, what: str, doing: str) -> str:
+def state_words(view: WorkView, what: str, doing: str) -> str:
     """Return the progress of the work in words. Once it is over, return `what`, the device and the date."""
     if view.is_waiting:
         return "waiting in the queue"

@@ -32,7 +32,7 @@ from gui.compare.headline import Headline
 from gui.compare.ranking import SidesTable
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import MetricTable
-from gui.runs.table.line import dropped_runs, has_runs
+from gui.runs.table.rows import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.buttons import Segmented

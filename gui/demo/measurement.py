@@ -73,14 +73,14 @@ class GuidedMeasurement(QObject):
 
     def start(self) -> None:
         """Measure, or emit `busy` if something else is running. Do nothing if at work already."""
-        experiments, limits = self._experiments, self._experiments.limits
+        experiments = self._experiments
         if self.is_at_work:
             return
         if experiments.running is not None:
             self.busy.emit("A run is training.")
-        elif limits.running is not None:
+        elif experiments.in_progress == "limit":
             self.busy.emit("The largest batch is being searched.")
-        elif experiments.waiting or limits.waiting:
+        elif experiments.waiting or experiments.works.of("limit"):
             self.busy.emit("Runs are queued.")
         else:
             self.start_next()
@@ -104,7 +104,7 @@ class GuidedMeasurement(QObject):
         if self.is_at_work:
             return
         # asked before `start_next`: if the work has ended by itself, only its own first run could be stopped
-        is_busy = self._experiments.running is not None or self._experiments.limits.running is not None
+        is_busy = self._experiments.running is not None or self._experiments.in_progress == "limit"
         self.start_next()
         if is_busy:
             self._experiments.stop()
@@ -134,8 +134,8 @@ class GuidedMeasurement(QObject):
         """Emit `progressed`, if at work."""
         if not self.is_at_work:
             return
-        others = self._experiments.running or self._experiments.limits.running
-        phase = "waiting in the queue" if self._running is None and others is not None else ""
+        is_busy = self._experiments.running is not None or self._experiments.in_progress == "limit"
+        phase = "waiting in the queue" if self._running is None and is_busy else ""
         if self._case is None:
             phase = "examining this machine"
         elif self._is_stopping:

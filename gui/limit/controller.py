@@ -16,7 +16,7 @@ from gui.limit.panel import LimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.session.request import Request
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.setup.check import default_memory_cap
 from gui.setup.panel import SetupPanel
 
@@ -29,9 +29,9 @@ class LimitController(StudyController[StudyView[Limit]]):
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
-        super().__init__(experiments, experiments.limits, panel.show_view, panel.head, parent)
+        super().__init__(experiments, "limit", panel.show_view, panel.head, parent)
         self._setup, self._panel = setup, panel
-        self._limits, self._forecaster = experiments.limits, experiments.forecaster
+        self._forecaster = experiments.forecaster
         self._need: Need | None = None
         self._connect()
 
@@ -69,7 +69,8 @@ class LimitController(StudyController[StudyView[Limit]]):
             )
             for label, experiment in _distinct(request.experiments)
         )
-        return self._limits.submit(Limit(sides=sides, margin_fraction=self._panel.margin_fraction()))
+        wanted = Limit(sides=sides, margin_fraction=self._panel.margin_fraction())
+        return self._experiments.submit_study(wanted)
 
     def _choose_memory(self, size: str) -> None:
         device = self._device()

@@ -20,7 +20,7 @@ from engine.protocol.trials import Limit
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.charts.painter import DrawingView
 from gui.limit.options import LimitOptions
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import Button, ComboBox, EmptyState, label
 from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

@@ -16,7 +16,7 @@ from gui.answer.controller import StudyController
 from gui.numerics.map_view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.setup.panel import SetupPanel
 
 _NO_PARTS = "Select at least one part."
@@ -36,11 +36,8 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         *,
         follows: bool = True,
     ) -> None:
-        super().__init__(
-            experiments, experiments.numerics, panel.show_view, panel.head, parent, follows=follows
-        )
+        super().__init__(experiments, "numerics", panel.show_view, panel.head, parent, follows=follows)
         self._setup, self._panel = setup, panel
-        self._numerics = experiments.numerics
         self._connect(follows)
         self._show_kept()
 
@@ -52,7 +49,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         # all steps of a run are searched for the first NaN or Inf
         steps = FIRST_STEPS if run_id is None else None
         wanted = Numerics(experiment=experiment, parts=tuple(parts), run_id=run_id, steps=steps)
-        self._enqueue([experiment], lambda: self._numerics.submit(wanted))
+        self._enqueue([experiment], lambda: self._experiments.submit_study(wanted))
 
     def find_nonfinite(self, run: RunRecord) -> None:
         """Search a run for its first NaN or Inf."""

@@ -19,7 +19,7 @@ from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.answer.sections import Offer
 from gui.numerics.map_view import MapView
 from gui.numerics.range_view import RangeView
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import EmptyState, label
 from gui.widgets.boxes import in_column
 

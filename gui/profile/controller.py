@@ -12,7 +12,7 @@ from engine.protocol.profile import Profiles, profiles_of
 from gui.answer.controller import StudyController
 from gui.profile.panel import ProfilePanel
 from gui.session.experiments import Experiments
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.setup.panel import SetupPanel
 
 
@@ -30,10 +30,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         *,
         follows: bool = True,
     ) -> None:
-        super().__init__(
-            experiments, experiments.profiles, panel.show_view, panel.head, parent, follows=follows
-        )
-        self._profiles = experiments.profiles
+        super().__init__(experiments, "profile", panel.show_view, panel.head, parent, follows=follows)
         if follows:
             setup.register_handler("profile", self.submit, self._refuse)
             panel.profile_wanted.connect(lambda: setup.submit("profile"))
@@ -44,7 +41,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
 
     def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
         """Queue profiles of experiments, or of runs, and show them."""
-        self._enqueue(experiments, lambda: self._profiles.submit(profiles_of(experiments, run_ids)))
+        self._enqueue(experiments, lambda: self._experiments.submit_study(profiles_of(experiments, run_ids)))
 
     def profile_runs(self, run_ids: Sequence[str]) -> None:
         """Show the newest profile of these runs side by side, or make one."""
@@ -59,7 +56,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
             self.submit([run.experiment for run in runs], run_ids)
 
     def _profile_again(self) -> None:
-        view = self._profiles.view(self._key or "")
+        view = self._view(self._key)
         if view is not None:
             runs = self._experiments.runs
             # a deleted run is profiled as what it was

@@ -19,7 +19,7 @@ from engine.protocol.profile import Profiles, StepPart
 from engine.words.names import dataset_words, listed
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.profile.views import Bars, Roofline, RowsView
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import Button, EmptyState
 
 _VIEWER = "https://ui.perfetto.dev"

@@ -19,11 +19,9 @@ from gui.compare.panel import ComparePanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
 from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
-from gui.runs.table.line import RunRow
-from gui.runs.table.rows import Item, StudyKind, StudyRow
+from gui.runs.table.rows import Item, RunRow, StudyKind, StudyRow
 from gui.session.experiments import Experiments
 from gui.session.reader import Reader
-from gui.session.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.train.failure import FailureView, failure_in
@@ -95,6 +93,9 @@ class ResultsController(QObject):
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Set whether the place is visible. Otherwise nothing is read."""
+        if is_in_sight and not self._is_in_sight:
+            # a command line may have saved a study
+            self._reader.refresh()
         self._is_in_sight = is_in_sight
         self._update_sight()
 
@@ -121,9 +122,9 @@ class ResultsController(QObject):
         self.page.failure.remedy_wanted.connect(self.remedy_wanted)
         self.maker.made.connect(self._connect_study)
         self.maker.reported.connect(self._notice.notify)
-        for work in self._experiments.jobs.values():
-            for signal in (work.began, work.ended, work.deleted):
-                signal.connect(lambda _key: self._reader.refresh())
+        works = self._experiments.works
+        for signal in (works.began, works.ended):
+            signal.connect(self._on_work)
         self._experiments.runs.list_changed.connect(self._follow_runs)
         self._experiments.runs.run_changed.connect(lambda _run_id: self._follow_runs())
 
@@ -135,6 +136,10 @@ class ResultsController(QObject):
             controller.comparison_wanted.connect(self.comparisons.compare)
         if isinstance(controller, SweepController):
             controller.runs_wanted.connect(self.runs_wanted)
+
+    def _on_work(self, key: str) -> None:
+        if not self._experiments.runs.contains(key):
+            self._reader.refresh()
 
     def _set_studies(self, studies: tuple[StudyRow, ...]) -> None:
         self._studies = studies
@@ -258,15 +263,12 @@ class ResultsController(QObject):
             self.form_wanted.emit()
 
     def _delete(self, row: StudyRow) -> None:
-        work = self._experiments.jobs[row.kind]
-        view = work.view(row.id)
-        if not isinstance(work, Studies) or not isinstance(view, StudyView):
-            if may_delete(self._runs, "this sweep and its pilots (its runs are kept)"):
-                work.delete(row.id)
+        works = self._experiments.works
+        if row.kind == "sweep" and not may_delete(
+            self._runs, "this sweep and its pilots (its runs are kept)"
+        ):
             return
-        work.delete(row.id)
-        if work.view(row.id) is None:
-            undo = partial(work.restore, view.study)
+        if (undo := works.delete(row.id)) is not None:
             self._notice.notify(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
 
 

@@ -34,7 +34,7 @@ from gui.profile.controller import ProfileController
 from gui.profile.panel import ProfilePanel
 from gui.runs.table.rows import StudyKind, StudyRow
 from gui.session.experiments import Experiments
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
@@ -48,7 +48,7 @@ class _Limits(StudyController[StudyView[Limit]]):
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject
     ) -> None:
-        super().__init__(experiments, experiments.limits, panel.show_view, panel.head, parent, follows=False)
+        super().__init__(experiments, "limit", panel.show_view, panel.head, parent, follows=False)
         panel.changes_wanted.connect(setup.use_changes)
 
 

@@ -91,7 +91,7 @@ class StudyTab(QWidget):
         self._pair = pair
         made = self._made.get(pair.run_ids)
         # it may have been deleted, or stopped before anything was known
-        is_left = made is not None and self._maker.experiments.jobs[self._kind].view(made) is not None
+        is_left = made is not None and self._maker.experiments.works.view(made) is not None
         key = made if is_left else self._offer.find(pair)
         if key is not None:
             self._open(key)
@@ -162,7 +162,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             lambda pair: f"Profile {pair.sides}",
             "Profile a few steps of the compared runs",
             lambda pair: experiments.find_profile(pair.run_ids),
-            lambda pair: experiments.profiles.submit(profiles_of(pair.experiments, pair.run_ids)),
+            lambda pair: experiments.submit_study(profiles_of(pair.experiments, pair.run_ids)),
             lambda pair: experiments.why_not_profiled(pair.run_ids),
         ),
         "numerics": _Offer(
@@ -173,7 +173,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             lambda pair: f"Check numerics of {pair.headline.precision.label}",
             "Check the numerics of the precision in the headline",
             lambda pair: newest("numerics", [pair.headline]),
-            lambda pair: experiments.numerics.submit(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
+            lambda pair: experiments.submit_study(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
             lambda pair: _why_not(experiments),
         ),
         "limit": _Offer(
@@ -183,7 +183,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             lambda pair: f"Find the largest batch of {pair.sides}",
             "Search with the settings of the compared runs",
             lambda pair: newest("limit", pair.experiments[:1]),
-            lambda pair: experiments.limits.submit(_limit_of(pair)),
+            lambda pair: experiments.submit_study(_limit_of(pair)),
             lambda pair: _why_not(experiments),
         ),
     }

@@ -42,7 +42,9 @@ class RunsController(QObject):
         self._stands: NoticeMessage | None = None
         self._moved = ""
         self._deletions: dict[_Deletion, NoticeMessage] = {}
-        table.edits = self
+        table.experiments = experiments
+        table.delete_wanted.connect(self.delete)
+        table.undo_wanted.connect(self.undo)
         notice.dismissed.connect(self._next)
         self.runs.list_changed.connect(self._look_at_store)
         self.runs.run_changed.connect(self._look_at_store)

@@ -16,7 +16,7 @@ from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
 from engine.export.files import TakenError
-from engine.export.formats import COMPARISON, MLFLOW, Format, companion_files, companions_clause
+from engine.export.formats import COMPARISON, MLFLOW, Format, written_clause
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.numbers import counted
@@ -49,15 +49,14 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """The file of an export.
+    """The path of an export, and all `files` that were written.
 
-    `is_taken` is True if a different file is already there and must not be replaced. `beside` are further
-    files written next to it.
+    `is_taken` is True if a different file is already there and must not be replaced.
     """
 
     path: Path
+    files: tuple[Path, ...] = ()
     is_taken: bool = False
-    beside: tuple[Path, ...] = ()
 
 
 def write(
@@ -82,10 +81,10 @@ def write(
         how = race_writer(chosen.suffix, theme)
     with Store(store_path) as store:
         try:
-            written = COMPARISON.export(_content(store, request), path, force=force, write=how)
+            written = COMPARISON.export_files(_content(store, request), path, force=force, write=how)
         except TakenError:
             return ExportedFile(path, is_taken=True)
-    return ExportedFile(written, beside=companion_files(written))
+    return ExportedFile(path, written)
 
 
 def _content(store: Store, request: ExportRequest) -> Content:
@@ -223,7 +222,7 @@ class Exporting(QObject):
             self._notice.notify(text, "Nothing was written.", "Replace", again)
             return
         remedy = f"To view them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
-        beside = companions_clause(written.beside)
+        beside = written_clause(written.files)
         self._notice.notify_written(f"Wrote {request.words} to {path.name}{beside}.", path, remedy)
 
     def _fail(self, problem: Problem) -> None:

@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QWidget
 
-from engine.export.archive import ARCHIVE_SUFFIX
+from engine.export.archive import ARCHIVE_SUFFIX, Imported
+from engine.export.content import Content
 from engine.export.formats import COMPARISON, Format
 from engine.store.store import Store
 from engine.words.numbers import counted
 from gui.session.background import Background
 from gui.widgets.notice import Notice
-
-if TYPE_CHECKING:
-    from engine.export.archive.reader import Imported
-    from engine.export.content import Content
 
 _ARCHIVE = f"Runs exported by Ammeter (*{ARCHIVE_SUFFIX})"
 

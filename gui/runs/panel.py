@@ -1,118 +1,32 @@
-"""The table of results with its filter, foot and menus, and the dialog for tags and notes."""
+"""The table of results with its filter, foot and menus."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QStackedWidget, QWidget
+from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
-from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
-from engine.store.runs import cleaned_note, cleaned_tags
 from gui.runs.bar import FilterBar, NoRuns, TableFoot
-from gui.runs.table.columns import COMPARED, FIXED, USUAL, Column
-from gui.runs.table.line import RunRow
+from gui.runs.table.columns import COLUMNS, COMPARED, FIXED, PLACES, SETTINGS, USUAL
 from gui.runs.table.model import RunsModel
-from gui.runs.table.rows import Item, ItemKind, StudyRow, name_of_side
+from gui.runs.table.rows import Item, ItemKind, RunRow, StudyRow, name_of_side
 from gui.runs.table.view import RunsTable
-from gui.session.saved_runs import SavedRuns
-from gui.session.studies import baseline_first, why_nothing_to_find
-from gui.widgets import Button, ElidedLabel, divider, label, set_text
+from gui.runs.tags import TagsDialog, add_tags, toggled
+from gui.session.experiments import Experiments
+from gui.session.kinds import baseline_first, why_nothing_to_find
+from gui.widgets import divider
 from gui.widgets.actions import keys_of
-from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row, wide
-from gui.widgets.buttons import add_choice
-from gui.widgets.labels import describe, plain_tip
+from gui.widgets.boxes import Surface, in_column, wide
+from gui.widgets.labels import plain_tip
 
-if TYPE_CHECKING:
-    from gui.runs.controller import RunsController
-
-_WIDTH, _NOTE_HEIGHT = 440, 132
-_MOST_TAGS_OFFERED = 12
 _GROUPS = ("Model and training", "Optimizer and schedule", "Step and loss scale", "Loading and saving")
 _GROUP_OF = {"optimizer": 1, "schedule": 1, "step": 2, "scaler": 2, "measure": 2} | dict.fromkeys(
     ("data", "validation", "checkpoint"), 3
 )
-
-
-class TagsDialog(QDialog):
-    """A dialog to edit the tags of several runs, or the tags and the note of a single one.
-
-    For several runs it shows the tags that all have in common. Adding or removing a tag does so for each of
-    them, and their other tags stay.
-    """
-
-    def __init__(self, runs: Sequence[RunRecord], saved: SavedRuns, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._runs, self._saved, self._shared = tuple(runs), saved, _shared_tags(runs)
-        is_single = len(runs) == 1
-        self.setWindowTitle("Tags and note" if is_single else "Tags")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setFixedWidth(_WIDTH)
-        self.tags = QLineEdit(", ".join(self._shared))
-        self.tags.setPlaceholderText("paper, table 2")
-        self.tags.setAccessibleName("Tags")
-        self.tags.setToolTip("Your own tags, separated by commas. Filter by one with tag:paper.")
-        self.note = QPlainTextEdit(runs[0].note if is_single else "")
-        self.note.setTabChangesFocus(True)
-        self.note.setFixedHeight(_NOTE_HEIGHT)
-        describe(self.note, "Note", "Your notes about this run")
-        self._problem = label("", "problem", wraps=True)
-        self._problem.hide()
-        save = Button("Save", "strip", "Save the changes (Enter in the tags, Ctrl+Enter in the note)")
-        save.setDefault(True)
-        save.setShortcut("Ctrl+Return")
-        save.clicked.connect(self.accept)
-        cancel = Button("Cancel", "strip", "Discard the changes (Escape)", do=self.reject)
-        frame = Surface("field", parent=self)
-        frame.setVisible(is_single)
-        in_column(self.note, parent=frame, margins=(8, 4, 4, 4))
-        name = ElidedLabel(runs[0].name if is_single else f"{len(runs):,} runs", "title")
-        note: tuple[Part, ...] = (8, label("Note", "label"), frame) if is_single else ()
-        parts = (
-            name,
-            8,
-            label("Tags, separated by commas", "label"),
-            self.tags,
-            *note,
-            self._problem,
-            12,
-        )
-        in_column(*parts, in_row(Stretch(), cancel, save), parent=self, margins=16, spacing=4)
-
-    def accept(self) -> None:
-        """Save the tags and the note, or say why they cannot be saved."""
-        try:
-            tags, note = cleaned_tags(self.tags.text().split(",")), cleaned_note(self.note.toPlainText())
-            kept = [(run, [tag for tag in run.tags if tag not in self._shared]) for run in self._runs]
-            chosen = [(run, cleaned_tags((*tags, *own))) for run, own in kept]
-        except ProblemError as error:
-            set_text(self._problem, f"{error.problem.message} {error.problem.remedy}")
-            self._problem.show()
-            return
-        changed = {run.id: tags for run, tags in chosen if tags != run.tags}
-        if changed:
-            self._saved.set_tags(changed)
-        if len(self._runs) == 1 and note != self._runs[0].note:
-            self._saved.set_note(self._runs[0].id, note)
-        super().accept()
-
-
-def _shared_tags(runs: Sequence[RunRecord]) -> tuple[str, ...]:
-    return tuple(tag for tag in runs[0].tags if all(tag in run.tags for run in runs)) if runs else ()
-
-
-def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
-    """Return the new tags of each run, by id, after toggling `tag`.
-
-    The tag is removed if all runs have it, and else added to those without it.
-    """
-    if tag in _shared_tags(runs):
-        return {run.id: tuple(own for own in run.tags if own != tag) for run in runs}
-    return {run.id: (*run.tags, tag) for run in runs if tag not in run.tags}
 
 
 @dataclass(frozen=True)
@@ -134,27 +48,10 @@ def add_entries(menu: QMenu, entries: Sequence[MenuEntry]) -> None:
         action.triggered.connect(lambda _=False, do=entry.do: do())
 
 
-def add_tags(
-    menu: QMenu,
-    runs: Sequence[RunRecord],
-    known: Sequence[str],
-    toggle: Callable[[str], object],
-    others: Callable[[], object],
-) -> None:
-    """Add a menu of the most frequent tags, checked if all of the runs have them."""
-    shared, submenu = _shared_tags(runs), menu.addMenu("Tags")
-    submenu.setAccessibleName("Tags of the run")
-    submenu.setObjectName("tags")
-    for tag in dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED])):
-        add_choice(submenu, tag, partial(toggle, tag), is_chosen=tag in shared)
-    submenu.addSeparator()
-    submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
-
-
 def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
     """Fill a menu with all columns: metrics, differences and settings. Shown columns are checked."""
 
-    def add(menu: QMenu, columns: Iterable[Column]) -> None:
+    def add(menu: QMenu, columns: Iterable[int]) -> None:
         menu.setToolTipsVisible(True)
         for column in columns:
             words, tip = model.heading(column)
@@ -168,16 +65,13 @@ def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
     menu.setAccessibleName("Columns")
     add(menu, (column for column in USUAL if column not in FIXED))
     menu.addSeparator()
-    others = [column for column in Column if column not in USUAL and column.setting is None]
+    others = [column for column in range(len(COLUMNS)) if column not in USUAL and column not in SETTINGS]
     add(menu.addMenu("Metrics"), (column for column in others if column not in COMPARED))
     add(menu.addMenu("Relative to the baseline"), (column for column in others if column in COMPARED))
     menu.addSeparator()
-    settings = {column: key.partition(".")[0] for column in Column if (key := column.setting) is not None}
+    groups = {column: _GROUP_OF.get(key.partition(".")[0], 0) for column, key in SETTINGS.items()}
     for place, words in enumerate(_GROUPS):
-        add(
-            menu.addMenu(words),
-            (column for column, key in settings.items() if _GROUP_OF.get(key, 0) == place),
-        )
+        add(menu.addMenu(words), (column for column, group in groups.items() if group == place))
     menu.addSeparator()
     usual = menu.addAction("Default columns")
     usual.setToolTip("Show the default columns in their default order and widths")
@@ -187,11 +81,14 @@ def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
 class RunsPanel(Surface):
     """The table of results with its bars and menus.
 
-    `edits` changes saved runs and the queue. The signals ask other parts of the window to show something.
+    It changes the runs and the queue of `experiments`. The signals ask for what needs other parts of the
+    window.
     """
 
-    edits: RunsController
+    experiments: Experiments
     opened = Signal(object)  # Item or RunRow: what was clicked or moved to
+    delete_wanted = Signal(object)  # tuple[str, ...]
+    undo_wanted = Signal()
     race_requested = Signal(object)  # tuple[str, ...]: a single run means its whole comparison
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
@@ -209,12 +106,12 @@ class RunsPanel(Surface):
         self.model = RunsModel(self)
         self.checked_changed, self.set_progress = self.model.checked_changed, self.model.set_progress
         self.checked, self.set_checked = self.model.checked, self.model.set_checked
-        self.table = RunsTable(self)
+        self.table = RunsTable(self.model)
         self.bar, self.foot = FilterBar(), TableFoot()
         self.filter = self.bar.filter
         self.columns = QMenu("Columns", self)
         self._can_undo = False
-        self._empty = NoRuns(self._show_everything, lambda: self.edits.undo())
+        self._empty = NoRuns(self._show_everything, self.undo_wanted.emit)
         self.welcome = self._empty.welcome
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
@@ -228,7 +125,13 @@ class RunsPanel(Surface):
         self.model.checked_changed.connect(self._refresh)
         self.model.rename_requested.connect(self._rename)
         table.customContextMenuRequested.connect(self._show_menu)
-        header = table.horizontalHeader()
+        table.opened.connect(self.opened)
+        table.open_wanted.connect(self.open_requested)
+        table.delete_wanted.connect(self.delete_highlighted)
+        table.pin_wanted.connect(lambda runs: self.pin(runs[0], runs))
+        table.note_wanted.connect(self.edit_note)
+        table.end_wanted.connect(self._end)
+        header = table.header()
         header.customContextMenuRequested.connect(lambda at: self.columns.popup(header.mapToGlobal(at)))
         self.columns.aboutToShow.connect(lambda: fill_columns(self.columns, table, self.model))
         menu = QMenu(self)
@@ -274,7 +177,7 @@ class RunsPanel(Surface):
         column, order = self.model.sorted_by
         return {
             "columns": self.table.columns(),
-            "column": column.name,
+            "column": COLUMNS[column].name,
             "descending": order is Qt.SortOrder.DescendingOrder,
             "baseline": self.model.baseline,
         }
@@ -283,26 +186,32 @@ class RunsPanel(Surface):
         """Restore a state that `state` returned. Raises KeyError or another error for anything else."""
         self.table.set_columns(state["columns"])
         order = Qt.SortOrder.DescendingOrder if state["descending"] else Qt.SortOrder.AscendingOrder
-        self.table.sortByColumn(Column[state["column"]], order)
+        self.table.sortByColumn(PLACES[state["column"]], order)
         self.model.set_baseline(state["baseline"])
 
     def delete_highlighted(self) -> None:
         """Delete the highlighted runs and studies. Queued runs are removed from the queue."""
         self._delete(self.table.highlighted())
-        for item in self.table.highlighted_items():
-            if item.study is not None and not item.study.is_unfinished:
-                self.study_deleted.emit(item.study)
+        for row in self.table.highlighted_rows():
+            if isinstance(row, Item) and row.study is not None and not row.study.is_unfinished:
+                self.study_deleted.emit(row.study)
+
+    def _end(self, run: RunRecord) -> None:
+        if run.status is Status.RUNNING:
+            self.experiments.stop()
+        else:
+            self.experiments.dequeue(run.id)
 
     def _delete(self, runs: Sequence[RunRecord]) -> None:
         for run in runs:
             if run.status is Status.QUEUED:
-                self.edits.experiments.dequeue(run.id)
+                self.experiments.dequeue(run.id)
         if over := tuple(run.id for run in runs if run.status.is_over):
-            self.edits.delete(over)
+            self.delete_wanted.emit(over)
 
     def pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
         """Pin runs to the top, or unpin them where `run` is pinned."""
-        self.edits.runs.set_pinned(tuple(chosen.id for chosen in runs), not run.is_pinned)
+        self.experiments.runs.set_pinned(tuple(chosen.id for chosen in runs), not run.is_pinned)
 
     def edit_note(self, run: RunRecord) -> None:
         """Open the dialog for the tags and the note of a run, at the note."""
@@ -310,7 +219,7 @@ class RunsPanel(Surface):
 
     def edit_tags(self, runs: Sequence[RunRecord]) -> TagsDialog:
         """Open the dialog for the tags of runs, and for the note of a single run."""
-        dialog = TagsDialog(runs, self.edits.runs, self)
+        dialog = TagsDialog(runs, self.experiments.runs, self)
         dialog.open()
         return dialog
 
@@ -341,7 +250,7 @@ class RunsPanel(Surface):
             menu,
             marked,
             self.model.tags,
-            lambda tag: self.edits.runs.set_tags(toggled(marked, tag)),
+            lambda tag: self.experiments.runs.set_tags(toggled(marked, tag)),
             lambda: self.edit_tags(marked).tags.setFocus(),
         )
         add_entries(menu, [MenuEntry("Note…", lambda: self.edit_note(run))])
@@ -359,7 +268,7 @@ class RunsPanel(Surface):
         is_alone = len(raced) == 1 and run.comparison is None
         alone = "Select two or more runs to replay them." if is_alone else None
         profiled = tuple(run.id for run in baseline_first(marked))
-        unprofiled = self.edits.experiments.why_not_profiled(profiled)
+        unprofiled = self.experiments.why_not_profiled(profiled)
         return [
             MenuEntry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
             MenuEntry("Details", lambda: self.details_requested.emit(run.id), unborn),
@@ -387,7 +296,7 @@ class RunsPanel(Surface):
         return entries
 
     def _last_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[MenuEntry]:
-        experiments = self.edits.experiments
+        experiments = self.experiments
         if run.status is Status.RUNNING:
             return [MenuEntry("Stop", experiments.stop)]
         if run.status is Status.QUEUED:
@@ -415,14 +324,14 @@ class RunsPanel(Surface):
 
     def _rename(self, row: Item | RunRow, name: str) -> None:
         if isinstance(row, RunRow):
-            self.edits.runs.rename(row.key, name)
+            self.experiments.runs.rename(row.key, name)
             return
         for line in row.lines:
-            self.edits.runs.rename(line.key, name_of_side(line.run, name))
+            self.experiments.runs.rename(line.key, name_of_side(line, name))
 
     def _show_menu(self, place: QPoint) -> None:
         index = self.table.indexAt(place)
-        row = self.model.shown[index.row()] if index.isValid() else None
+        row = self.model.row_at(index) if index.isValid() else None
         if isinstance(row, Item | RunRow):
             menu = self.menu_for(row.run) if isinstance(row, RunRow) else self.item_menu(row)
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

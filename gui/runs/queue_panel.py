@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
-from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from engine.store.queue import WaitingItem
+from engine.store.record import Work
 from gui.runs.bar import FOOT_HEIGHT as HEIGHT
 from gui.runs.queue_table import (
     NEXT,
@@ -19,12 +20,12 @@ from gui.runs.queue_table import (
     QueueAction,
     QueueSchedule,
     QueueTable,
-    actions_of,
     schedule,
     summary_text,
 )
-from gui.session.items import QueueItem, describe_work
-from gui.session.queue import Queue
+from gui.session.background import attempt
+from gui.session.items import describe_work
+from gui.session.works import Works
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.notice import Notice, NoticeMessage
@@ -39,19 +40,15 @@ _REFRESH_MS = 1_000
 
 
 class QueuePanel(QWidget):
-    """The list of queued jobs with their expected times. Its `controller` carries out the actions."""
-
-    controller: QueueController
+    """The list of queued jobs with their expected times, below a header."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.table = QueueTable(self)
+        self.table = QueueTable()
         self.summary = ElidedLabel("", "unit")
-        self.pause = Button("Pause queue", "strip", _STOP_TIP, "pause", do=lambda: self.controller.pause())
+        self.pause = Button("Pause queue", "strip", _STOP_TIP, "pause")
         self.resume = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
-        self.resume.clicked.connect(lambda: self.controller.resume())
         self.empty = EmptyState(*_EMPTY)
-        self.empty.pressed.connect(lambda: self.controller.enqueue_left())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
@@ -60,14 +57,13 @@ class QueuePanel(QWidget):
         parts = (label("Queue", "panelTitle"), wide(self.summary), self.pause, self.resume)
         self._header = in_row(*parts, parent=header, margins=(16, 0, 16, 0), spacing=8)
         in_column(header, wide(self._pages), parent=self, spacing=0)
-        self.table.customContextMenuRequested.connect(self._show_menu)
         self.show_schedule(self.table.schedule)
 
     def add_header_widget(self, widget: QWidget) -> None:
         """Put a control of the window at the right of the header."""
         self._header.addWidget(widget)
 
-    def show_schedule(self, schedule: QueueSchedule, left: Sequence[WaitingItem] = ()) -> None:
+    def show_schedule(self, schedule: QueueSchedule, left: Sequence[Work] = ()) -> None:
         """Show the queue, or, if it is empty, the jobs that an earlier window `left`."""
         self.table.show_schedule(schedule)
         self.summary.set_whole_text(summary_text(schedule))
@@ -76,49 +72,6 @@ class QueuePanel(QWidget):
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
         resting = "Press Resume to start."
         self.empty.show_text(*((_left_words(left), resting, "Resume") if left else _EMPTY))
-
-    def highlighted(self) -> tuple[QueueItem, ...]:
-        """Return the items of the highlighted rows, top to bottom."""
-        return tuple(slot.item for slot in self.table.selected_rows())
-
-    def menu_for(self, item: QueueItem) -> QMenu:
-        """Return the context menu of an item, or of all highlighted items if it is one of them."""
-        menu = QMenu(self)
-        menu.setAccessibleName(f"Actions for {item.title}")
-        marked = [chosen.key for chosen in self.highlighted()]
-        keys = marked if item.key in marked else [item.key]
-        for action in actions_of(item):
-            entry = menu.addAction(f"{action.words}\t{action.keys}")
-            entry.triggered.connect(lambda _=False, action=action: self.controller.act(keys, action))
-        return menu
-
-    def press(self, action: QueueAction) -> None:
-        """Apply an action to the highlighted items. If all are paused, *Pause* resumes them."""
-        marked = self.highlighted()
-        if action is NEXT and all(item.is_running for item in marked):
-            action = SHOW
-        if action is PAUSE and all(item.is_paused for item in marked):
-            action = RESUME
-        if marked:
-            self.controller.act([item.key for item in marked], action)
-
-    def shift(self, by: int) -> None:
-        """Move the highlighted items up (-1) or down (1)."""
-        marked, items = self.highlighted(), self.table.schedule.items
-        if not marked:
-            return
-        first, last = items.index(marked[0]), items.index(marked[-1])
-        place = first - 1 if by < 0 else last + 2
-        if place >= 0 and (by < 0 or last + 1 < len(items)):
-            before = items[place].key if place < len(items) else None
-            self.controller.move([item.key for item in marked], before)
-
-    def _show_menu(self, place: QPoint) -> None:
-        index = self.table.indexAt(place)
-        if index.isValid():
-            menu = self.menu_for(self.table.rows()[index.row()].item)
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            menu.popup(self.table.viewport().mapToGlobal(place))
 
 
 class QueueController(QObject):
@@ -130,28 +83,32 @@ class QueueController(QObject):
     scheduled = Signal(object)
     show_wanted = Signal(object)
 
-    def __init__(self, panel: QueuePanel, queue: Queue, notice: Notice, parent: QObject) -> None:
+    def __init__(self, panel: QueuePanel, works: Works, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
-        self._panel, self._queue, self._notice = panel, queue, notice
+        self._panel, self._works, self._queue, self._notice = panel, works, works.queue, notice
         self._waiting, self._is_busy = 0, False
         self._offer: NoticeMessage | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
-        self.resume, self.stop = queue.resume, self._timer.stop
-        panel.controller = self
-        queue.changed.connect(self.refresh)
+        self.stop = self._timer.stop
+        panel.table.acted.connect(self.act)
+        panel.table.moved.connect(self.move)
+        panel.pause.clicked.connect(self.pause)
+        panel.resume.clicked.connect(self.resume)
+        panel.empty.pressed.connect(self.enqueue_left)
+        self._queue.changed.connect(self.refresh)
         self._timer.start()
 
     def refresh(self) -> None:
-        items, is_paused = self._queue.items(), self._queue.is_paused
+        items, is_paused = self._works.items(), self._queue.is_paused
         # asked again each second: what the store refuses was told at the start
-        left = () if items else self._queue.left(tells=False)
+        left = () if items else self._works.left(tells=False)
         current = schedule(items, datetime.now(), is_paused=is_paused, has_engine=self._queue.has_engine)
         self._panel.show_schedule(current, left)
         waiting = current.waiting
         if is_paused and waiting > self._waiting and len(items) == waiting:
             text = "The queue is paused. Press Resume to continue."
-            self._notice.notify(text, action="Resume", do=self._queue.resume, asks=False)
+            self._notice.notify(text, action="Resume", do=self.resume, asks=False)
         self._waiting, self._is_busy = waiting, len(items) > waiting
         self.scheduled.emit(current)
 
@@ -161,11 +118,11 @@ class QueueController(QObject):
 
     def offer_left(self) -> None:
         """Ask what to do with the jobs that an earlier window left in the queue, if any."""
-        queue = self._queue
-        if left := queue.left():
+        works = self._works
+        if left := works.left():
             others = (
-                ("Keep for later", lambda: queue.enqueue_left(left, is_held=True)),
-                ("Remove", lambda: queue.discard(left)),
+                ("Keep for later", lambda: works.claim(left, is_paused=True)),
+                ("Remove", lambda: works.discard(left)),
             )
             words = _left_words(left)
             self._offer = self._notice.notify(words, action="Resume", do=self.enqueue_left, others=others)
@@ -173,8 +130,12 @@ class QueueController(QObject):
     def enqueue_left(self) -> None:
         """Queue and start the jobs that an earlier window left."""
         self._notice.withdraw(self._offer)
-        self._queue.enqueue_left(self._queue.left())
-        self._queue.resume()
+        self._works.claim(self._works.left())
+        self.resume()
+
+    def resume(self) -> None:
+        """Start the waiting jobs, one after another."""
+        self._queue.is_paused = False
 
     def pause(self) -> None:
         """Pause the queue after the current job."""
@@ -191,7 +152,7 @@ class QueueController(QObject):
             self._remove(keys)
             return
         if action is SHOW:
-            running = next((item for item in self._queue.items() if item.is_running), None)
+            running = next((item for item in self._works.items() if item.is_running), None)
             if running is not None:
                 self.show_wanted.emit(running)
             return
@@ -200,13 +161,13 @@ class QueueController(QObject):
             if action is NEXT:
                 self._queue.run_next(key)
             elif action in (PAUSE, RESUME):
-                self._queue.set_held(key, action is PAUSE)
+                self._queue.pause(key, action is PAUSE)
             else:
-                self._queue.repeat(key)
+                attempt(partial(self._works.repeat, key), self._works.problem)
 
     def _remove(self, keys: Sequence[str]) -> None:
-        titles = {item.key: item.title for item in self._queue.items()}
-        undone = {key: undo for key in keys if (undo := self._queue.remove(key)) is not None}
+        titles = {item.key: item.title for item in self._works.items()}
+        undone = {key: undo for key in keys if (undo := self._works.remove(key)) is not None}
         if not undone:
             return
         what = f"“{titles[next(iter(undone))]}”" if len(undone) == 1 else f"{len(undone):,} items"
@@ -218,7 +179,7 @@ class QueueController(QObject):
         self._notice.notify(f"Removed {what} from the queue.", action="Undo", do=put_back, asks=False)
 
 
-def _left_words(left: Sequence[WaitingItem]) -> str:
+def _left_words(left: Sequence[Work]) -> str:
     what = describe_work(item.kind for item in left)
     verb = "is" if len(left) == 1 else "are"
     return f"{what[:1].upper()}{what[1:]} {verb} still in the queue from last time."

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from PySide6.QtCore import QEvent, QMimeData, QModelIndex, QPoint, QRect, QRectF, Qt
+from PySide6.QtCore import QEvent, QMimeData, QModelIndex, QPoint, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QDropEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter
-from PySide6.QtWidgets import QAbstractItemView, QToolTip
+from PySide6.QtWidgets import QAbstractItemView, QMenu, QToolTip
 
 from engine.words.numbers import NONE, clock_text, duration, share_text
 from gui.session.items import QueueItem, time_left
@@ -19,10 +19,7 @@ from gui.widgets import draw_bar, draw_marker
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 from gui.widgets.table.model import Index, RowModel
-from gui.widgets.table.painting import paint_words
-
-if TYPE_CHECKING:
-    from gui.runs.queue_panel import QueuePanel
+from gui.widgets.table.painting import paint_words, text_width
 
 KIND_ICONS: Mapping[str, str] = {
     "run": "play",
@@ -34,8 +31,7 @@ KIND_ICONS: Mapping[str, str] = {
 }
 _MIME = "application/x-ammeter-queue"
 _INVALID = QModelIndex()
-_ICON, _BUTTON, _BAR_WIDTH, _BAR_HEIGHT = 14, 26, 56, 4
-_LEAST_NAME = 150
+_ICON, _GAP, _BUTTON, _BAR_WIDTH, _BAR_HEIGHT, _LEAST_JOB = 14, 8, 26, 56, 4, 240
 _TIP = (
     "The running and the waiting jobs. Drag a row to move it, or press Alt+Up or Alt+Down. Enter runs a job "
     "next, or shows the running one. Space pauses or resumes it, Ctrl+R repeats it, Delete removes it."
@@ -107,7 +103,7 @@ def summary_text(schedule: QueueSchedule) -> str:
     """Return the summary above the table: counts and remaining time. Empty for an empty queue."""
     if not schedule.slots:
         return ""
-    parts = [f"{schedule.waiting:,} waiting"]
+    parts = [f"{schedule.waiting:,} waiting"] if schedule.waiting else []
     if schedule.paused:
         parts.append(f"{schedule.paused:,} paused")
     counted = [item for item in schedule.items if not item.is_paused]
@@ -186,26 +182,66 @@ class _QueueModel(RowModel[ScheduledItem]):
 
 
 class QueueTable(ResultTable[ScheduledItem]):
-    """The table of queued jobs. The panel that owns it carries out clicks, keys and drags."""
+    """The table of queued jobs.
 
+    `acted` carries the keys of jobs and the QueueAction on them, `moved` the keys of jobs and the one before
+    which they are put, None for the end.
+    """
+
+    acted = Signal(object, object)
+    moved = Signal(object, object)
     model_class = _QueueModel
 
-    def __init__(self, panel: QueuePanel) -> None:
-        self._panel = panel
+    def __init__(self) -> None:
         self.schedule = schedule((), datetime.now(), is_paused=False)
         super().__init__("Queue", self._columns_now(), key=lambda slot: slot.item.key, sorts=False)
         self.setToolTip(_TIP)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.setDragDropOverwriteMode(False)
         self.setDropIndicatorShown(True)
         assert isinstance(self.row_model, _QueueModel)
-        self.row_model.move = lambda keys, before: panel.controller.move(keys, before)
+        self.row_model.move = self.moved.emit
 
     def show_schedule(self, schedule: QueueSchedule) -> None:
         """Show a schedule. Highlighted items stay so."""
         self.schedule = schedule
         self.show_rows(schedule.slots)
+
+    def highlighted(self) -> list[QueueItem]:
+        """Return the items of the highlighted rows, top to bottom."""
+        return [slot.item for slot in self.selected_rows()]
+
+    def menu_at(self, index: Index) -> QMenu:
+        """Return the context menu of an item, or of all highlighted items if it is one of them."""
+        item, marked = self.rows()[index.row()].item, self.highlighted()
+        menu = QMenu(self)
+        menu.setAccessibleName(f"Actions for {item.title}")
+        keys = [chosen.key for chosen in (marked if item in marked else [item])]
+        for action in actions_of(item):
+            entry = menu.addAction(f"{action.words}\t{action.keys}")
+            entry.triggered.connect(lambda _=False, action=action: self.acted.emit(keys, action))
+        return menu
+
+    def press(self, action: QueueAction) -> None:
+        """Apply an action to the highlighted items. If all are paused, *Pause* resumes them."""
+        marked = self.highlighted()
+        if action is NEXT and all(item.is_running for item in marked):
+            action = SHOW
+        if action is PAUSE and all(item.is_paused for item in marked):
+            action = RESUME
+        if marked:
+            self.acted.emit([item.key for item in marked], action)
+
+    def _shift(self, by: int) -> None:
+        """Move the highlighted items up (-1) or down (1)."""
+        marked, items = self.highlighted(), self.schedule.items
+        if not marked:
+            return
+        first, last = items.index(marked[0]), items.index(marked[-1])
+        place = first - 1 if by < 0 else last + 2
+        if place >= 0 and (by < 0 or last + 1 < len(items)):
+            before = items[place].key if place < len(items) else None
+            self.moved.emit([item.key for item in marked], before)
 
     def button_place(self, row: int, action: QueueAction) -> QRect:
         """Return where a row has the button of an action, or an empty rectangle without one."""
@@ -215,11 +251,11 @@ class QueueTable(ResultTable[ScheduledItem]):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, modifiers = Qt.Key(event.key()), event.modifiers()
         if modifiers & Qt.KeyboardModifier.AltModifier and key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
-            self._panel.shift(-1 if key == Qt.Key.Key_Up else 1)
+            self._shift(-1 if key == Qt.Key.Key_Up else 1)
         elif (action := _KEYS.get(key)) is not None:
-            self._panel.press(action)
+            self.press(action)
         elif key == Qt.Key.Key_R and modifiers & Qt.KeyboardModifier.ControlModifier:
-            self._panel.press(REPEAT)
+            self.press(REPEAT)
         else:
             super().keyPressEvent(event)
 
@@ -232,7 +268,7 @@ class QueueTable(ResultTable[ScheduledItem]):
         pressed = self._button_at(event.position().toPoint())
         super().mouseReleaseEvent(event)
         if pressed is not None and event.button() is Qt.MouseButton.LeftButton:
-            self._panel.controller.act([pressed[0].key], pressed[1])
+            self.acted.emit([pressed[0].key], pressed[1])
 
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and (pointed := self._button_at(event.pos())) is not None:
@@ -259,32 +295,12 @@ class QueueTable(ResultTable[ScheduledItem]):
             def look(slot: ScheduledItem) -> Look:
                 return _look(slot, "text3" if text(slot) == NONE else "text2")
 
-            return Column(title, text, tip=tip, width=88, is_number=True, look=look)
-
-        def words(
-            title: str, text: Callable[[ScheduledItem], str], *, is_spare: bool = False
-        ) -> Column[ScheduledItem]:
-            return Column(
-                title,
-                text,
-                width=_LEAST_NAME,
-                widest=GROWS,
-                is_dispensable=is_spare,
-                look=lambda slot: _look(slot, "text", 600) if not is_spare else _look(slot),
-                about=lambda slot: _about(slot.item),
-            )
+            return Column(title, text, tip=tip, width=80, is_number=True, look=look)
 
         return (
-            Column("", lambda slot: "", paint=_paint_handle, width=28),
-            Column("", lambda slot: slot.item.kind, paint=_paint_kind, width=26),
-            words("Name", lambda slot: slot.item.title),
-            words("Description", lambda slot: slot.item.detail, is_spare=True),
+            Column("Job", _job, paint=_paint_job, width=_LEAST_JOB, widest=GROWS, gap=12, about=_about),
             Column("State", lambda slot: _state(slot.item), paint=_paint_state, width=124),
-            time(
-                "Time left",
-                takes,
-                "Estimated from earlier runs with the same settings on this device",
-            ),
+            time("Takes", takes, "Estimated from earlier runs with the same settings on this device"),
             time(
                 "Starts",
                 lambda slot: "now" if slot.item.is_running else moment(slot.begins),
@@ -299,8 +315,17 @@ class QueueTable(ResultTable[ScheduledItem]):
         )
 
 
-def _about(item: QueueItem) -> str:
-    return f"{item.title}\n{item.detail}" + (f"\non {item.machine}" if item.machine else "")
+def _parts(item: QueueItem) -> tuple[str, str]:
+    """Return what a job is, "BF16 AMP, 2 of 2" or "Profile", and what it works on."""
+    return (item.brief, item.detail) if item.brief else (item.detail, item.title)
+
+
+def _job(slot: ScheduledItem) -> str:
+    return ", ".join(filter(None, _parts(slot.item)))
+
+
+def _about(slot: ScheduledItem) -> str:
+    return _job(slot) + (f"\non {slot.item.machine}" if slot.item.machine else "")
 
 
 def _state(item: QueueItem) -> str:
@@ -315,16 +340,18 @@ def _look(slot: ScheduledItem, ink: str = "text2", weight: int = 400) -> Look:
     return Look(weight, "text3" if slot.item.is_paused else ink)
 
 
-def _paint_handle(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
-    draw_icon(painter, _icon_at(room, room.left() + 6), "handle", theme().palette.text3)
-
-
-def _paint_kind(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
+def _paint_job(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
+    mark = QRectF(room.left(), round(room.center().y() - _ICON / 2), _ICON, _ICON)
     if (precision := slot.item.precision) is not None:
-        draw_marker(painter, _icon_at(room, room.left()).center(), precision)
-        return
-    ink = getattr(theme().palette, _look(slot).ink)
-    draw_icon(painter, _icon_at(room, room.left()), KIND_ICONS[slot.item.kind], ink)
+        draw_marker(painter, mark.center(), precision, fill="full" if slot.item.is_running else "hollow")
+    else:
+        draw_icon(painter, mark, KIND_ICONS[slot.item.kind], getattr(theme().palette, _look(slot).ink))
+    name, about = _parts(slot.item)
+    inner = room.adjusted(_ICON + _GAP, 0, 0, 0)
+    paint_words(painter, inner, name, _look(slot, "text", 600))
+    inner.adjust(min(text_width(name, 600), inner.width()) + _GAP, 0, 0, 0)
+    if about and inner.width() > _ICON:
+        paint_words(painter, inner, about, Look(ink="text3"))
 
 
 def _paint_state(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
@@ -339,10 +366,6 @@ def _paint_state(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
 def _paint_buttons(painter: QPainter, room: QRectF, slot: ScheduledItem) -> None:
     for action, place in _buttons(slot.item, room):
         draw_icon(painter, QRectF(place).adjusted(6, 6, -6, -6), action.icon, theme().palette.text2)
-
-
-def _icon_at(room: QRectF, left: float) -> QRectF:
-    return QRectF(left, round(room.center().y() - _ICON / 2), _ICON, _ICON)
 
 
 def _buttons(item: QueueItem, room: QRectF) -> list[tuple[QueueAction, QRect]]:

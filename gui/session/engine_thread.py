@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from PySide6.QtCore import QThread, Signal
 
@@ -17,18 +17,28 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.installation.installed import engine_here
 from engine.protocol.events import Checked, Failed, Finished, ForecastMade, Started
 from engine.runner import Runner
+from engine.store.record import RUN, Work
 from engine.store.store import Store
+from engine.sweep.order import TurnEnded
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher, kept_awake
 from gui.session.background import own_error
-from gui.session.jobs import Pausable, QueuedJob, WaitingList, Work, work_key
+from gui.session.queue import DRIVERS, Queue
 
 _ASK_AGAIN_MS = 500
 _CONTINUES = "The queue continues."
 
 
+@runtime_checkable
+class Pausable(Protocol):
+    """A driver that any thread can pause after its current step, and resume."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
 class EngineThread(QThread):
-    """The thread that reads the catalog (devices, models, precisions) and runs queued jobs one after another.
+    """The thread that reads the catalog (devices, models, precisions) and works through the `queue`.
 
     Training runs in worker processes. The thread is the source of signals only and touches no widget. While
     no queued job can start, it makes requested checks, then forecasts. When idle, it prepares a spare worker,
@@ -38,31 +48,26 @@ class EngineThread(QThread):
     catalog_read = Signal(object)  # Catalog
     catalog_failed = Signal(str, object)  # the name of another machine, Problem
     machine_waits = Signal(str, str)  # its name, and what a question to it waits for
-    run_began = Signal(str)  # run id
-    run_event = Signal(str, object)  # run id, the engine's event
-    run_ended = Signal(str, object)  # run id, Finished, Failed or None
-    job_began = Signal(str)  # key
-    job_event = Signal(str, object)  # key, the job's event
-    job_ended = Signal(str, object)  # key, Problem or None
-    job_yielded = Signal(str)  # key: it waits again
+    began = Signal(str)  # key
+    reported = Signal(str, object)  # key, the driver's event
+    ended = Signal(str, object)  # key, Problem or None
+    yielded = Signal(str)  # key: it waits again
     forecast_made = Signal(object, object)  # Experiment, ForecastMade or None
     forecast_refused = Signal(object, object)  # Experiment, Problem: a setting prevents a forecast
     check_ended = Signal(object, object)  # Experiment, Checked or Problem
-    queue_changed = Signal()  # something was added or taken out
     problem = Signal(object)  # Problem
     idle = Signal()
     engine_missing = Signal()  # everything waits until `renew_engine` is called
 
-    def __init__(self, store_path: Path, launcher: Launcher) -> None:
+    def __init__(self, store_path: Path, launcher: Launcher, queue: Queue) -> None:
         super().__init__()
         self.setObjectName("engine")
         self._store_path = store_path
         self._launchers = {"": launcher}
         self.machine = ""
         """The name of the machine that is asked for catalogs, checks and forecasts; "" for this one."""
-        self.waiting_list = WaitingList()
-        self.waiting_list.can_train = self._can_train
-        self._changed = self.waiting_list.changed
+        self._queue, self._changed = queue, queue.lock
+        queue.can_start = self._can_train
         self._to_forecast: deque[Experiment] = deque()
         self._to_check: Experiment | None = None
         self._closing = False
@@ -73,7 +78,7 @@ class EngineThread(QThread):
         self._pause_asked = False
         self._runner: Runner | None = None
         self._runs_on: Launcher | None = None
-        self._tool: Driver[Any] | Sweeper | None = None
+        self._driver: Runner | Driver[Any] | Sweeper | None = None
         self._outdated: list[Launcher] = []
         self._leaves = False
         self._catalogs: dict[str, Catalog] = {}
@@ -114,16 +119,6 @@ class EngineThread(QThread):
         with self._changed:
             self._outdated += [self._launchers.pop(machine)] if machine in self._launchers else []
 
-    def enqueue(self, run_ids: tuple[str, ...], machine: str = "", *, goes_first: bool = False) -> None:
-        """Add runs that are queued in the store, at the end of the queue or at its front."""
-        self.waiting_list.add(*run_ids, goes_first=goes_first, machine=machine)
-        self.queue_changed.emit()
-
-    def enqueue_job(self, job: QueuedJob, *, is_held: bool = False) -> None:
-        """Add a job at the end of the queue."""
-        self.waiting_list.add(job, is_held=is_held)
-        self.queue_changed.emit()
-
     def request_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
         """Request forecasts once the queue is empty. They replace an earlier request."""
         with self._changed:
@@ -137,56 +132,29 @@ class EngineThread(QThread):
             self._to_check = experiment
             self._changed.notify()
 
-    def dequeue(self, run_id: str) -> bool:
-        """Remove a run from the queue. Return False if it has started, even before `run_began` arrives."""
+    def stop_current(self, key: str | None = None) -> None:
+        """Ask the work in progress to stop, if given only that of `key`. The queue and forecasts are kept."""
         with self._changed:
-            self._remove(run_id)
-            return self.waiting_list.current != run_id
-
-    def stop_job(self, key: str) -> bool:
-        """Stop a job and keep its results so far. Return True if it was still waiting and was removed."""
-        with self._changed:
-            # under one lock: else a job that has just left the queue would be missed
-            current = self.waiting_list.current
-            if isinstance(current, QueuedJob) and current.key == key:
-                self.stop_run()
-            return self._remove(key)
-
-    def _remove(self, key: str) -> bool:
-        is_removed = self.waiting_list.remove(key)
-        self.queue_changed.emit()
-        return is_removed
-
-    def waiting(self) -> tuple[str, ...]:
-        """Return the ids of the waiting runs, next first."""
-        return tuple(work for work in self.waiting_list.waiting() if isinstance(work, str))
-
-    def stop_run(self) -> None:
-        """Ask the current job to stop. The queue and forecasts are kept."""
-        with self._changed:
-            if self.waiting_list.current is not None:
+            current = self._queue.current
+            if current is not None and key in (None, current.key):
                 self._stop_asked = True
-                self._stop_job()
+                self._stop_drivers()
 
     def pause_run(self, pauses: bool) -> None:
         """Ask the current run to pause after the current step, or to resume."""
         with self._changed:
             self._pause_asked = pauses
-            for job in self._pausable():
-                (job.pause if pauses else job.resume)()
+            if isinstance(self._driver, Pausable):
+                (self._driver.pause if pauses else self._driver.resume)()
 
     def skip_turn(self) -> bool:
         """Ask the current turn of a sweep to stop. Return False if no sweep is running."""
         with self._changed:
-            if isinstance(self._tool, Sweeper):
+            if isinstance(self._driver, Sweeper):
                 self._pause_asked = False
-                self._tool.skip()
+                self._driver.skip()
                 return True
             return False
-
-    def _pausable(self) -> list[Pausable]:
-        jobs: tuple[object, ...] = (self._runner, self._tool)
-        return [job for job in jobs if isinstance(job, Pausable)]
 
     def renew_engine(self) -> None:
         """Look for PyTorch again after the current job, and read the catalog with it."""
@@ -199,7 +167,7 @@ class EngineThread(QThread):
         with self._changed:
             self._is_blocked = is_blocked
             self._changed.notify()
-            return self.waiting_list.current is None
+            return self._queue.current is None
 
     def shut_down(self, *, leaves: bool = False) -> None:
         """Stop the current run, empty the queue, and wait until the worker has exited.
@@ -208,24 +176,24 @@ class EngineThread(QThread):
         """
         with self._changed:
             self._leaves = leaves
-            self.waiting_list.clear()
+            self._queue.clear()
             self._to_forecast.clear()
             self._to_check = None
             self._closing = True
             self._changed.notify()
             self._stop_asked = True
-        self._stop_job()
+        self._stop_drivers()
         while not self.wait(_ASK_AGAIN_MS):
             # the request may have come before there was a job to stop
-            self._stop_job()
+            self._stop_drivers()
 
-    def _stop_job(self) -> None:
-        if self._runner is not None and self._leaves:
-            self._runner.leave()
-        elif self._runner is not None:
-            self._runner.stop()
-        if self._tool is not None:
-            self._tool.stop()
+    def _stop_drivers(self) -> None:
+        # a check or a forecast is the runner's, too
+        for driver in (self._runner, None if self._driver is self._runner else self._driver):
+            if self._leaves and isinstance(driver, Runner):
+                driver.leave()
+            elif driver is not None:
+                driver.stop()
 
     def run(self) -> None:
         try:
@@ -239,7 +207,7 @@ class EngineThread(QThread):
                 launcher.close()
 
     def _use(self, store: Store, machine: str) -> Runner:
-        """Return a runner on the machine that `stop_run` can stop. Raises ProblemError for an unknown one."""
+        """Return a runner on a machine, which can be stopped. Raises ProblemError for an unknown one."""
         launcher = self.launcher(machine)
         if self._runner is None or self._runs_on is not launcher:
             # the user has seen it waiting in the table, and will look for it there
@@ -268,10 +236,7 @@ class EngineThread(QThread):
                 # and all that can begin after it
                 with kept_awake():
                     while work is not None:
-                        if isinstance(work, str):
-                            self._train(store, work)
-                        else:
-                            self._execute(store, work)
+                        self._execute(store, work)
                         work = self._next_queued()
 
     def _find_engine(self, store: Store) -> None:
@@ -297,7 +262,7 @@ class EngineThread(QThread):
 
     def _has_work(self) -> bool:
         answers = self.machine in self._catalogs if self.machine else self._has_engine
-        asked = self.waiting_list.has_next() or (answers and (self._to_forecast or self._to_check))
+        asked = self._queue.has_next() or (answers and (self._to_forecast or self._to_check))
         return self._engine_is_new or bool(asked and not self._is_blocked)
 
     def _next_work(self) -> Work | Experiment | None:
@@ -313,11 +278,11 @@ class EngineThread(QThread):
         """Return the next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
-            if self._has_engine and self.waiting_list.has_next() and not engine_here().is_usable:
+            if self._has_engine and self._queue.has_next() and not engine_here().is_usable:
                 # removed from a command line: what waits must not fail, all of it, for that
                 self._has_engine, self._engine_is_new = False, True
             is_over = self._closing or self._engine_is_new or self._is_blocked
-            return None if is_over else self.waiting_list.start_next()
+            return None if is_over else self._queue.start_next()
 
     def _refuse_wait(self) -> None:
         # nobody asked for it, so it is no reason to wait for a node of a cluster
@@ -353,7 +318,7 @@ class EngineThread(QThread):
             if problem.kind is Kind.REQUEST and problem.key is not None and not is_untrusted(problem):
                 self.forecast_refused.emit(experiment, problem)
         with self._changed:
-            if made is None and self.waiting_list.current is None and self._should_yield():
+            if made is None and self._queue.current is None and self._should_yield():
                 # interrupted for something else: it is made afterwards
                 self._to_forecast.append(experiment)
                 return
@@ -361,7 +326,7 @@ class EngineThread(QThread):
 
     def _is_wanted_elsewhere(self) -> bool:
         """Return True if a check must yield to a job."""
-        return self.waiting_list.has_next() or self._closing
+        return self._queue.has_next() or self._closing
 
     def _should_yield(self) -> bool:
         """Return True if a forecast must yield to a job or a check."""
@@ -375,78 +340,69 @@ class EngineThread(QThread):
         for experiment in asked:
             self._forecast(runner, experiment)
 
-    def _execute(self, store: Store, job: QueuedJob) -> None:
+    def _execute(self, store: Store, work: Work) -> None:
         problem: Problem | None = None
-        yielded = False
+        yields = False
 
         def should_yield() -> bool:
-            nonlocal yielded
-            yielded = self.waiting_list.should_yield()
-            return yielded
+            nonlocal yields
+            yields = self._queue.should_yield()
+            return yields
 
-        self.job_began.emit(job.key)
-        tell = partial(self._report_event, job.key)
+        self.began.emit(work.key)
         try:
-            launcher, catalog = self.launcher(job.machine), self._catalogs.get(job.machine)
-            tool = self._tool = job.tool(store, launcher, catalog)
-            problem = job.execute(tool, store, tell, lambda: self._stop_asked, should_yield)
+            self._driver = self._driver_of(store, work)
+            for number, event in enumerate(self._driver.execute(work, should_yield)):
+                self.reported.emit(work.key, event)
+                problem = _problem_after(event, problem)
+                self._repeat_requests(event, is_first=number == 0)
+                if self._driver is self._runner and self._runs_on is self._launchers.get(self.machine):
+                    self._answer_known(self._driver)
         except ProblemError as error:
             problem = error.problem
-        except Exception as error:  # noqa: BLE001 - as for a run
+        except Exception as error:  # noqa: BLE001 - the thread must outlive the work, and the user must know
             problem = own_error(error, continues=_CONTINUES)
         finally:
-            self._tool = None
-        if yielded and not self._stop_asked and problem is None:
-            self.waiting_list.end(yielded=True)
-            self.job_yielded.emit(job.key)
-            return
-        self.job_ended.emit(job.key, self._left_queue(store, job) or problem)
+            self._driver = None
+        if yields and not self._stop_asked and problem is None:
+            self._queue.end(yields=True)
+            self.yielded.emit(work.key)
+        else:
+            self.ended.emit(work.key, self._left_queue(store, work) or problem)
+
+    def _driver_of(self, store: Store, work: Work) -> Runner | Driver[Any] | Sweeper:
+        if work.kind == RUN:
+            return self._use(store, store.run(work.key).machine)
+        return DRIVERS[work.kind](store, self.launcher(work.machine), self._catalogs.get(work.machine))
+
+    def _repeat_requests(self, event: object, *, is_first: bool) -> None:
+        """Repeat a request to stop or pause, which may have come before the session started."""
+        if self._stop_asked and not isinstance(event, Finished | Failed):
+            self._stop_drivers()
+        elif is_first or isinstance(event, Started):
+            with self._changed:
+                if self._pause_asked and isinstance(self._driver, Pausable):
+                    self._driver.pause()
 
     def _left_queue(self, store: Store, work: Work) -> Problem | None:
         """Remove ended or refused work from the queue. Return the problem, if any.
 
         As the window closes, work that can be resumed or has not started stays for the next start.
         """
-        self.waiting_list.end()
+        self._queue.end()
         try:
             if not self._closing:
-                store.waiting.remove([work_key(work)])
+                store.waiting.remove([work.key])
         except ProblemError as error:
             return error.problem
         return None
 
-    def _report_event(self, key: str, event: object) -> None:
-        self.job_event.emit(key, event)
-        if isinstance(event, Started):
-            self._repeat_pause_request()
 
-    def _train(self, store: Store, run_id: str) -> None:
-        last: Finished | Failed | None = None
-        is_first = True
-        self.run_began.emit(run_id)
-        try:
-            runner = self._use(store, store.run(run_id).machine)
-            for event in runner.run(run_id):
-                self.run_event.emit(run_id, event)
-                if isinstance(event, Finished | Failed):
-                    last = event
-                if self._runs_on is self._launchers.get(self.machine):
-                    self._answer_known(runner)
-                if self._stop_asked:
-                    # asked again: the request may have come before the session had begun
-                    self._stop_job()
-                elif is_first:
-                    self._repeat_pause_request()
-                is_first = False
-        except ProblemError as error:
-            last = Failed(problem=error.problem)
-        except Exception as error:  # noqa: BLE001 - the thread must outlive the run, and the user must know
-            last = Failed(problem=own_error(error, continues=_CONTINUES))
-        problem = self._left_queue(store, run_id)
-        self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
-
-    def _repeat_pause_request(self) -> None:
-        """Repeat the request, which may have come before the session started."""
-        with self._changed:
-            for job in self._pausable() if self._pause_asked else ():
-                job.pause()
+def _problem_after(event: object, problem: Problem | None) -> Problem | None:
+    match event:
+        case Failed():
+            return event.problem
+        case TurnEnded():
+            # what failed was one turn of a sweep, which continues
+            return None
+    return problem

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
@@ -12,14 +11,10 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep import Grid, Plan, alternating_turns
 from engine.installation.installed import Engine, State, engine_here
-from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
-from engine.protocol.numerics import Numerics
-from engine.protocol.profile import Profiles
-from engine.protocol.trials import Limit
+from engine.protocol.answer import Answer
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.checkpoints import obstacle
-from engine.store.queue import RUN, WaitingItem
-from engine.store.record import RunRecord, Status
+from engine.store.record import RUN, RunRecord, Work
 from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.studies import Study
 from engine.store.store import Store
@@ -28,13 +23,13 @@ from engine.tune.driver import TuneDriver
 from engine.worker.launcher import Launcher
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
-from gui.session.live_run import LiveRun, run_lines
-from gui.session.queue import Queue
-from gui.session.request import CodeTrust
+from gui.session.kinds import why_not_profiled
+from gui.session.live_run import LiveRun
+from gui.session.queue import SWEEP, Queue
+from gui.session.request import CodeTrust, Request
 from gui.session.saved_runs import SavedRuns
-from gui.session.studies import Studies, why_not_profiled
-from gui.session.sweeps import Sweeps
-from gui.session.work import Jobs
+from gui.session.views import StudyView
+from gui.session.works import Works
 
 WAITS_FOR_ENGINE = "Waiting for PyTorch to be installed."
 _BUSY = {
@@ -49,19 +44,16 @@ _BUSY = {
 
 
 class Experiments(QObject):
-    """Submits, pauses and stops the window's runs and other jobs, and reports their progress by signals.
+    """The window's session: the machine and its catalog, the trust in code, and what is submitted.
 
-    It is the interface of the window to the engine thread and the queue. `runs` are the saved runs, updated
-    from the store and from the worker's events.
+    `works` are all runs and other work, and `runs` the saved runs, updated from the store and from the
+    worker's events.
     """
 
     catalog_known = Signal(object)  # Catalog
-    began = Signal(str)  # run id
-    ended = Signal(str)
+    submitted = Signal(str, str)  # kind and key of the first work of a request
     logged = Signal(str, str, object)  # level, message, the run's name or None
     problem = Signal(object)  # Problem, for the user
-    event_received = Signal(str, object)  # run id, the event, which the run's curves have
-    pause_request_changed = Signal(object)  # True to pause, False to continue, None for neither
     busy_changed = Signal()  # `busy_words` are others
     engine_changed = Signal(object)  # Engine: set up, updated, removed or found broken, or of another machine
     machine_changed = Signal()
@@ -72,10 +64,6 @@ class Experiments(QObject):
         self._store, self.store_path = store, store.path
         self.machine = ""
         """The name of the machine that new work is for; "" for this one."""
-        self.running: str | None = None
-        """The id of the run in progress."""
-        self._in_progress: LiveRun | None = None
-        self._pause_request: bool | None = None
         self._has_started = self._is_held = False
         self.engine: Engine = engine_here()
         self.catalog: Catalog | None = None
@@ -83,33 +71,23 @@ class Experiments(QObject):
         """Why the devices of this machine could not be read, so there is no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
+        self.queue = Queue(store, self)
         # without a parent, as in `Background`
-        self._thread = EngineThread(store.path, launcher)
+        self._thread = EngineThread(store.path, launcher, self.queue)
         self._thread.catalog_read.connect(self._on_catalog)
-        self._thread.run_began.connect(self._on_began)
-        self._thread.run_event.connect(self._on_event)
-        self._thread.run_ended.connect(self._on_ended)
         self._thread.problem.connect(self._on_catalog_problem)
         self._thread.catalog_failed.connect(self._on_catalog_failed)
         self._thread.engine_missing.connect(self._on_engine_missing)
         self.checked, self.idle = self._thread.check_ended, self._thread.idle
         self.machine_waits = self._thread.machine_waits
-        self.limits: Studies[Limit] = Studies("limit", store, self._thread, self)
-        self.numerics: Studies[Numerics] = Studies("numerics", store, self._thread, self)
-        self.profiles: Studies[Profiles] = Studies("profile", store, self._thread, self)
-        self.sweeps = Sweeps(store, self._thread, self)
-        self.tunings: Studies[Tuning] = Studies("tune", store, self._thread, self)
-        works = (self.limits, self.numerics, self.profiles, self.sweeps, self.tunings)
-        self.jobs: Mapping[str, Jobs[Any]] = {work.kind: work for work in works}
-        for work in self.jobs.values():
-            work.problem.connect(self._report)
-            work.logged.connect(self.logged)
-            work.busy_changed.connect(self.busy_changed)
-            work.run_began.connect(self._on_job_run_began)
-            work.run_event.connect(self._on_event)
-            work.run_ended.connect(lambda run_id: self._on_ended(run_id, None))
-        self.queue = Queue(store, self._thread, self.runs, self.jobs, self)
-        self.queue.problem.connect(self._report)
+        self.works = works = Works(store, self.queue, self._thread, self.runs, self)
+        works.problem.connect(self.problem)
+        works.logged.connect(self.logged)
+        works.busy_changed.connect(self.busy_changed)
+        self.began, self.ended, self.event_received = works.run_began, works.run_ended, works.run_event
+        self.pause_request_changed, self._report = works.pause_request_changed, works.report
+        self.stop, self.toggle_pause, self.dequeue = works.stop_comparison, works.toggle_pause, works.dequeue
+        self.delete = works.delete_runs
         self._update_queue()
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(launcher.trusted_code)
@@ -120,11 +98,16 @@ class Experiments(QObject):
             self.logged.emit("warning", "Interrupted. Its results so far are kept.", name)
         for run in self.runs.unreadable():
             self.logged.emit("warning", f"Skipped. {run.why}", run.name)
-        self.queue.load()
-        # those that were left training elsewhere are read on at once
-        for run_id in self._store.disconnected_runs():
-            if (left := self.runs.record(run_id)) is not None:
-                self._thread.enqueue((run_id,), left.machine, goes_first=True)
+        try:
+            if paused := [work for work in self.queue.load() if work.is_paused]:
+                self.works.claim(paused)
+            # those that were left training elsewhere are read on at once
+            known = map(self.runs.record, self._store.disconnected_runs())
+            if left := [record.work for record in known if record is not None]:
+                self.works.submit(*left, goes_first=True)
+        except ProblemError as error:
+            self._report(error.problem)
+        self.queue.changed.emit()
 
     def set_machine(self, machine: str) -> None:
         """Use another machine for new work, "" for this one. Waiting jobs keep their machines."""
@@ -132,14 +115,13 @@ class Experiments(QObject):
         self.catalog = self.catalog_problem = None
         # another machine counts as ready until it says that it is not
         self.engine = Engine(State.OWN) if machine else engine_here()
-        self.queue.factory.catalog = None
+        self.works.factory.catalog = None
         self.forecaster.forget()
         self._update_queue()
         known = self._thread.use_machine(machine)
         self.machine_changed.emit()
         self.engine_changed.emit(self.engine)
         if known is not None:
-            self.queue.factory.catalog = known
             self._on_catalog(known)
 
     def reconnect(self) -> None:
@@ -184,10 +166,10 @@ class Experiments(QObject):
         self.runs.watch(False)
         self.forecaster.stop()
         self._thread.shut_down(leaves=leaves)
-        self.sweeps.stop_reading()
+        self.works.stop_reading()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
-        for listener in (self, self.queue, *self.jobs.values(), self.forecaster):
+        for listener in (self, self.queue, self.works, self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
@@ -197,9 +179,13 @@ class Experiments(QObject):
 
     @property
     def in_progress(self) -> str | None:
-        """Return the kind of the current job, "run" or one of `jobs`. A sweep's run is part of the sweep."""
-        alone = None if self.running is None else "run"
-        return next((what for what, work in self.jobs.items() if work.running is not None), alone)
+        """Return the kind of the work in progress. A sweep's run is part of the sweep."""
+        return self.works.in_progress
+
+    @property
+    def running(self) -> str | None:
+        """Return the id of the run in training."""
+        return self.works.training
 
     @property
     def busy_words(self) -> str | None:
@@ -209,22 +195,12 @@ class Experiments(QObject):
     @property
     def live(self) -> LiveRun | None:
         """Return the run in progress, as it trains."""
-        return self.runs.opened(self.running or "")
-
-    def progress(self) -> float:
-        """Return the progress of the current run, 0 to 1."""
-        live = self.live
-        return live.step / live.total_steps if live is not None and live.total_steps else 0.0
-
-    @property
-    def is_paused(self) -> bool:
-        """Return True if the run in progress is paused."""
-        return self.live is not None and self.live.is_paused
+        return self.works.live
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """Return the ids of this window's queued runs, next first."""
-        return self._thread.waiting()
+        return tuple(work.key for work in self.queue.waiting() if work.kind == RUN)
 
     def submit(
         self,
@@ -254,21 +230,35 @@ class Experiments(QObject):
             for turn in turns
         ]
         self.runs.reload()
-        run_ids = tuple(record.id for record in added)
-        self.queue.enqueue_runs(run_ids, goes_first=goes_first)
-        return run_ids
+        return self.works.submit(*(record.work for record in added), goes_first=goes_first)
+
+    def submit_request(self, request: Request) -> None:
+        """Queue what the form requests, report what prevents it, and emit `submitted`."""
+        try:
+            if request.grid is not None and request.plan is not None:
+                key = self.submit_sweep(request.title, request.grid, request.plan)
+            else:
+                key, *_ = self.submit(request.title, request.experiments, request.name, request.repeats)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+        else:
+            self.submitted.emit(SWEEP if request.grid is not None else RUN, key)
 
     def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
         """Queue a sweep and return its id. Raises ProblemError if it cannot be trained or saved."""
         self.trust.check(cell.experiment for cell in grid.cells)
         sweep_id = Sweeper(self._store, self._launcher(), self.catalog).prepare(name or "", grid, plan)
-        return self.sweeps.resume(sweep_id)
+        return self.works.resume(sweep_id)
+
+    def submit_study(self, answer: Answer) -> str:
+        """Queue a study with its question in `answer`, and return its id. Raises ProblemError."""
+        return self.works.submit(Study(answer=answer, machine=self.machine).work)[0]
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
         """Queue a tuning of an experiment and return its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
         driver = TuneDriver(self._store, self._launcher(), self.catalog)
-        return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
+        return self.submit_study(driver.prepare(Study(answer=wanted)).answer)
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queue runs that an earlier window left queued."""
@@ -279,64 +269,30 @@ class Experiments(QObject):
         except ProblemError as error:
             self._report(error.problem)
             return
-        left = {item.key: item for item in self.queue.left()}
-        self.queue.enqueue_left(
-            [left.get(run_id, WaitingItem(run_id, RUN, "")) for run_id in run_ids], is_held=False
-        )
+        left = {work.key: work for work in self.works.left()}
+        self.works.claim([left.get(run_id, Work(run_id, RUN, "")) for run_id in run_ids], is_paused=False)
 
     def why_not_started(self, run: RunRecord) -> str | None:
         """Return why a queued run cannot be started here. None if an earlier window left it."""
-        if self.queue.is_held(run.id):
+        if any(work.is_paused for work in self.queue.waiting() if work.key == run.id):
             return "This run is paused in the queue. Resume it there."
         if run.id in self.waiting or run.id == self.running:
             return "This run is waiting in the queue." if self.queue.has_engine else WAITS_FOR_ENGINE
-        is_left = any(item.key == run.id for item in self.queue.left())
+        is_left = any(work.key == run.id for work in self.works.left())
         return None if is_left else "Another window or a command line will train this run."
-
-    def stop(self) -> None:
-        """Stop the comparison in progress: its run ends after the current step, the others do not start.
-
-        A sweep continues with its next combination.
-        """
-        if not self._thread.skip_turn():
-            # the store is slow, and what is next must not begin meanwhile, or it would be stopped
-            taken = self._dequeue(self._mates_that_wait())
-            self._thread.stop_run()
-            self.runs.withdraw(*taken)
-
-    def _mates_that_wait(self) -> tuple[str, ...]:
-        # the engine's thread may be further than its signals
-        current = self._thread.waiting_list.current
-        run = self.runs.record(current if isinstance(current, str) else self.running or "")
-        if run is None or run.comparison is None:
-            return ()
-        waiting = (self.runs.record(run_id) for run_id in self.waiting)
-        return tuple(mate.id for mate in waiting if mate is not None and mate.comparison == run.comparison)
 
     def check_model(self, experiment: Experiment | None) -> None:
         """Request a check, answered by `checked`. None cancels it. Raises ProblemError for refused code."""
         self.trust.check([] if experiment is None else [experiment])
         self._thread.request_check(experiment)
 
-    def toggle_pause(self) -> None:
-        """Ask the current run to pause after the current step, or to resume."""
-        if self.live is not None:
-            pauses = not (self.live.is_paused if self._pause_request is None else self._pause_request)
-            self._thread.pause_run(pauses)
-            self._set_pause_request(pauses)
-
     def resume(self, run_id: str) -> None:
         """Queue a stopped run, to continue from its last checkpoint."""
         try:
             self.trust.check([self._store.run(run_id).experiment])
-            self._store.requeue(run_id)
-            self.queue.enqueue_runs([run_id])
+            self.works.resume(run_id)
         except ProblemError as error:
             self._report(error.problem)
-            return
-        if (live := self.runs.opened(run_id)) is not None:
-            live.set_status(Status.QUEUED.value)
-        self.runs.reload()
 
     def why_not_resumed(self, run: RunRecord) -> str | None:
         """Return why a run cannot continue where it ended. None if it can."""
@@ -357,28 +313,13 @@ class Experiments(QObject):
     def find_profile(self, run_ids: Sequence[str]) -> str | None:
         """Return the key of the newest profile of exactly these runs, in this order, or None."""
         wanted = tuple(run_ids)
-        unfinished = (view.key for view in self.profiles.unfinished() if view.answer.run_ids == wanted)
+        profiles = (view for view in self.works.of("profile") if isinstance(view, StudyView))
+        unfinished = (view.key for view in profiles if view.answer.run_ids == wanted)
         return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
-
-    def dequeue(self, *run_ids: str) -> None:
-        """Remove runs from the queue. New ones are deleted, resumed ones return to their earlier state."""
-        self.runs.withdraw(*self._dequeue(run_ids))
-
-    def _dequeue(self, run_ids: Iterable[str]) -> list[str]:
-        return [run_id for run_id in run_ids if self._thread.dequeue(run_id)]
 
     def forecasts(self) -> Forecasts:
         """Return the forecasts of memory that are known."""
         return Forecasts(self._store.path.parent, self.machine)
-
-    def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
-        """Delete all of these runs except the current one, and return the ids of the deleted ones."""
-        deleted = tuple(
-            run_id
-            for run_id in run_ids
-            if self.runs.contains(run_id) and run_id != self.running and self._thread.dequeue(run_id)
-        )
-        return deleted if deleted and self.runs.delete(deleted) else ()
 
     def _launcher(self) -> Launcher:
         """Return the launcher on the machine in use. Raises ProblemError if it is unknown."""
@@ -407,71 +348,15 @@ class Experiments(QObject):
         has_engine = self.engine.is_usable and not self._is_held
         if has_engine != self.queue.has_engine:
             self.queue.has_engine = has_engine
+            self.queue.changed.emit()
             self.busy_changed.emit()
 
     def _on_catalog(self, catalog: Catalog) -> None:
         self.catalog, self.catalog_problem = catalog, None
+        self.works.factory.catalog = catalog
+        self.queue.changed.emit()
         self.catalog_known.emit(catalog)
 
     def _on_catalog_problem(self, problem: Problem) -> None:
         self.catalog_problem = problem
         self._report(problem)
-
-    def _on_job_run_began(self, run_id: str) -> None:
-        # the engine's thread has added it, perhaps in place of one that did not come to its end
-        self.runs.reload()
-        self._on_began(run_id)
-
-    def _on_began(self, run_id: str) -> None:
-        # over so soon that it was deleted before this signal arrived
-        if not self.runs.contains(run_id):
-            return
-        self.running = run_id
-        self._set_pause_request(None)
-        self.runs.watch(False)
-        # whatever else is opened meanwhile, its events need a place
-        self._in_progress = self.runs.live(run_id)
-        self.runs.refresh(run_id)
-        self.busy_changed.emit()
-        self.began.emit(run_id)
-
-    def _on_event(self, run_id: str, event: Event) -> None:
-        live = self.runs.opened(run_id)
-        if live is None:
-            return
-        live.add(event)
-        for level, message in run_lines(event):
-            self.logged.emit(level, message, self.runs.name(run_id))
-        if isinstance(event, Started):
-            self.runs.refresh(run_id)
-        if isinstance(event, Log) and event.level == "problem":
-            self.problem.emit(Problem(kind=Kind.STORE, message=event.message, remedy=""))
-            self.runs.reload()
-        if isinstance(event, Phase) and live.is_paused == self._pause_request:
-            self._set_pause_request(None)
-        self.event_received.emit(run_id, event)
-
-    def _on_ended(self, run_id: str, last: Finished | Failed | None) -> None:
-        if run_id != self.running:
-            return
-        self.running = self._in_progress = None
-        self._set_pause_request(None)
-        self.runs.watch(True)
-        if isinstance(last, Failed):
-            self._report(last.problem, self.runs.name(run_id))
-        try:
-            self.runs.refresh(run_id)
-        except ProblemError as error:
-            self._report(error.problem)
-        self.busy_changed.emit()
-        self.ended.emit(run_id)
-
-    def _set_pause_request(self, asked: bool | None) -> None:
-        """Remember a request to pause or resume until it has taken effect."""
-        if asked != self._pause_request:
-            self._pause_request = asked
-            self.pause_request_changed.emit(asked)
-
-    def _report(self, problem: Problem, run: str | None = None) -> None:
-        self.logged.emit("problem", f"{problem.message} {problem.remedy}", run)
-        self.problem.emit(problem)

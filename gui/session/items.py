@@ -11,13 +11,12 @@ from typing import Any
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import ProblemError
-from engine.store.queue import RUN
-from engine.store.record import RunRecord
+from engine.store.record import RUN, RunRecord, Work
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import batch_words, dataset_words, listed
-from gui.session.jobs import QueuedJob, Work
+from gui.session.queue import SWEEP
 from gui.session.saved_runs import SavedRuns
-from gui.session.work import Jobs
+from gui.session.views import SweepView, WorkView
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
@@ -28,6 +27,13 @@ NOUNS: Mapping[str, tuple[str, str]] = {
     "tune": ("tuning", "tunings"),
 }
 """The names of the kinds of work, one and several."""
+_DETAILS = {
+    "limit": "Largest batch",
+    "numerics": "Numerics",
+    "profile": "Profile",
+    SWEEP: "Sweep",
+    "tune": "Tuning",
+}
 
 
 @dataclass(frozen=True)
@@ -70,44 +76,49 @@ class ItemFactory:
     Durations are unknown until the `catalog` is set.
     """
 
-    def __init__(self, runs: SavedRuns, jobs: Mapping[str, Jobs[Any]]) -> None:
-        self._runs, self._jobs = runs, jobs
+    def __init__(self, runs: SavedRuns) -> None:
+        self._runs = runs
         self._known: dict[Experiment, float | None] = {}
         self.catalog: Catalog | None = None
         runs.list_changed.connect(self._known.clear)
         runs.run_changed.connect(self._known.clear)
 
-    def make(self, work: Work, *, is_paused: bool = False, is_running: bool = False) -> QueueItem:
-        """Return the item of a run or another job."""
-        state: dict[str, Any] = {"is_paused": is_paused, "is_running": is_running}
-        if isinstance(work, QueuedJob):
-            known = self._jobs[work.kind]
-            progress, seconds = known.progress(work.key), known.seconds_left(work)
-            item = QueueItem(work.key, work.kind, work.title, work.detail, **state)
-            return replace(item, progress=progress, seconds_left=seconds, machine=work.machine)
-        record = self._runs.record(work)
+    def make(self, work: Work, view: WorkView | None = None, *, is_running: bool = False) -> QueueItem:
+        """Return the item of work, with its view, which a run does not need."""
+        state: dict[str, Any] = {
+            "is_paused": work.is_paused,
+            "is_running": is_running,
+            "machine": work.machine,
+        }
+        if work.kind != RUN:
+            item = QueueItem(work.key, work.kind, work.title, _DETAILS[work.kind], **state)
+            if view is None or work.kind not in ("profile", SWEEP):
+                return item
+            estimate = view.estimate if isinstance(view, SweepView) else None
+            seconds = None if estimate is None else estimate.seconds_left
+            return replace(item, progress=view.progress, seconds_left=seconds)
+        record = self._runs.record(work.key)
         if record is None:
-            return QueueItem(work, RUN, "", "", **state)
-        experiment, live = record.experiment, self._runs.opened(work)
+            return QueueItem(work.key, RUN, "", "", **state)
+        experiment, live = record.experiment, self._runs.opened(work.key)
         brief = record.name if record.has_own_name else record.side
         title = record.name if record.has_own_name else f"{record.side}, {record.model_name}"
-        place, count = self._runs.position(work)
-        of_all = f" {place} of {count}" if count > 1 else ""
-        data = dataset_words(experiment.dataset)
-        about = f"{experiment.model} on {data}" if record.has_own_name else data
-        detail = f"{about}, {batch_words(experiment)}"
+        place, count = self._runs.position(work.key)
+        of_all = f", {place} of {count}" if count > 1 else ""
+        precision = f"{experiment.precision.label}, " if record.has_own_name else ""
+        where = f"{record.model_name} on {dataset_words(experiment.dataset)}"
+        detail = f"{precision}{where}, {batch_words(experiment)}"
         seconds = live.seconds_left() if live is not None and is_running else None
-        progress = live.step / live.total_steps if live is not None and live.total_steps else None
+        progress = None if live is None else live.progress
         seconds = self.expected_seconds(experiment) if seconds is None else seconds
         return QueueItem(
-            work,
+            work.key,
             RUN,
             f"{title}{of_all}",
             detail,
             **state,
             progress=progress,
             seconds_left=seconds,
-            machine=record.machine,
             brief=f"{brief}{of_all}",
             precision=experiment.precision,
         )

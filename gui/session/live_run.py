@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from engine.curves import Curves, Series, Values
 from engine.experiment.experiment import Experiment, Precision
@@ -28,9 +28,6 @@ from engine.protocol.events import (
 )
 from engine.sweep.order import SweepEvent, TurnEnded, TurnStarted
 from engine.words.names import speed_unit
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _MOST_EPOCHS = 8_192
 """More than a plot can show; then only the validated ones are kept, and of these every second."""
@@ -96,6 +93,11 @@ class LiveRun:
         steps = self.column("step")
         return int(steps[-1]) if len(steps) else 0
 
+    @property
+    def progress(self) -> float | None:
+        """Return the progress of the run, 0 to 1. None before it is known."""
+        return self.step / self.total_steps if self.total_steps else None
+
     def seconds_left(self) -> float | None:
         """Estimate the remaining seconds from the last steps. None before the third step."""
         seconds, steps = self.column("seconds"), self.column("step")
@@ -147,7 +149,7 @@ class LiveRun:
         for event in events:
             self.add(event)
 
-    def add_samples(self, columns: Mapping[str, ArrayLike]) -> None:
+    def add_samples(self, columns: Mapping[str, Any]) -> None:
         """Append samples by column."""
         self.curves.extend(columns)
         self.revision += 1

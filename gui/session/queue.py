@@ -1,308 +1,212 @@
-"""The queue of the window: running and waiting work, and work that an earlier window left."""
+"""The queue of the window, which its thread and the engine's share: work in progress, then waiting work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.experiment.checks import Catalog
-from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep import check_seeds
-from engine.protocol.events import Failed
-from engine.store.queue import RUN, WaitingItem
-from engine.store.record import RunRecord
+from engine.driver import Driver
+from engine.experiment.problem import Problem
+from engine.limit.driver import LimitDriver
+from engine.numerics.driver import NumericsDriver
+from engine.profile.driver import ProfileDriver
+from engine.store.record import RUN, Work
 from engine.store.store import Store
-from gui.session.engine_thread import EngineThread
-from gui.session.items import ItemFactory, QueueItem, describe_work
-from gui.session.jobs import QueuedJob, read_job, work_key
-from gui.session.saved_runs import SavedRuns
-from gui.session.work import Jobs
+from engine.sweep.sweeper import Sweeper
+from engine.tune.driver import TuneDriver
+from gui.session.background import attempt
 
-Undo = Callable[[], None]
+SWEEP = "sweep"
+DRIVERS: Mapping[str, type[Driver[Any] | Sweeper]] = {
+    "limit": LimitDriver,
+    "numerics": NumericsDriver,
+    "profile": ProfileDriver,
+    SWEEP: Sweeper,
+    "tune": TuneDriver,
+}
+"""The driver of each kind of work but a run, which `Runner` trains."""
 
 
 class Queue(QObject):
-    """The window's queue of runs and jobs. It is saved at every change, so a later window can continue it."""
+    """The one list of the window's work, next first. It is saved, so that a later window can continue it.
+
+    The window's thread changes it, and the engine's starts and ends work. `lock` is a condition that is
+    notified of every change. Work that can resume stays in the list while it runs (`current`), and yields if
+    other work is moved ahead of it. Any other work leaves the list when it starts. `can_start(machine)`
+    returns whether that machine is free.
+    """
 
     changed = Signal()  # other work waits or is in progress
-    finished = Signal(str)  # a sentence on what was done, when nothing is left that can begin
-    problem = Signal(object)  # Problem with the store
+    problem = Signal(object)  # Problem: the store refuses a change of the order or a pause
 
-    def __init__(
-        self,
-        store: Store,
-        thread: EngineThread,
-        runs: SavedRuns,
-        jobs: Mapping[str, Jobs[Any]],
-        parent: QObject | None = None,
-    ) -> None:
+    def __init__(self, store: Store, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._store, self._thread, self._runs, self._jobs = store, thread, runs, jobs
-        self._list = thread.waiting_list
-        self.is_held = self._list.is_held
-        self._kind: str | None = None
-        """The kind of the current job."""
-        self._done: list[str] = []
-        self._failed = self._ended = 0
-        self.factory = ItemFactory(runs, jobs)
-        self._has_engine = True
-        thread.catalog_read.connect(self._on_catalog)
-        for told in (thread.queue_changed, thread.run_began, thread.job_yielded):
-            told.connect(self.changed)
-        thread.job_began.connect(self._on_job_began)
-        thread.run_ended.connect(self._on_run_ended)
-        thread.job_ended.connect(self._on_job_ended)
-
-    def load(self) -> None:
-        """Restore held work of an earlier window, and whether its queue was paused."""
-        with self._reporting():
-            left = self.left()
-            if self._store.waiting.rests:
-                self.is_paused = bool(left)
-            self.enqueue_left([item for item in left if item.is_paused])
-
-    @property
-    def has_work(self) -> bool:
-        """Return True if work is running or can start."""
-        return self._list.current is not None or self._list.has_next()
-
-    @property
-    def has_engine(self) -> bool:
-        """Return True if PyTorch is installed and not being installed now. Without it, all work waits."""
-        return self._has_engine
-
-    @has_engine.setter
-    def has_engine(self, has_engine: bool) -> None:
-        self._has_engine = has_engine
-        self.changed.emit()
-
-    def items(self) -> tuple[QueueItem, ...]:
-        """Return the work in progress, then the waiting work in order."""
-        current, entries = self._list.current, self._list.entries()
-        shown = [
-            self.factory.make(entry.work, is_paused=entry.is_held, is_running=entry.work is current)
-            for entry in entries
-        ]
-        if current is not None and all(entry.work is not current for entry in entries):
-            shown.insert(0, self.factory.make(current, is_running=True))
-        return tuple(shown)
-
-    def move(self, key: str, before: str | None) -> None:
-        """Move waiting work before other work, or to the end. Before the running work means first."""
-        all_keys = self._list.keys()
-        keys = [other for other in all_keys if other != key]
-        if key not in all_keys or before == key:
-            return
-        current = self._list.current
-        is_first = current is not None and before == work_key(current) and before not in keys
-        place = 0 if is_first else keys.index(before) if before in keys else len(keys)
-        self._arrange((*keys[:place], key, *keys[place:]))
-
-    def run_next(self, key: str) -> None:
-        """Move work to the front and release it. A running sweep yields to it."""
-        if self._list.is_held(key):
-            self.set_held(key, False)
-        self.move(key, next(iter(self._list.keys()), None))
-
-    def set_held(self, key: str, is_held: bool) -> None:
-        """Hold work until it is released. The queue skips held work."""
-        with self._reporting():
-            self._store.waiting.pause(key, is_held)
-            self._list.set_held(key, is_held)
-        self.changed.emit()
-
-    def repeat(self, key: str) -> None:
-        """Queue the same work again: a run with the next seed, so that both are repeats in Compare."""
-        work = self._list.work(key)
-        with self._reporting():
-            if isinstance(work, str) and (record := self._runs.record(work)) is not None:
-                self._repeat_run(record)
-            elif isinstance(work, QueuedJob):
-                self._jobs[work.kind].submit_again(work)
-        self.changed.emit()
-
-    def remove(self, key: str) -> Undo | None:
-        """Remove waiting work. Return a function that puts it back, or None if it is not waiting."""
-        work, keys = self._list.work(key), self._list.keys()
-        is_held = self._list.is_held(key)
-        if work is None or work is self._list.current:
-            return None
-        if isinstance(work, QueuedJob):
-            jobs = self._jobs[work.kind]
-            jobs.stop(key)
-            back: Callable[[], object] = lambda: jobs.submit_job(work)  # noqa: E731
-        elif (requeue := self._remove_run(work)) is not None:
-            back = requeue
-        else:
-            return None
-        # the thread's own signal came before the run left the store
-        self.changed.emit()
-
-        def undo() -> None:
-            with self._reporting():
-                back()
-                self._arrange(keys)
-                self.set_held(key, is_held)
-
-        return undo
+        self._waiting = store.waiting
+        self.lock = threading.Condition()
+        self.current: Work | None = None
+        self.ended = 0
+        """The number of works that have ended so far."""
+        self.has_engine = True
+        """False if PyTorch is not installed, or being installed now. Then all work waits."""
+        self._is_paused = False
+        self._works: tuple[Work, ...] = ()
+        self.can_start: Callable[[str], bool] = lambda _machine: True
 
     @property
     def is_paused(self) -> bool:
         """Return True if no work starts after the current one, until the queue is resumed."""
-        return self._list.is_paused
+        return self._is_paused
 
     @is_paused.setter
     def is_paused(self, is_paused: bool) -> None:
-        with self._reporting():
-            self._list.is_paused = is_paused
-            self._store.waiting.rests = is_paused
+        def save() -> None:
+            self._waiting.rests = is_paused
+
+        with self.lock:
+            if attempt(save, self.problem):
+                self._is_paused = is_paused
+                self.lock.notify()
         self.changed.emit()
 
-    def resume(self) -> None:
-        """Start the waiting work, one after another."""
-        self.is_paused = False
+    def load(self) -> tuple[Work, ...]:
+        """Restore the pause of an earlier window, and return the work that it left, next first.
 
-    def left(self, *, tells: bool = True) -> tuple[WaitingItem, ...]:
+        Raises ProblemError if the store cannot be read.
+        """
+        left = self.left()
+        if self._waiting.rests:
+            self.is_paused = bool(left)
+        return left
+
+    def works(self) -> tuple[Work, ...]:
+        """Return the work in progress, unless it keeps its place, then all others in order."""
+        with self.lock:
+            is_listed = self.current is None or any(work.key == self.current.key for work in self._works)
+            return self._works if is_listed or self.current is None else (self.current, *self._works)
+
+    def waiting(self) -> tuple[Work, ...]:
+        """Return the waiting work, next first."""
+        with self.lock:
+            return tuple(work for work in self._works if not self.is_current(work.key))
+
+    def keys(self) -> tuple[str, ...]:
+        """Return all keys in order, with the current one if it keeps its place."""
+        return tuple(work.key for work in self._works)
+
+    def is_current(self, key: str) -> bool:
+        """Return True if the work has started, even before this is signaled."""
+        with self.lock:
+            return self.current is not None and self.current.key == key
+
+    def add(self, works: Iterable[Work], *, goes_first: bool = False) -> None:
+        """Add work at the end or at the front. Raises ProblemError if it cannot be saved."""
+        with self.lock:
+            self._set((*works, *self._works) if goes_first else (*self._works, *works))
+
+    def arrange(self, keys: Sequence[str]) -> None:
+        """Sort the work by `keys`. Work with another key goes to the end."""
+        order = {key: number for number, key in enumerate(keys)}
+        with self.lock:
+            works = sorted(self._works, key=lambda work: order.get(work.key, len(order)))
+            attempt(lambda: self._set(works), self.problem)
+
+    def move(self, key: str, before: str | None) -> None:
+        """Move waiting work before other work, or to the end. Before the running work means first."""
+        keys = [other for other in self.keys() if other != key]
+        if before == key or len(keys) == len(self.keys()):
+            return
+        is_first = before is not None and before not in keys and self.is_current(before)
+        place = 0 if is_first else keys.index(before) if before in keys else len(keys)
+        self.arrange((*keys[:place], key, *keys[place:]))
+
+    def run_next(self, key: str) -> None:
+        """Move work to the front and release it. A running sweep yields to it."""
+        self.pause(key, False)
+        self.move(key, next(iter(self.keys()), None))
+
+    def pause(self, key: str, is_paused: bool) -> None:
+        """Pause or release work. Paused work is skipped, and current work stops at its next turn."""
+        with self.lock:
+            works = [replace(w, is_paused=is_paused) if w.key == key else w for w in self._works]
+            attempt(lambda: self._set(works), self.problem)
+
+    def take_out(self, *keys: str) -> tuple[Work, ...]:
+        """Take waiting work out and return it. The caller removes it from the store, which can be slow."""
+        wanted = set(keys)
+        with self.lock:
+            taken = {work.key: work for work in self.waiting() if work.key in wanted}
+            self._works = tuple(work for work in self._works if work.key not in taken)
+        self.changed.emit()
+        return tuple(taken.values())
+
+    def left(self) -> tuple[Work, ...]:
         """Return the work that an earlier window left in the queue, and runs in no queue, next first.
 
-        Return nothing if the store fails, which is reported if `tells`.
+        Raises ProblemError if the store cannot be read.
         """
-        mine = {*self._list.keys(), *([work_key(self._list.current)] if self._list.current else [])}
-        with self._reporting() if tells else suppress(ProblemError):
-            return tuple(item for item in self._store.waiting.claimable() if item.key not in mine)
-        return ()
+        mine = {work.key for work in self.works()}
+        return tuple(work for work in self._waiting.claimable() if work.key not in mine)
 
-    def enqueue_left(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
-        """Queue work that an earlier window left. `is_held` overrides whether it is held."""
-        wanted: dict[WaitingItem, QueuedJob | None] = {}
-        for item in items if is_held is None else [replace(item, is_paused=is_held) for item in items]:
-            with self._reporting():
-                wanted[item] = None if item.kind == RUN else read_job(item)
-        with self._reporting():
-            # another window may be quicker, or a run be deleted meanwhile: the others are taken up
-            for problem in self._store.waiting.claim(list(wanted)):
-                self.problem.emit(problem)
-            mine = set(self._store.waiting.keys())
-            for item, job in wanted.items():
-                if item.key in mine and job is None:
-                    self._list.add(item.key, is_held=item.is_paused, machine=item.machine)
-                elif item.key in mine and job is not None:
-                    self._jobs[job.kind].enqueue(job, is_held=item.is_paused)
-        self._runs.reload()
-        self.changed.emit()
+    def claim(self, works: Sequence[Work]) -> Mapping[Work, Problem | None]:
+        """Add work that an earlier window left. Return the problem of each that is gone or taken.
 
-    def discard(self, items: Sequence[WaitingItem]) -> None:
-        """Remove work that an earlier window left. New runs are deleted, others return to their old state."""
-        with self._reporting():
-            self._store.waiting.remove([item.key for item in items])
-        for item in items:
-            if item.kind == RUN:
-                self._runs.withdraw(item.key)
-        self.changed.emit()
-
-    def enqueue_runs(self, run_ids: Sequence[str], *, goes_first: bool = False) -> None:
-        """Add runs of one machine that are queued in the store, at the end or at the front.
-
-        Raises ProblemError if the store refuses.
+        Raises ProblemError if it cannot be saved.
         """
-        record = self._runs.record(run_ids[0])
-        machine = "" if record is None else record.machine
-        self._store.waiting.add(
-            [WaitingItem(run_id, RUN, self._runs.name(run_id), machine=machine) for run_id in run_ids],
-            goes_first=goes_first,
-        )
-        self._thread.enqueue(tuple(run_ids), machine, goes_first=goes_first)
+        claimed = self._waiting.claim(works)
+        self.add(work for work, problem in claimed.items() if problem is None)
+        return claimed
 
-    def _arrange(self, keys: Sequence[str]) -> None:
-        with self._reporting():
-            self._store.waiting.arrange(keys)
-            self._list.arrange(keys)
-        self.changed.emit()
+    def has_next(self) -> bool:
+        """Return True if there is work to start."""
+        return self._next() is not None
 
-    def _repeat_run(self, record: RunRecord) -> None:
-        experiment = record.experiment
-        seed = max(run.experiment.seed for run in self._runs.records() if _are_repeats(run, record))
-        check_seeds([("", experiment.model_copy(update={"seed": seed}))], 2)
-        again = self._store.add(
-            experiment.model_copy(update={"seed": seed + 1}),
-            name=record.name if record.has_own_name else None,
-            comparison=record.comparison,
-            label=record.label,
-            machine=record.machine,
-        )
-        self._runs.reload()
-        self.enqueue_runs([again.id])
+    @property
+    def has_work(self) -> bool:
+        """Return True if work is running or can start."""
+        return self.current is not None or self.has_next()
 
-    def _remove_run(self, run_id: str) -> Undo | None:
-        record = self._runs.record(run_id)
-        if not self._thread.dequeue(run_id):
+    def start_next(self) -> Work | None:
+        """Return the next work, which becomes `current`, or None if there is none to start."""
+        with self.lock:
+            work = self._next()
+            if work is not None and not (work.kind != RUN and DRIVERS[work.kind].keeps_place):
+                self._works = tuple(other for other in self._works if other is not work)
+            self.current = work
+            return work
+
+    def should_yield(self) -> bool:
+        """Return True if the current work must yield to work before it, or because it is paused."""
+        with self.lock:
+            mine = next((work for work in self._works if self.is_current(work.key)), None)
+            return mine is not None and (mine.is_paused or self._next() not in (mine, None))
+
+    def end(self, *, yields: bool = False) -> None:
+        """End the current work. If it yields, it stays in the queue."""
+        with self.lock:
+            ended, self.current = self.current, None
+            if ended is not None and not yields:
+                self.ended += 1
+                self._works = tuple(work for work in self._works if work.key != ended.key)
+
+    def clear(self) -> None:
+        """Forget all waiting work, which stays saved for a later window."""
+        with self.lock:
+            self._works = ()
+
+    def _next(self) -> Work | None:
+        if self._is_paused:
             return None
-        if record is not None and record.started is not None:
-            self._runs.withdraw(run_id)
-            requeue: Callable[[], object] = lambda: self._store.requeue(run_id)  # noqa: E731
-        else:
-            self._runs.delete([run_id])
-            requeue = lambda: self._runs.restore([run_id])  # noqa: E731
+        return next(
+            (work for work in self._works if not work.is_paused and self.can_start(work.machine)), None
+        )
 
-        def back() -> None:
-            requeue()
-            self._runs.reload()
-            self.enqueue_runs([run_id])
-
-        return back
-
-    def _on_catalog(self, catalog: Catalog) -> None:
-        self.factory.catalog = catalog
+    def _set(self, works: Iterable[Work]) -> None:
+        works = tuple(works)
+        self._waiting.save(works)
+        self._works = works
+        self.lock.notify()
         self.changed.emit()
-
-    def _on_job_began(self, key: str) -> None:
-        self._kind = next((kind for kind, work in self._jobs.items() if work.running == key), None)
-        self.changed.emit()
-
-    def _on_run_ended(self, _run_id: str, last: object) -> None:
-        self._end(RUN, has_failed=isinstance(last, Failed))
-
-    def _on_job_ended(self, _key: str, problem: Problem | None) -> None:
-        self._end(self._kind, has_failed=problem is not None)
-
-    def _end(self, kind: str | None, *, has_failed: bool) -> None:
-        # None: the job was deleted as it started
-        if kind is not None:
-            self._done.append(kind)
-            self._failed += has_failed
-        self._ended += 1
-        self.changed.emit()
-        # the engine's thread may be further than its signals
-        if self._ended == self._list.ended and not self.has_work and self._done:
-            self.finished.emit(_done_sentence(self._done, self._failed, len(self._list.keys())))
-            self._done, self._failed = [], 0
-
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Report errors of the store."""
-        try:
-            yield
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-
-
-_SETTINGS = 6
-"""The number of leading fields of a run's overview that are settings."""
-
-
-def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
-    """Return True if the runs differ only in the seed. The overview is compared first, as it is fast."""
-    return run.overview[:_SETTINGS] == other.overview[
-        :_SETTINGS
-    ] and run.experiment == other.experiment.model_copy(update={"seed": run.experiment.seed})
-
-
-def _done_sentence(kinds: Sequence[str], failed: int, waiting: int) -> str:
-    what = describe_work(kinds)
-    words = f"{what[:1].upper()}{what[1:]} {'is' if len(kinds) == 1 else 'are'} done."
-    words += f" {failed:,} failed." if failed else ""
-    return f"{words} {waiting:,} still waiting." if waiting else words

@@ -55,13 +55,12 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class FormActions:
-    """Functions that the form calls in the window, such as to run or queue experiments.
+    """Functions that the form calls in the window, such as to submit experiments.
 
     `notify_change(message, undo)` shows a message about a change that the form made by itself, with Undo.
     """
 
-    run: Callable[[Request], object] = _nothing
-    queue: Callable[[Request], object] = _nothing
+    submit: Callable[[Request], object] = _nothing
     check: Callable[[Experiment], object] = _nothing
     show_page: Callable[[Question], object] = _nothing
     report: Callable[[Problem], object] = _nothing
@@ -102,8 +101,8 @@ class SetupPanel(Surface):
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
         self.folder, self.data, self.survey_thread = FolderCounter(self), DataReader(self), SurveyThread(self)
-        self.run_action = make_action(self, "Compare", lambda: self._submit_form(self.act.run))
-        self.queue_action = make_action(self, "Add to queue", lambda: self._submit_form(self.act.queue))
+        self.run_action = make_action(self, "Compare", self._submit_form)
+        self.queue_action = make_action(self, "Add to queue", self._submit_form)
         self.check_action = make_action(self, "Check", self._check_model)
         self.reset_action = make_action(self, "Reset the form", lambda: self.change(Draft.reset))
         self._lay_out()
@@ -318,13 +317,13 @@ class SetupPanel(Surface):
     def _here(self, draft: Draft) -> Draft:
         return draft.on_machine(self._catalog is not None and self._catalog.has_gpu)
 
-    def _submit_form(self, submit: Callable[[Request], object]) -> None:
+    def _submit_form(self) -> None:
         if self.draft is not None:
             self.picker.remember(self.draft)
         if self.question not in ("compare", "sweep"):
             self.submit(self.question)
         elif (wanted := self.request()) is not None:
-            submit(wanted)
+            self.act.submit(wanted)
 
     def _check_model(self) -> None:
         self.reread()

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QInputDialog
 
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.experiment import Precision
-from engine.experiment.sweep import Grid, Plan
 from engine.export.document import Document
 from engine.export.formats import SWEEP
 from engine.export.kinds.sweep import document
@@ -21,7 +20,7 @@ from engine.sweep.results import Results, results_of
 from gui.answer.controller import StudyController
 from gui.session.experiments import Experiments
 from gui.session.reader import Reader
-from gui.session.sweeps import SweepView
+from gui.session.views import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
 
@@ -48,20 +47,14 @@ class SweepController(StudyController[SweepView]):
         follows: bool = True,
     ) -> None:
         self._setup, self._panel, self._store_path = setup, panel, store_path
-        self._sweeps = experiments.sweeps
-        super().__init__(
-            experiments, experiments.sweeps, self._show_sweep, panel.head, parent, follows=follows
-        )
+        super().__init__(experiments, "sweep", self._show_sweep, panel.head, parent, follows=follows)
         # not the thread of exports, which must not delay what is shown
         self._reader = Reader(self._next_work, self, is_in_sight=False)
         self.set_in_sight = self._reader.set_in_sight
         self._sweep_id: str | None = None
+        self._revision = 0
         self._known: Mapping[str, Evidence] = {}
         self._connect()
-
-    def submit(self, name: str | None, grid: Grid, plan: Plan) -> None:
-        experiments = (cell.experiment for cell in grid.cells)
-        self._enqueue(experiments, lambda: self._experiments.submit_sweep(name, grid, plan))
 
     def export(self, path: Path) -> None:
         """Write the sweep in view, in the format of the path's ending."""
@@ -75,15 +68,14 @@ class SweepController(StudyController[SweepView]):
 
     def _show_sweep(self, view: SweepView | None) -> None:
         self._panel.show_view(view)
-        sweep_id = None if view is None else view.key
+        sweep_id, revision = (None, 0) if view is None else (view.key, view.revision)
         if sweep_id != self._sweep_id:
             self._reader.drop()
             self._sweep_id, self._known = sweep_id, {}
             self._reader.refresh()
-
-    def _refresh(self, sweep_id: str | None = None) -> None:
-        if sweep_id in (None, self._key):
+        elif revision != self._revision:
             self._reader.refresh()
+        self._revision = revision
 
     def _next_work(self) -> Callable[[], ReadSweep] | None:
         sweep_id, path, known = self._sweep_id, self._store_path, self._known
@@ -104,7 +96,7 @@ class SweepController(StudyController[SweepView]):
                 self._panel, "Rename the sweep", "Name of the sweep", text=view.name
             )
             if is_given:
-                self._sweeps.rename(view.key, name)
+                self._works.edit_sweep(view.key, lambda sweeps: sweeps.rename(view.key, name))
 
     def _compare(self) -> None:
         results, cells = self._panel.results, self._panel.chosen
@@ -135,11 +127,13 @@ class SweepController(StudyController[SweepView]):
         self._setup.use_changes((("batch_size", ", ".join(sizes)), *half))
 
     def _pause(self) -> None:
-        self._sweeps.pause_cell(self._key or "", self._panel.chosen[-1], self._panel.card.would_pause)
+        key, cell, would_pause = self._key or "", self._panel.chosen[-1], self._panel.card.would_pause
+        self._works.edit_sweep(key, lambda sweeps: sweeps.pause(key, cell, would_pause))
 
     def _exclude(self) -> None:
         reason = _EXCLUDED_BY_USER if self._panel.card.would_exclude else ""
-        self._sweeps.skip_cell(self._key or "", self._panel.chosen[-1], reason)
+        key, cell = self._key or "", self._panel.chosen[-1]
+        self._works.edit_sweep(key, lambda sweeps: sweeps.leave_out(key, cell, reason))
 
     def _connect(self) -> None:
         self._reader.read.connect(self._show_results)
@@ -147,18 +141,16 @@ class SweepController(StudyController[SweepView]):
         panel, card = self._panel, self._panel.card
         menu = panel.head.menu
         menu.offer("Rename this sweep…", self._rename)
-        menu.offer("Repeat this sweep", lambda: self._order(self._sweeps.repeat))
+        menu.offer("Repeat this sweep", lambda: self._order(self._works.repeat))
         panel.example_wanted.connect(self._fill_in_example)
-        panel.resume.clicked.connect(lambda: self._order(self._sweeps.resume))
+        panel.resume.clicked.connect(lambda: self._order(self._works.resume))
         card.compare.clicked.connect(self._compare)
         card.show_runs.clicked.connect(self._show_runs)
         card.use.clicked.connect(self._use)
         card.pause.clicked.connect(self._pause)
         card.exclude.clicked.connect(self._exclude)
-        self._sweeps.turn_ended.connect(self._refresh)
         # a run of it may have been deleted, or another program may carry it on
-        self._experiments.runs.list_changed.connect(lambda: self._refresh())
-        self._sweeps.run_began.connect(lambda _run_id: self._refresh(self._sweeps.running or ""))
+        self._experiments.runs.list_changed.connect(self._reader.refresh)
 
 
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:

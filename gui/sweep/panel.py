@@ -22,7 +22,7 @@ from engine.words.names import dataset_words
 from engine.words.numbers import clock_text, duration
 from gui.answer import page
 from gui.answer.page import PageTexts, StudyPage
-from gui.session.sweeps import SweepView
+from gui.session.views import SweepView
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, set_text
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide

@@ -19,6 +19,7 @@ from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.items import time_left
 from gui.session.live_run import LiveRun
+from gui.session.views import SweepView
 from gui.train.failure import failure_in
 from gui.train.panel import LivePanel
 from gui.train.strip import title_of
@@ -96,7 +97,7 @@ class LiveController(QObject):
         self._background = Background(self)
         self._runs.run_changed.connect(self._on_run_changed)
         experiments.event_received.connect(self._on_event)
-        experiments.sweeps.changed.connect(self._on_sweep_changed)
+        experiments.works.changed.connect(self._on_work_changed)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Show runs in the live panel. A problem is emitted for each run that cannot be read."""
@@ -160,9 +161,9 @@ class LiveController(QObject):
         self.stop()
         self._background.stop()
 
-    def _on_sweep_changed(self, sweep_id: str) -> None:
-        view = self._experiments.sweeps.view(sweep_id)
-        self._live.set_pilot("" if view is None else view.pilot_words())
+    def _on_work_changed(self, key: str) -> None:
+        view = self._experiments.works.view(key)
+        self._live.set_pilot(view.pilot_words() if isinstance(view, SweepView) else "")
 
     def _belongs_to_view(self, run: RunRecord) -> bool:
         # an answer that is being read must not make way for the next job of the queue
@@ -237,7 +238,7 @@ class LiveController(QObject):
 
     def _update_work_left(self) -> None:
         queue, running = self._experiments.queue, self._experiments.running
-        items = [item for item in queue.items() if item.is_running or not queue.is_paused]
+        items = [item for item in self._experiments.works.items() if item.is_running or not queue.is_paused]
         # a run of a sweep is no item itself
         is_more = any(item.key != running and not item.is_paused for item in items)
         seconds, at_least = time_left(items)
@@ -247,6 +248,5 @@ class LiveController(QObject):
         if self._live.isVisible() and self._since_refresh.elapsed() >= self._refresh_ms:
             self._since_refresh.restart()
             self._live.refresh()
-        running = self._experiments.running
-        if running is not None:
-            self.progressed.emit(running, self._experiments.progress(), self._experiments.is_paused)
+        if (live := self._experiments.live) is not None:
+            self.progressed.emit(live.run_id, live.progress or 0.0, live.is_paused)

@@ -12,7 +12,7 @@ from engine.export.formats import TUNE
 from engine.protocol.tune import Tuning
 from gui.answer.controller import StudyController
 from gui.session.experiments import Experiments
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.setup.panel import SetupPanel
 from gui.tune.panel import TunePanel
 from gui.widgets.buttons import ask_where
@@ -34,16 +34,13 @@ class TuneController(StudyController[StudyView[Tuning]]):
         *,
         follows: bool = True,
     ) -> None:
-        super().__init__(
-            experiments, experiments.tunings, panel.show_view, panel.head, parent, follows=follows
-        )
+        super().__init__(experiments, "tune", panel.show_view, panel.head, parent, follows=follows)
         self._setup, self._panel = setup, panel
-        self._tunings = experiments.tunings
-        panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
+        panel.head.menu.offer("Tune again", lambda: self._order(self._works.repeat))
         if follows:
             setup.register_handler("tune", self.submit, self._refuse)
             panel.head.settings.clicked.connect(self._use)
-        panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
+        panel.resume.clicked.connect(lambda: self._order(self._works.resume))
         setup.draft_changed.connect(self._show_devices)
         panel.empty.pressed.connect(lambda: setup.submit("tune"))
         panel.asked.connect(self._on_asked)

@@ -15,7 +15,7 @@ from engine.export.kinds import tune
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.words.names import dataset_words
 from gui.answer.page import PageTexts, StudyPage, state_words
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import Button, ComboBox, EmptyState, Field, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 

@@ -41,6 +41,8 @@ class BusyMachineMonitor(QObject):
         self._watch: LoadMonitor | None = None
         self._was_busy, self._agreeing = False, 0
         self._waiting: Request | None = None
+        # what is started at once takes the place of what waits
+        setup.run_action.triggered.connect(lambda: self.wait(None))
         setup.foot.wait_button.clicked.connect(
             lambda: self.wait(None if self.is_waiting else setup.request())
         )

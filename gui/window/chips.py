@@ -60,11 +60,9 @@ def describe_activity(schedule: QueueSchedule) -> Activity:
         return Activity(
             "The queue is paused" if waits and schedule.is_paused else "Nothing running", waits=waits
         )
-    counted = [item for item in schedule.items if not item.is_paused]
-    known = any(item.seconds_left is not None for item in counted)
-    time = f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)} for all" if known else ""
+    time = "" if running.seconds_left is None else f"{duration(running.seconds_left)} left"
     return Activity(
-        running.title,
+        running.title if running.brief else f"{running.detail}, {running.title}",
         running.brief or running.detail,
         KIND_ICONS[running.kind],
         running.progress,
@@ -113,7 +111,7 @@ class ActivityChip(QAbstractButton):
         return self._activity
 
     def set_brief(self, is_brief: bool) -> None:
-        """Shorten the name and hide the number of waiting jobs, where there is little room."""
+        """Shorten the name, and leave out the bar and the waiting jobs, where there is little room."""
         self._is_brief = is_brief
         self.updateGeometry()
         self.update()
@@ -122,7 +120,8 @@ class ActivityChip(QAbstractButton):
         return QSize(self._width(self._parts()), _HEIGHT)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(self._width(self._parts()[:2]), _HEIGHT)
+        parts = self._parts()
+        return QSize(self._width(parts if self._is_brief else parts[:2]), _HEIGHT)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         palette, painter, activity = theme().palette, QPainter(self), self._activity
@@ -165,9 +164,11 @@ class ActivityChip(QAbstractButton):
         whole = activity.brief if self._is_brief else activity.name
         parts = [("name", metrics.elidedText(whole, Qt.TextElideMode.ElideMiddle, _LONGEST_NAME))]
         if activity.fraction is not None:
-            parts += [("bar", ""), ("percent", share_text(activity.fraction))]
-        more = [activity.time.removesuffix(" for all")] if self._is_brief else [activity.time, activity.waits]
-        return [*parts, *(("more", f"· {part}") for part in more if part)]
+            # where there is little room, the time left counts more than a bar beside its percentage
+            bar = [] if self._is_brief else [("bar", "")]
+            parts += [*bar, ("percent", share_text(activity.fraction))]
+        more = [activity.time] if self._is_brief else [activity.time, activity.waits]
+        return [*parts, *filter(lambda part: part[1], [("more", " · ".join(filter(None, more)))])]
 
     def _width(self, parts: list[tuple[str, str]]) -> int:
         inner = sum(self._part_width(kind, words) + _GAP for kind, words in parts)

@@ -16,9 +16,7 @@ from engine.compare.failure import Remedy
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
-from engine.experiment.sweep import Grid, Plan
-from engine.store.queue import RUN
-from engine.store.record import RunRecord
+from engine.store.record import RUN, RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.results.place import ResultsPlace
@@ -91,7 +89,6 @@ class Pages(Protocol):
     def parts(self) -> dict[Key, HasState]: ...
     def focus_stop(self, what: str | None) -> None: ...
     def tells_of(self, run_id: str, /) -> bool: ...
-    def submit_sweep(self, name: str | None, grid: Grid, plan: Plan, /) -> None: ...
     def read_answer(self, run_ids: tuple[str, ...], /) -> None: ...
     def profile_runs(self, run_ids: tuple[str, ...], /) -> None: ...
     def replay(self, run_ids: tuple[str, ...], /) -> None: ...
@@ -149,7 +146,7 @@ class MainWindow(QMainWindow):
             self,
         )
         self._queue_controller = QueueController(
-            self.backstage.queue, self.experiments.queue, self.notice, self
+            self.backstage.queue, self.experiments.works, self.notice, self
         )
         self._queue_controller.scheduled.connect(self._show_activity)
         self._queue_controller.show_wanted.connect(self._show_item)
@@ -175,13 +172,12 @@ class MainWindow(QMainWindow):
         self.results = ResultsPlace(self.body.pages)
         self.runs = self.results.runs
         actions = FormActions(
-            run=self._run,
-            queue=self._submit,
+            submit=self.experiments.submit_request,
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
             report=self.report,
             notify_change=lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False),
-            expected_seconds=self.experiments.queue.factory.expected_seconds,
+            expected_seconds=self.experiments.works.factory.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
@@ -204,7 +200,9 @@ class MainWindow(QMainWindow):
         self._offers = OfferButtons(self.setup, self)
         self._offers.add([self.live.empty.button])
         self.live.failure_made.connect(self._offers.watch)
-        self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
+        self._busy_machine = BusyMachineMonitor(
+            self.setup, self._may_look_around, self.experiments.submit_request, self
+        )
 
     @cached_property
     def others(self) -> Pages:
@@ -266,7 +264,8 @@ class MainWindow(QMainWindow):
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._on_problem)
-        self.experiments.queue.finished.connect(
+        self.experiments.submitted.connect(self._on_submitted)
+        self.experiments.works.finished.connect(
             lambda text: self._notifications.notify("Ammeter has finished", text)
         )
 
@@ -405,7 +404,7 @@ class MainWindow(QMainWindow):
 
     def _may_close(self) -> bool:
         # the runs of the demo are taken out of the queue
-        tells_of, items = self.others.tells_of, self.experiments.queue.items()
+        tells_of, items = self.others.tells_of, self.experiments.works.items()
         waiting = describe_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress
         if self.experiments.can_leave_running:
@@ -434,24 +433,12 @@ class MainWindow(QMainWindow):
             return False
         return self.experiments.is_idle and (self._busy_machine.is_waiting or self.setup.isVisible())
 
-    def _run(self, request: Request) -> None:
-        # what is trained at once takes the place of what waits for quiet
-        self._busy_machine.wait(None)
-        self._submit(request)
-
-    def _submit(self, request: Request) -> None:
-        if request.grid is not None and request.plan is not None:
-            self.others.submit_sweep(request.title, request.grid, request.plan)
-            return
-        try:
-            run_ids = self.experiments.submit(
-                request.title, request.experiments, request.name, request.repeats
-            )
-        except ProblemError as error:
-            self.report(error.problem)
-            return
+    def _on_submitted(self, kind: str, key: str) -> None:
         self.notice.drop()
-        self.in_view.show_submitted(run_ids[0])
+        if kind == RUN:
+            self.in_view.show_submitted(key)
+        else:
+            self.others.open(kind, key)
 
     def apply_remedy(self, remedy: Remedy) -> None:
         """Do what a failure's remedy says. To train again, set the form to it first."""
@@ -469,7 +456,7 @@ class MainWindow(QMainWindow):
             self.setup.check_action.trigger()
         else:
             title = " against ".join(label for label, _ in sides) if len(sides) > 1 else ""
-            self._submit(Request(title, sides, repeats=remedy.repeats))
+            self.experiments.submit_request(Request(title, sides, repeats=remedy.repeats))
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()

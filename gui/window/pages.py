@@ -113,7 +113,7 @@ class OtherPages(QObject):
             "tune": self.fastest,
         }
         self.welcome, self.present, self.tells_of = self.demo.welcome, self.demo.present, self.demo.tells_of
-        self.submit_sweep, self.export = self.sweeps.submit, self.comparisons.export
+        self.export = self.comparisons.export
         self.read_answer, self.profile_runs = self.answers.read, self.profiles.profile_runs
         self.replay, self.export_runs = self.demo.show_runs, self.comparisons.export_runs
         importing = self.comparisons.importing

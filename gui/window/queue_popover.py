@@ -16,9 +16,10 @@ from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import describe
 from gui.widgets.messages import Popover
+from gui.widgets.table.result_table import ROW_HEIGHT
 
 _SIZE = QSize(960, 400)
-_EDGE = 1
+_EDGE, _AROUND_ROWS = 1, 120
 
 
 class QueuePopover(Popover):
@@ -62,7 +63,10 @@ class QueuePopover(Popover):
             self.show_page(page)
 
     def sizeHint(self) -> QSize:
-        return QSize(min(_SIZE.width(), self.window().width() - 16), _SIZE.height())
+        rows = len(self.queue.table.rows()) if self._shown == "queue" else 0
+        # a short queue needs no more room than its rows
+        height = min(_SIZE.height(), _AROUND_ROWS + rows * ROW_HEIGHT) if rows else _SIZE.height()
+        return QSize(min(_SIZE.width(), self.window().width() - 16), height)
 
     def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
         return IconButton(icon, name, tooltip, do=lambda: self.show_page(page))

@@ -24,7 +24,7 @@ from engine.protocol import jobs
 from engine.protocol.events import PartMeasured, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.protocol.numerics import NonfiniteSearch
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 
 
 def timed(experiment: Experiment) -> dict[str, float]:

@@ -38,7 +38,7 @@ from gui.compare.controller import CompareReader
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.runs.panel import RunsPanel
-from gui.runs.table.columns import Column
+from gui.runs.table.columns import PLACES
 from gui.session.saved_runs import SavedRuns
 from gui.train.panel import LivePanel, LiveRun
 from gui.window.app import make_application, run_until
@@ -46,7 +46,7 @@ from gui.window.app import make_application, run_until
 _NEW_SAMPLES = 50
 _MODELS = ("small-cnn", "resnet18", "resnet50", "vit_b_16")
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
-_MORE_COLUMNS = (Column.STEP_RATIO, Column.PEAK_RATIO, Column.LOSS)
+_MORE_COLUMNS = tuple(PLACES[name] for name in ("STEP_RATIO", "PEAK_RATIO", "LOSS"))
 _GPU = Environment(
     device_name="a GPU", device_memory_mib=81_920, torch="2.15", python="3.13", os="Linux", ammeter="0.1"
 )
@@ -112,7 +112,7 @@ def table_times(path: Path) -> dict[str, list[float]]:
         def timed(do: Callable[[], object]) -> float:
             return milliseconds(do, panel.grab)
 
-        def sort(column: Column, order: Qt.SortOrder = Qt.SortOrder.DescendingOrder) -> float:
+        def sort(column: int, order: Qt.SortOrder = Qt.SortOrder.DescendingOrder) -> float:
             return timed(partial(panel.table.sortByColumn, column, order))
 
         def type_filter(text: str) -> list[float]:
@@ -121,7 +121,7 @@ def table_times(path: Path) -> dict[str, list[float]]:
         found = {"to show": [timed(show)]}
         found["filter, one key"] = type_filter("resnet50 tag:paper")
         found["filter cleared"] = [timed(panel.filter.clear)]
-        columns = (Column.MODEL, Column.SPEED, Column.RATIO, Column.WHEN)
+        columns = tuple(PLACES[name] for name in ("MODEL", "SPEED", "RATIO", "WHEN"))
         found["sorted by a column"] = [sort(column) for column in columns]
         panel.table.selectAll()
         found["sorted, all selected"] = [sort(column) for column in columns]

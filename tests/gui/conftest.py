@@ -301,9 +301,7 @@ def _is_active(thing: QObject | None) -> bool:
 def goes_on(window: MainWindow) -> Iterator[Event]:
     """A study has begun, and does nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
-    window.experiments._thread.job_began.connect(
-        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
-    )
+    window.experiments._thread.began.connect(lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection)
     yield goes_on
     goes_on.set()
 

@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Literal, NoReturn
 
@@ -59,9 +60,14 @@ NEEDED_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if Samples.model_fields[n
 
 _Id = Annotated[str, Field(pattern=r"\A[0-9a-f]{12}\z")]
 _Key = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
-_Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
+_Name = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\z")]
+_Note = Annotated[str, Field(max_length=LONGEST_NOTE, pattern=r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\z")]
+_Tags = Annotated[tuple[Annotated[str, Field(max_length=LONGEST_TAG)], ...], Field(max_length=MOST_TAGS)]
+# plausible dates, which every system can represent
+_Moment = Annotated[
+    AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), le=datetime(3000, 1, 1, tzinfo=UTC))
+]
 _Version = Annotated[str, Field(max_length=100)]
-_Tag = Annotated[str, Field(max_length=LONGEST_TAG)]
 _IS_MEMBER = re.compile(rf"runs/[0-9a-f]{{12}}/({'|'.join(map(re.escape, PARTS))})")
 _IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")
 
@@ -79,7 +85,7 @@ class ComparisonEntry(Message):
 
     id: _Id
     title: _Name
-    created: AwareDatetime
+    created: _Moment
     ammeter: _Version | None = None
 
 
@@ -116,17 +122,17 @@ class RecordPart(Message):
     status: Status
     label: _Name | None
     comparison: _Id | None
-    created: AwareDatetime
-    started: AwareDatetime | None
-    ended: AwareDatetime | None
+    created: _Moment
+    started: _Moment | None
+    ended: _Moment | None
     experiment: Experiment
     environment: Environment | None
     summary: Summary | None
     problem: Problem | None
     detail: str
     total_steps: Whole | None
-    tags: Annotated[tuple[_Tag, ...], Field(max_length=MOST_TAGS)] = ()
-    note: Annotated[str, Field(max_length=LONGEST_NOTE)] = ""
+    tags: _Tags = ()
+    note: _Note = ""
     columns: Annotated[tuple[str, ...], Field(max_length=len(SAMPLE_COLUMNS))]
     rows: Annotated[int, Field(ge=0, le=MOST_BYTES_IN_ALL // VALUE_BYTES)]
     pictures: _Key | None = None

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from engine.curves import Columns
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import keeps_code
 from engine.experiment.value import LARGEST_STEP, MOST_SECONDS, shortened
+from engine.export.archive import Imported
 from engine.export.archive import container as layout
 from engine.export.archive.container import (
     ANOTHER,
@@ -43,11 +42,7 @@ from engine.store.runs import cleaned_tags
 from engine.store.saved.whole_runs import WholeRun
 from engine.store.store import Store
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
 _KEPT = Started | Phase | PartMeasured | Epoch | Skipped | Log | Finished | Failed
-_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
-"""Bounds of plausible dates, which every system can represent."""
 
 
 def _manifest_of(data: bytes) -> layout.Manifest:
@@ -60,21 +55,13 @@ def _manifest_of(data: bytes) -> layout.Manifest:
     _need(len(set(sheets)) == len(sheets), "a sheet of images is named twice")
     expected = [*(part_name(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
     _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
-    for comparison in manifest.comparisons:
-        _check_words(comparison.title)
-        _check_moments(comparison.created)
     return manifest
 
 
 def _record_of(data: bytes) -> layout.RecordPart:
-    """Return a run's record with numbers, times and names within bounds. Raises ValueError."""
+    """Return a run's record with valid tags, columns and model. Raises ValueError."""
     record = layout.RecordPart.model_validate_json(data)
-    _check_moments(record.created, record.started, record.ended)
-    _check_words(record.name)
-    _check_words(record.label or "")
     _need(cleaned_tags(record.tags) == record.tags, "a tag is invalid")
-    lines = record.note.replace("\n", " ").replace("\t", " ")
-    _need(_CONTROLS.search(lines) is None, "its note has control characters")
     names = record.columns
     _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
     _need(not names or set(names) >= set(layout.NEEDED_COLUMNS), "required columns are missing")
@@ -131,30 +118,9 @@ def _check_model(experiment: Experiment) -> None:
     _need(is_whole, "its model is a file whose text is missing")
 
 
-def _check_moments(*moments: datetime | None) -> None:
-    is_sound = all(moment is None or _EARLIEST <= moment <= _LATEST for moment in moments)
-    _need(is_sound, "a date is out of bounds")
-
-
-def _check_words(text: str) -> None:
-    _need(_CONTROLS.search(text) is None, "a name has control characters")
-
-
 def _need(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """The result of an import: the added runs, and those that the store already had, in the archive's order.
-
-    `copies` are the `added` runs that got a new id because their own was taken. They are in no comparison.
-    """
-
-    added: tuple[RunRecord, ...]
-    already_here: tuple[RunRecord, ...]
-    copies: tuple[RunRecord, ...]
 
 
 def import_archive(store: Store, path: Path) -> Imported:

@@ -21,7 +21,7 @@ from engine.export.document import (
     Section,
     document_of,
 )
-from engine.export.script.page import built_in_data, script_source
+from engine.export.script.page import write_run_script
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
 from engine.store.saved.studies import Study
@@ -143,10 +143,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
         **nothing,
     )
     per_epoch = next((trial.steps_per_epoch for trial in tuning.trials if trial.steps_per_epoch), None)
-    path.write_text(script_source(run, per_epoch), encoding="utf-8", newline="\n")
-    data = built_in_data(run)
-    if data is not None:
-        path.with_suffix(".npz").write_bytes(data)
+    write_run_script(run, per_epoch, path)
 
 
 def _why_no_gains(tuning: Tuning) -> str:

@@ -14,7 +14,7 @@ from engine.experiment.catalog import OWN_DATA
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
-from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
+from engine.export.script.source import OwnFacts, call, literal, own_facts
 
 _Downloaded = Literal["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100"]
 DOWNLOADED: tuple[_Downloaded, ...] = get_args(_Downloaded)
@@ -163,13 +163,9 @@ class DataFacts:
     def names(self) -> tuple[str, ...]:
         """The names of inputs, and of targets if any, as source: for training, then for validation."""
         if self.ending == ".parquet":
-            return (call(LINE - 12, "", *map(literal, self.columns)),)
+            return (literal(self.columns),)
         inputs = self.experiment.data.inputs or PurePath(self.experiment.path or "").stem
-        return tuple(
-            call(LINE - 12, "", *map(literal, (name, *validation_names(name))))
-            for name in (inputs, self.targets)
-            if name
-        )
+        return tuple(literal((name, *validation_names(name))) for name in (inputs, self.targets) if name)
 
     @property
     def classes(self) -> int:
@@ -196,7 +192,7 @@ class DataFacts:
             settings["pin_memory"] = "True"
         decode = "made" if self.known.reader == "fake" else "decoded"
         named = {"batch_size": "None", "collate_fn": decode, **settings, "generator": "torch.Generator()"}
-        return call(LINE - len("    loader = "), "DataLoader", "draws", **named)
+        return call("DataLoader", "draws", **named)
 
 
 def data_facts(experiment: Experiment) -> DataFacts:

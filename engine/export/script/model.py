@@ -18,7 +18,7 @@ from engine.experiment.own.library_models import (
     override_of,
     override_value,
 )
-from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
+from engine.export.script.source import OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
 
@@ -78,19 +78,18 @@ class ModelFacts:
     def constructor(self) -> str | None:
         """The expression for a model that needs no function to build it."""
         if self.own is not None:
-            return self.own.constructor
+            return "make_model()"
         if self.kind == "linear":
             sizes = "train[0].shape[1], train[1].shape[1]" if self.has_own_sizes else "10, 1"
             return f"nn.Linear({sizes})"
         if self.kind != "torchvision":
             return None
         settings = {key: literal(value) for key, value in self.settings.items()}
-        room = LINE - len("    model = .to(DEVICE)")
-        return call(room, f"torchvision.models.{self.name}", num_classes=str(self.classes), **settings)
+        return call(f"torchvision.models.{self.name}", num_classes=str(self.classes), **settings)
 
     @property
     def float32_call(self) -> str:
-        return call(LINE - 4, "keep_in_float32", "model", *map(literal, self.float32_modules))
+        return call("keep_in_float32", "model", *map(literal, self.float32_modules))
 
     @property
     def copies_lists(self) -> bool:

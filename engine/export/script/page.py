@@ -1,7 +1,4 @@
-"""A run as a Python program: its source, its docstring, and the images that it needs.
-
-If the program would be too long, parts are omitted and listed in its docstring.
-"""
+"""A run as a Python program: its source, its docstring, and the files that it needs."""
 
 from __future__ import annotations
 
@@ -9,36 +6,32 @@ import io
 import re
 import textwrap
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from pydantic import BaseModel
 
 from engine import __version__
-from engine.experiment.experiment import Checkpoint, Experiment
 from engine.experiment.problem import request_error
 from engine.export.content import Content
 from engine.export.script.data import DOWNLOADED, data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
-from engine.export.script.own import fill_markers, imports_of, literal, merged_imports, sentence_of
+from engine.export.script.source import LIBRARIES, folded, imports_of, literal, own_facts, sentence_of
 from engine.export.script.training import TrainingFacts, applied_parts
 from engine.store.record import RunRecord
 from engine.words.names import listed
 
 _WIDTH = 100
-_LIBRARIES = ("torch", "torchao", "torchvision", "transformers", "timm", "pyarrow", "safetensors", "numpy")
 
 
-def docstring_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
-    """Return the docstring, a paragraph of sentences. `left_out` names the omitted parts."""
+def _docstring(run: RunRecord, training: TrainingFacts, imports: str) -> str:
+    """Return the docstring: a title and a paragraph of sentences."""
     precision = training.experiment.precision.label
     made = run.environment.ammeter if run.environment is not None else __version__
     title = f"{sentence_of(run.name)}: {precision}, as trained by Ammeter {sentence_of(made)}."
-    text = " ".join(_sentences(run, training, imports, left_out))
+    text = " ".join(_sentences(run, training, imports))
     # breaking a word might break an escape
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
     if training.several:
@@ -46,9 +39,7 @@ def docstring_of(run: RunRecord, training: TrainingFacts, imports: str, left_out
     return '"""' + "\n".join([title, "", *lines]) + '\n"""'
 
 
-def _sentences(
-    run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]
-) -> Iterator[str]:
+def _sentences(run: RunRecord, training: TrainingFacts, imports: str) -> Iterator[str]:
     yield f"Requires {_libraries(imports)}."
     yield from _on_file(training)
     if run.environment is not None:
@@ -56,19 +47,16 @@ def _sentences(
         yield f"The run trained on {device} with PyTorch {version}."
     yield from _on_data(training)
     yield from _on_recipe(training)
-    differs = training.was_sharded or "losses differ" in " ".join(left_out)
-    is_the_runs = run.environment is not None and not differs
+    is_the_runs = run.environment is not None and not training.was_sharded
     if is_the_runs and training.experiment.device == "cpu" and not training.parts:
         threads = "threads (OMP_NUM_THREADS)" if training.several else "threads"
         yield f"On that CPU, with the same number of {threads}, the losses equal the run's bit for bit."
-    if left_out:
-        yield f"Omitted to keep it short: {', '.join(left_out)}."
     if training.several:
         yield f"It trains on {training.experiment.devices} devices, one process per device. Start it with:"
 
 
 def _libraries(imports: str) -> str:
-    used = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
+    used = [name for name in LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
     if "numpy" in used and {"torchvision", "transformers", "timm"} & set(used):
         used.remove("numpy")  # which they bring with them
     return listed(used)
@@ -78,9 +66,7 @@ def _on_file(training: TrainingFacts) -> Iterator[str]:
     own = training.own
     if own is None:
         return
-    name = sentence_of(own.code.file)
-    held, them = (f"{name} and the modules next to it", "them") if own.companions else (name, "it")
-    yield f"It contains {held} as used by the run. Relative paths in {them} start at the working directory."
+    yield f"Its model file is {own.module}.py next to it. Relative paths start at the working directory."
     if own.defines("dataset") and training.data.own is not None and training.experiment.data.workers:
         yield "The run loaded samples in worker processes. This script loads them itself."
 
@@ -118,99 +104,42 @@ def _on_recipe(training: TrainingFacts) -> Iterator[str]:
         yield f"The run was limited to {cap:g} GiB of memory. This script is not."
 
 
-def shortened_experiments(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
-    """Yield the experiment with more and more parts omitted, and their names, harmless ones first."""
-    left_out: tuple[str, ...] = ()
-    for part, change in _WAYS:
-        shorter = experiment.model_copy(update=change(experiment))
-        if shorter != experiment:
-            experiment, left_out = shorter, (*left_out, part)
-            yield experiment, left_out
-
-
-def _without(part: BaseModel, **settings: Any) -> BaseModel:
-    return part.model_copy(update=settings)
-
-
-_WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
-    ("its checkpoints", lambda run: {"checkpoint": Checkpoint()}),
-    ("its stop at NaN", lambda run: {"on_nan": "continue"}),
-    ("its memory cap", lambda run: {"memory_cap_gib": None}),
-    ("activation checkpointing", lambda run: {"step": _without(run.step, activation_checkpointing=False)}),
-    (
-        "its validation",
-        lambda run: {"validation": _without(run.validation, every=0)} if data_facts(run).validates else {},
-    ),
-    (
-        "the modules kept in FP32 (so losses differ)",
-        lambda run: {"step": _without(run.step, fp32_modules=())} if run.precision.is_autocast else {},
-    ),
-    ("the augmentation (so losses differ)", lambda run: {"data": _without(run.data, augment=False)}),
-)
-
-
-MOST_LINES = 119
-_RANKS_LINES = 45  # additional lines for multiple devices
-Style = Literal["airy", "dense", "terse"]  # with blank lines and docstrings, docstrings only, or neither
-_STYLES: tuple[Style, ...] = get_args(Style)
-_DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
-_COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
-
-
 def script_source(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """Return the source of a program that repeats the run's training and prints the loss of each step.
 
-    It has fewer than 120 lines, or 165 for multiple devices. `steps_per_epoch`, known once a run has started,
+    It imports the user's model file, if the run has one. `steps_per_epoch`, known once a run has started,
     matters for a few learning rate schedules. Raises ProblemError if the model, dataset or schedule is not
     supported.
     """
-    for experiment, left_out in ((run.experiment, ()), *shortened_experiments(run.experiment)):
-        data = data_facts(experiment)
-        sizes = {"channels": data.known.channels, "classes": data.classes, "image_size": data.size}
-        model = model_facts(experiment, **sizes)
-        facts = TrainingFacts(experiment, model, data, applied_parts(run), steps_per_epoch)
-        for style in _STYLES:
-            body = _body(facts, style)
-            text = _rendered(run, facts, body, left_out)
-            # of a model's own file neither its text counts nor what completes it
-            counted = text if facts.own is None else text.rpartition(_TRAINING)[2]
-            if counted.count("\n") <= MOST_LINES + (_RANKS_LINES if facts.several else 0):
-                return text
-    # so many parts at once are rare: the code has to speak for itself
-    return _rendered(run, facts, _COMMENTS.sub("", body), left_out)
-
-
-_TRAINING = "# how the run trained it"
-
-
-def _body(facts: TrainingFacts, style: Style) -> str:
+    experiment = run.experiment
+    data = data_facts(experiment)
+    model = model_facts(experiment, channels=data.known.channels, classes=data.classes, image_size=data.size)
+    facts = TrainingFacts(experiment, model, data, applied_parts(run), steps_per_epoch)
+    own = facts.own
     body = (
         _templates()
         .get_template("script.jinja")
         .render(
-            experiment=facts.experiment,
+            experiment=experiment,
             parts=facts.parts,
-            model=facts.model,
-            data=facts.data,
+            model=model,
+            data=data,
             training=facts,
             several=facts.several,
-            say="report" if facts.several else "print",
-            own=facts.own,
-            style=style,
-            argument=data_argument(facts.data),
-            loading=loading_lines(facts.data),
-            unpacked="*" if facts.data.form in ("memory", "turns") else "",
+            report="report" if facts.several else "print",
+            own=own,
+            argument=data_argument(data),
+            loading=loading_lines(data),
+            unpacked="*" if data.form in ("memory", "turns") else "",
         )
     )
-    return _DOCSTRINGS.sub("", body) if style == "terse" else body
+    body = folded(body.replace(_OWN_IMPORT, "" if own is None else own.import_lines(body)))
+    imports = imports_of(body)
+    gap = "\n\n" if body.startswith("def ") else "\n"
+    return f"{_docstring(run, facts, imports)}\n\n{imports}\n{gap}{body.rstrip()}\n"
 
 
-def _rendered(run: RunRecord, facts: TrainingFacts, body: str, left_out: tuple[str, ...]) -> str:
-    own, imports = facts.own, imports_of(body)
-    if own is not None:
-        imports = merged_imports(imports, *own.imports)
-        body = f"\n{fill_markers(own, body)}"
-    return f"{docstring_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
+_OWN_IMPORT = "IMPORT_OF_THE_MODEL_FILE"  # where a script imports it
 
 
 @cache
@@ -231,7 +160,7 @@ def _template(name: str) -> str:
 
 
 def write_script(content: Content, path: Path) -> None:
-    """Write the script of a single run, with the images if they come with the program.
+    """Write the script of a single run with the files that it needs.
 
     Raises ProblemError for several runs, or if a script is not supported for the run.
     """
@@ -240,8 +169,23 @@ def write_script(content: Content, path: Path) -> None:
         raise request_error(message, "Select one run.", key="run")
     (run,) = content.runs
     started = content.started(run.id)
-    text = script_source(run, None if started is None else started.steps_per_epoch)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    write_run_script(run, None if started is None else started.steps_per_epoch, path)
+
+
+def write_run_script(run: RunRecord, steps_per_epoch: int | None, path: Path) -> None:
+    """Write a run's script, and next to it the built-in images or the user's model file, if it needs them.
+
+    Raises ProblemError if a script is not supported, or would replace its own model file.
+    """
+    path.write_text(script_source(run, steps_per_epoch), encoding="utf-8", newline="\n")
+    own = own_facts(run.experiment)
+    for name, content in () if own is None else own.files():
+        file = path.parent / name
+        if name.partition("/")[0].removesuffix(".py").casefold() == path.stem.casefold():
+            message = f"{path.name} is the name of the run's model file or of a module next to it."
+            raise request_error(message, "Choose another name, such as train.py.", key="to", value=path.name)
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_bytes(content)
     data = built_in_data(run)
     if data is not None:
         path.with_suffix(".npz").write_bytes(data)

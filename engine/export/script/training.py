@@ -13,19 +13,10 @@ from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
 from engine.export.script.data import DataFacts
 from engine.export.script.model import ModelFacts
-from engine.export.script.own import LINE, OwnFacts, call, literal
+from engine.export.script.source import OwnFacts, call, literal
 from engine.store.record import RunRecord
 
-_ROOM = LINE - len("    optimizer = ")
 _SCALER_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
-
-
-@dataclass(frozen=True)
-class ShortSchedule:
-    """A learning rate schedule as Python source: an `expression` of `step`, and the line `before` it."""
-
-    before: str
-    expression: str
 
 
 _FORMATS = {
@@ -64,34 +55,9 @@ class TrainingFacts:
         return self.own is not None and self.own.defines("optimizer")
 
     @property
-    def own_rates(self) -> bool:
-        """True if a schedule multiplies the rates of the file's own optimizers."""
-        return self.own_optimizer and self.schedule is not None
-
-    @property
-    def needs_default_call(self) -> bool:
-        """True if the call of the model depends on its inputs."""
-        is_needed = self.data.validates or not self.own_step
-        return self.data.own is not None and not self.data.own.defines("forward") and is_needed
-
-    @property
-    def needs_default_loss(self) -> bool:
-        """True if the loss depends on the model's outputs."""
-        is_needed = self.data.validates or not self.own_step
-        return self.own is not None and not self.own.defines("loss") and is_needed
-
-    @property
-    def needs_default_hits(self) -> bool:
-        """True if the correct answers depend on the model's outputs."""
-        return self.own is not None and not self.own.defines("accuracy") and self.data.validates
-
-    @property
-    def counts_samples(self) -> bool:
-        """True if the samples of a batch are counted by its parts."""
-        is_needed = self.data.validates or (
-            self.experiment.step.gradient_accumulation > 1 and not self.own_step
-        )
-        return is_needed and self.count.startswith("samples_in")
+    def uses_defaults(self) -> bool:
+        """True if the script calls the model and computes its loss by functions that the file may omit."""
+        return self.data.validates or not self.own_step
 
     @property
     def count(self) -> str:
@@ -146,7 +112,7 @@ class TrainingFacts:
         if ranks.find_unused_parameters:
             arguments["find_unused_parameters"] = "True"
         wrapper = "DistributedDataParallel" if self.own is None else "Shared"
-        return call(LINE - len("    parallel = "), wrapper, "model", **arguments)
+        return call(wrapper, "model", **arguments)
 
     @property
     def cap_gib(self) -> float | None:
@@ -158,25 +124,6 @@ class TrainingFacts:
         """The schedule, or None for a constant learning rate."""
         schedule = self.experiment.schedule
         return schedule if schedule.name != "constant" or schedule.warmup_steps else None
-
-    @property
-    def short_schedule(self) -> ShortSchedule | None:
-        """The schedule, if one expression is enough."""
-        schedule = self.experiment.schedule
-        if schedule.warmup_steps or schedule.final_fraction or self.own_optimizer:
-            return None
-        if schedule.name == "cosine":
-            return ShortSchedule(
-                "fraction = step / max(1, STEPS - 1)  # of half a cosine wave, from the peak to zero",
-                "LEARNING_RATE * (1 + math.cos(math.pi * fraction)) / 2",
-            )
-        if schedule.name == "step":
-            factor = literal(schedule.decay_factor)
-            return ShortSchedule(
-                f"# multiplied by {factor} after each {schedule.decay_epochs:,} epochs",
-                f"LEARNING_RATE * {factor} ** (step // {self.decay_steps})",
-            )
-        return None
 
     @property
     def decay_steps(self) -> int | None:
@@ -230,7 +177,7 @@ class TrainingFacts:
         settings, defaults = self.experiment.scaler, Scaler()
         changed = [name for name in _SCALER_SETTINGS if getattr(settings, name) != getattr(defaults, name)]
         arguments = {name: literal(getattr(settings, name)) for name in changed}
-        return call(_ROOM, "torch.amp.GradScaler", "DEVICE.type", **arguments)
+        return call("torch.amp.GradScaler", "DEVICE.type", **arguments)
 
     @property
     def optimizer(self) -> str:
@@ -249,7 +196,7 @@ class TrainingFacts:
             name = f"torch.optim.{settings.kind.class_name}"
         elif self.experiment.rounds_stochastically:
             arguments["bf16_stochastic_round"] = "True"
-        return call(_ROOM, name, "model.parameters()", **arguments)
+        return call(name, "model.parameters()", **arguments)
 
     def setting_rate(self, rate: str) -> str:
         """The statement that sets the optimizer's learning rate, which for torchao stays a tensor."""
@@ -285,27 +232,24 @@ class TrainingFacts:
     def training_loss(self) -> str:
         """The loss of the model's outputs for `inputs`."""
         called = "compiled" if "compile" in self.parts else "parallel" if self.several else "model"
-        outputs = re.sub(r"\bmodel\b", called, self.outputs)
-        depth = 3 + (self.experiment.step.gradient_accumulation > 1) + self.experiment.precision.is_autocast
-        return self._loss(outputs, depth)
+        return self._loss(re.sub(r"\bmodel\b", called, self.outputs))
 
     @property
     def loss(self) -> str:
         """The loss of `outputs` in the validation."""
-        return self._loss("outputs", 2 + self.experiment.precision.is_autocast)
+        return self._loss("outputs")
 
-    def _loss(self, outputs: str, depth: int) -> str:
-        room = LINE - 4 * depth - len("loss = ")
+    def _loss(self, outputs: str) -> str:
         if self.own is not None:
-            return call(room, "loss_of", outputs, "targets")
+            return call("loss_of", outputs, "targets")
         if self.model.kind == "linear":
-            return call(room, "nn.functional.mse_loss", outputs, "targets")
+            return call("nn.functional.mse_loss", outputs, "targets")
         parts = (outputs, "targets")
         if self.model.is_of_text:
             parts = (f"{outputs}.flatten(0, 1)", "targets.flatten()")
         smoothing = self.experiment.label_smoothing
         arguments = {"label_smoothing": literal(smoothing)} if smoothing else {}
-        return call(room, "nn.functional.cross_entropy", *parts, **arguments)
+        return call("nn.functional.cross_entropy", *parts, **arguments)
 
     @property
     def validation_when(self) -> str | None:

@@ -26,6 +26,7 @@ from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.connection import Connection
 from engine.store.queue import can_take_over, leave, this_owner
+from engine.store.record import Work
 from engine.store.schema import SEALED, insert, is_intact, seal
 
 
@@ -93,6 +94,11 @@ class Study(Generic[A]):
     def is_known(self) -> bool:
         """True if the study has any result to show."""
         return self.answer.is_known or self.problem is not None
+
+    @property
+    def work(self) -> Work:
+        """Return the study as work for the queue. `StudyTable.of_work` is the inverse."""
+        return Work(self.id, self.kind, self.title, self.answer.model_dump_json(), machine=self.machine)
 
     def knowing(self, **changes: Any) -> Study[A]:
         """Return the study with `changes` to the fields of its answer."""
@@ -294,6 +300,23 @@ class StudyTable(SavedTable):
                 message = f"{row['name']} cannot be read. It is damaged or from another version of Ammeter."
                 problem = Problem(kind=Kind.STORE, message=message, remedy="Delete it, or start it again.")
                 raise ProblemError(problem) from None
+
+    def of_work(self, work: Work) -> Study[Any]:
+        """Return the study of queued work: as it is saved, or a new one.
+
+        Raises ProblemError if another version of Ammeter wrote the request.
+        """
+        # another process may have continued it since it was queued
+        if work.key in self.starting(work.key):
+            return self.find(work.key)
+        try:
+            answer = ANSWERS[work.kind].model_validate_json(work.request)  # type: ignore[index]
+        except (KeyError, ValueError):
+            message = f"“{work.title}” cannot be read from the queue: another version of Ammeter wrote it."
+            raise ProblemError(
+                Problem(kind=Kind.STORE, message=message, remedy="Remove it and add it again.")
+            ) from None
+        return Study(id=work.key, answer=answer, machine=work.machine)
 
     def newest(self, kind: StudyKind | None = None, limit: int | None = None) -> tuple[StudyEntry, ...]:
         """Return the studies with results, newest first, of one kind or of all."""

@@ -151,8 +151,9 @@ class SweepTable(SavedTable):
         self._set_cell(sweep_id, cell, problem=None if problem is None else problem.model_dump_json())
 
     def pause(self, sweep_id: str, cell: int, is_paused: bool) -> None:
-        """Keep a cell from being trained, or allow it again."""
-        self._set_cell(sweep_id, cell, is_held=int(is_paused))
+        """Keep a cell from being trained, or allow it again, also if it was skipped or has failed."""
+        allowed = {} if is_paused else {"problem": None}
+        self._set_cell(sweep_id, cell, is_held=int(is_paused), **allowed)
 
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
         """Exclude a cell, with a reason as a sentence. An empty reason includes it again."""

@@ -26,7 +26,7 @@ from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, move_batch
 from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.models.own import error_line, own_frames, run_backward, with_forward_line
-from engine.training.models.weightless import AsOnCuda
+from engine.training.models.weightless import CudaSemantics
 from engine.training.precision import autocast, leaf_tensors
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import with_plain_step
@@ -150,7 +150,7 @@ class Pass:
         self._subject.model.zero_grad(set_to_none=True)
         try:
             with ExitStack() as stack:
-                stack.enter_context(AsOnCuda() if self._subject.is_cuda else nullcontext())
+                stack.enter_context(CudaSemantics() if self._subject.is_cuda else nullcontext())
                 watched = (self._gradients, self._losses, self._refusals, self._waits, self._autocasts)
                 for watch in (*watched, *self._formats):
                     stack.enter_context(watch)
@@ -179,7 +179,7 @@ class Pass:
         # other operations have 16 bits there
         found, self._refusals = list(self.findings), self._refusal_watch(is_cuda=False)
         # what fails only there is known by name
-        with suppress(Exception), AsOnCuda(), self._refusals:
+        with suppress(Exception), CudaSemantics(), self._refusals:
             self._make()
         self.findings = found
 
@@ -205,7 +205,7 @@ class Pass:
         # the pass is made again to see where that began
         subject, watch = self._subject, watches.NonfiniteWatch()
         inputs, targets = self._batch
-        with AsOnCuda() if subject.is_cuda else nullcontext(), watch, autocast(self._precision, CPU):
+        with CudaSemantics() if subject.is_cuda else nullcontext(), watch, autocast(self._precision, CPU):
             subject.loss(subject.workload.call(subject.model, inputs), targets)
         why, remedy = watch.explained()
         message = f"The loss of a first batch is {loss} in {self._precision.label}{why}."

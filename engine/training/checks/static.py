@@ -208,7 +208,7 @@ def _scopes(file: File) -> Iterator[_Scope]:
 
 
 def _condition(lines: list[str], test: ast.expr) -> tuple[str, bool]:
-    """The condition as text, and whether it must hold. "not x" and "x is None" are "x", which must not."""
+    """Return a condition's text, and whether it must be true: ("x", False) for "not x" and "x is None"."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return _source(lines, operand), False

@@ -32,7 +32,7 @@ class ShiftAndFlip:
         self._generator = torch.Generator(device)
 
     def __call__(self, pictures: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
-        """The changed images (batch, channels, height, width), of the same dtype. Batches count from 0."""
+        """Return the shifted and mirrored images (batch, channels, height, width). Batches count from 0."""
         # number + 1, since (seed, epoch) alone seeds the epoch's order
         generator = self._generator.manual_seed(derive_seed(self._seed, epoch, number + 1))
         batch, channels, height, width = pictures.shape

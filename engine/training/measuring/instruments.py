@@ -101,7 +101,7 @@ class _Point:
 
     @property
     def watts(self) -> float | None:
-        """None if the counter began anew, as with a new driver."""
+        """The mean power of this difference. None if the counter was reset meanwhile, as by a new driver."""
         return self.joules / self.seconds if self.joules >= 0 and self.seconds > 0 else None
 
 

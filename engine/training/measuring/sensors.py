@@ -300,7 +300,7 @@ class ActivityReader:
                 pynvml.nvmlGpmSampleFree(self._samples.pop())
 
     def read(self) -> dict[str, float]:
-        """The supported columns of a `Samples` event. If called too soon, they are the previous ones."""
+        """Return the supported columns of a `Samples` event, or the previous ones if called too soon."""
         if time.monotonic() - self._taken < _LEAST_SECONDS:
             return self._last
         self._samples.reverse()

@@ -29,7 +29,7 @@ _RESUMED = (
     *("seconds", "skipped_steps", "first_nan_step", "train_loss", "loss_sum", "loss_samples"),
     *("accuracy", "best_accuracy", "best_epoch", "least_loss"),
 )
-"""The figures of a `Tally` that a checkpoint holds, beside its steps."""
+"""The fields of a `Tally` that a checkpoint saves, in addition to its steps."""
 
 
 class Blocks:

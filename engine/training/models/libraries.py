@@ -149,7 +149,7 @@ _AUTO_CLASSES = "models/auto/modeling_auto.py"
 CAUSAL, IMAGE = "CAUSAL_LM", "IMAGE_CLASSIFICATION"
 SEQUENCE, AUDIO = "SEQUENCE_CLASSIFICATION", "AUDIO_CLASSIFICATION"
 HEADS: Mapping[str, Task] = {CAUSAL: "language", IMAGE: "classification", SEQUENCE: "own", AUDIO: "own"}
-"""The heads that a type is built with, the first that it has: by transformers' own names."""
+"""The heads by transformers' own names. A model type is built with the first one that it has."""
 
 
 def library_entries() -> tuple[ModelEntry, ...]:

@@ -158,7 +158,7 @@ def own_problem(error: BaseException) -> Problem | None:
     return request_problem(f"{_place_words(last)}: {reason.rstrip('.')}.", remedy, key="model")
 
 
-def with_place(error: ProblemError) -> Problem:
+def located_problem(error: ProblemError) -> Problem:
     """Return the error's problem, with the line of the user's code that raised it, if any."""
     every = traceback.extract_tb(error.__traceback__)
     last = next((frame for frame in reversed(every) if frame.filename in _executed), None)

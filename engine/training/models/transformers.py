@@ -63,7 +63,10 @@ class Architecture:
 def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
-    """A type's default configuration with overrides. 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
+    """Return a type's default configuration with overrides. Raises ProblemError.
+
+    `num_classes` 0 means `OWN_CLASSES`.
+    """
     library, kind = libraries.import_library(TRANSFORMERS.package), name.partition(":")[2]
     head, classes = libraries.heads_by_type()[kind], num_classes or OWN_CLASSES
     try:
@@ -187,7 +190,7 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_config(config: Any) -> Any:
-    """The part of a configuration that is about text, or the configuration itself if it has no parts."""
+    """Return the text part of a configuration, or the configuration itself if it has no parts."""
     try:
         return config.get_text_config()
     except ValueError:  # there are several
@@ -219,7 +222,7 @@ def build_transformers_model(
     overrides: Sequence[str],
     seed: int,
 ) -> nn.Module:
-    """The model with random float32 weights, on the CPU, tried on a small batch. Raises ProblemError."""
+    """Return a model with random float32 weights, on the CPU, tried on a small batch. Raises ProblemError."""
     architecture = architecture_of(name, image_size, channels, num_classes, overrides)
     longest = architecture.longest
     if longest is not None and sequence_length > longest:

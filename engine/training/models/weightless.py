@@ -125,7 +125,7 @@ def _sizes(name: str, args: Sequence[Any], settings: Mapping[str, Any]) -> list[
     return list(given(1, "s", [inputs.shape[side] for side in sides]))
 
 
-class AsOnCuda(TorchFunctionMode):
+class CudaSemantics(TorchFunctionMode):
     """A context that makes CPU operations use the dtypes and tensor sizes of CUDA, for a memory forecast.
 
     It covers autocast, dropout and attention.

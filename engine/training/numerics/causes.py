@@ -18,7 +18,7 @@ from engine.protocol.advice import Changes
 from engine.protocol.numerics import Cause, Direction, FirstNonfinite
 from engine.protocol.ranges import ELSEWHERE, FORMATS, LOSS, OPTIMIZER, dtype_label, module_title
 from engine.training.numerics.watch import Call
-from engine.training.precision import are_finite, floating, legible, masks_with
+from engine.training.precision import are_finite, floating, masks_with, without_fp8
 from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})
@@ -124,7 +124,7 @@ def find_cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], 
         has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
         return FoundCause(Cause.INVALID if has_nan else Cause.WEIGHT)
     device = outputs[0].device.type
-    inputs, outputs = list(map(legible, inputs)), list(map(legible, outputs))
+    inputs, outputs = list(map(without_fp8, inputs)), list(map(without_fp8, outputs))
     with torch.no_grad(), torch.autocast(device, enabled=False):
         wider = _in_wider_format(call)
         if wider and are_finite(wider):

@@ -18,14 +18,14 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics import Fp32Modules, Fp32Trial
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import (
+from engine.training.numerics.bench import Bench, StepMetrics, numerics_phase, with_precision
+from engine.training.numerics.divergence import (
     REPEATS,
     Trials,
     affordable_steps,
     first_step_outputs,
     in_precision,
 )
-from engine.training.numerics.bench import Bench, StepMetrics, numerics_phase, with_precision
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 

@@ -256,7 +256,7 @@ def build_ranges(
     scale: float = 1.0,
     first_scale: float = 1.0,
 ) -> Ranges:
-    """Return the ranges of a pass in FP32, and the losses in its own format, if any. Waits for the device."""
+    """Return the ranges of a pass in FP32, and what its own format loses. Synchronizes with the device."""
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)
@@ -347,7 +347,7 @@ class _Cast:
     dtype: torch.dtype
     products: list[LayerMatmul]
     along: int | None
-    """None for one scale for the entire tensor."""
+    """The dimension along which each slice has its own scale. None for one scale for the entire tensor."""
     is_cast: bool
     exponents: ExponentCount = field(default_factory=ExponentCount)
     counts: list[Tensor] = field(default_factory=list)

@@ -17,16 +17,16 @@ from engine.protocol.ranges import OPTIMIZER
 from engine.training.data.batches import Batch
 from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, FoundCause, Origin, find_cause
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
-from engine.training.precision import dtype_name, floating, leaf_tensors, legible
+from engine.training.precision import dtype_name, floating, leaf_tensors, without_fp8
 
 _UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
-"""Their results are memory as it happened to be."""
+"""Operators that return uninitialized memory."""
 
 _OVERWRITING = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"})
-"""They do not read the tensor that they write to."""
+"""Operators that do not read the tensor that they write to."""
 
 _TURNING = frozenset({"neg", "sub", "rsub", "mul", "div"})
-"""They may turn an intended -Inf into +Inf."""
+"""Operators that may turn an intended -Inf into +Inf."""
 
 _UNSCALES = "aten._amp_foreach_non_finite_check_and_unscale_"
 
@@ -148,7 +148,7 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
     ) -> Origin:
         self._count += 1
         least, most = finite_range(inputs)
-        results = list(map(legible, outputs))
+        results = list(map(without_fp8, outputs))
         return Origin(
             number=self._count,
             step=self.step,
@@ -192,7 +192,7 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
 
 def finite_range(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
     """Return the smallest and the largest finite value of the tensors. None without any."""
-    numbers = list(map(legible, floating(tensors)))
+    numbers = list(map(without_fp8, floating(tensors)))
     least = min((float(_replaced(part, math.inf).amin()) for part in numbers), default=math.inf)
     if least == math.inf:
         return None, None
@@ -214,7 +214,7 @@ def _kept_address(tensor: Tensor) -> StorageWeakRef:
 
 
 def _kinds(tensor: Tensor) -> frozenset[str]:
-    if bool((tensor := legible(tensor)).isfinite().all()):
+    if bool((tensor := without_fp8(tensor)).isfinite().all()):
         return frozenset()
     tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
     return frozenset(kind for kind, test in tests.items() if bool(test.any()))

@@ -20,7 +20,7 @@ from engine.protocol.advice import (
 )
 from engine.protocol.profile import Bar, BusRate, Communication, RankProfile, StepPart, StepProfile
 from engine.training.measuring.telemetry import clock_for
-from engine.training.profile.bar import StepBar
+from engine.training.profile.breakdown import StepBar
 from engine.training.profile.trace import Collective, Trace, merged_spans
 from engine.training.ranks import current_rank, gather_from_ranks
 from engine.words.numbers import memory_text, number, share_text
@@ -119,7 +119,7 @@ _Found = Iterator[tuple[float, Advice]]
 _ENOUGH = 0.7
 """The share of the best bandwidth below which messages are too small."""
 _HALVED = 0.5
-"""A format of half the bytes, or every second step, halves the transfer."""
+"""The share of the transfer left with a format of half the bytes, or with sending every second step."""
 
 
 def advise_on_communication(profile: StepProfile, experiment: Experiment) -> _Found:

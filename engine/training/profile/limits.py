@@ -35,7 +35,7 @@ other programs' time slices."""
 _IMAGES = ((64, 28), (128, 28), (256, 14))
 """The channels and the width of the convolved images."""
 _LONGEST_MATMUL_SECONDS = 0.03
-"""Larger matmuls are not tried."""
+"""The longest matmul to try. Larger ones are skipped."""
 _TOO_SLOW_SECONDS = 0.25
 """A format whose smallest matmul takes longer is skipped."""
 _LOOK_SECONDS, _TRIAL_SECONDS, _PATIENCE_SECONDS = 0.02, 0.06, 1.5
@@ -49,7 +49,7 @@ _ALIKE = 1.05
 _ARRAY_MIB = {"cpu": (256, 64, 16), "accelerator": (512, 128, 32)}
 """The sizes of arrays for the bandwidth. The first that fits is used. It exceeds caches."""
 _CHUNK_MIB = {"cpu": 16, "accelerator": 512}
-"""The amount per call, small on a CPU so that some calls fit between other programs' time slices."""
+"""The memory copied per call, small on a CPU so that some calls fit between other programs' time slices."""
 
 
 def measure_limits(device: torch.device, control: Control) -> Limits | None:

@@ -23,7 +23,7 @@ from engine.protocol.advice import (
     pinned_memory,
 )
 from engine.protocol.profile import StepPart, StepProfile, more_workers
-from engine.training.profile.bar import classify_work
+from engine.training.profile.breakdown import classify_work
 from engine.training.profile.communication import advise_on_communication
 from engine.training.profile.kernels import KernelClass, classify_kernel
 from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait
@@ -103,7 +103,7 @@ _LAUNCH_US = 5.0
 
 _MOST_TINY = 0.5
 _LEAST_BYTES = 4_096
-"""Smaller copies are of single numbers."""
+"""The smallest copy to report. Smaller ones copy single numbers."""
 
 
 def _starved(case: _Case) -> _Found:
@@ -240,7 +240,7 @@ _NO_PRODUCT = re.compile(r"gemv|gemmk1|dot_kernel|reduce_1Block|depthwise|c1_k1"
 _MISALIGNED = re.compile(r"_align[124]\b")
 _LAYOUT = re.compile(r"n(chw|hwc)ToN(chw|hwc)|genericTranspose")
 _HALVED = 0.5
-"""A cautious guess at the share saved by Tensor Cores, or by an update in one kernel."""
+"""The share of the time that Tensor Cores or an update in one kernel save, a cautious guess."""
 
 
 def _could_be_tf32(case: _Case) -> _Found:

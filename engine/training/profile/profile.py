@@ -30,10 +30,9 @@ from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.models.weightless import Weightless
 from engine.training.precision import EMULATED_NOTE, float32_mode
-from engine.training.profile.bar import step_bar
+from engine.training.profile.breakdown import build_tables, step_bar
 from engine.training.profile.chrome import read_trace
 from engine.training.profile.communication import measure_communication
-from engine.training.profile.formulas import flops_of
 from engine.training.profile.kernels import (
     Primitive,
     formats_on_units,
@@ -52,7 +51,7 @@ from engine.training.profile.recording import (
     validate_batch,
     warm_up,
 )
-from engine.training.profile.rows import build_tables
+from engine.training.profile.trace import flops_of
 from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import prepare_unsaved, select_device, training_conditions, with_plain_step

@@ -175,16 +175,16 @@ def _mark_hooks(mark: str) -> tuple[Callable[..., None], Callable[..., None]]:
 
 
 STEP = "ammeter.step"
-"""From the request of a step's batches to the end of its last launch."""
+"""The mark of a step, from the request of its batches to the end of its last launch."""
 
 DATA = "ammeter.data"
-"""Waiting for the next batch, in the host's thread that trains."""
+"""The mark of waiting for the next batch, in the training thread."""
 
 OPTIMIZER = "ammeter.optimizer"
-"""Unscaling, clipping, and the optimizer's and the scaler's update."""
+"""The mark of unscaling, clipping, and the update of optimizer and loss scaler."""
 
 VALIDATION = "ammeter.validation"
-"""A validation batch."""
+"""The mark of a validation batch."""
 
 MODULE = "ammeter.module:"
 """The prefix of a forward pass, before the module's dotted name. The model itself has the empty name."""

@@ -58,11 +58,11 @@ class UnchangedWeights:
         self._counts: Tensor | None = None
 
     def is_due(self, steps: int) -> bool:
-        """Return True if the step after `steps` steps is one of them."""
+        """Return True if the step after `steps` steps is to be compared."""
         return (steps + 1) * _SAMPLES // self._total_steps > steps * _SAMPLES // self._total_steps
 
     def begin(self) -> None:
-        """Keep the weights before a step."""
+        """Copy the weights before a step, to compare them in `end`."""
         self._before = [_some(parameter).clone() for parameter in self._parameters]
 
     def end(self) -> None:
@@ -297,7 +297,7 @@ class Run:
         )
 
     def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:
-        """The checkpoints to save after an epoch. At the end of the run, the last one is saved anyway."""
+        """Yield the checkpoints to save after an epoch. At its end, a run saves the last one anyway."""
         wanted = self.experiment.checkpoint
         if self._checkpoints is None:
             return

@@ -128,7 +128,7 @@ class Workload:
 
     @cached_property
     def templates(self) -> tuple[Batch, Batch] | None:
-        """Batches of `FEW` and of `MORE` samples for `own_footprint`. None for data of the catalog."""
+        """Return batches of `FEW` and of `MORE` samples for `own_footprint`. None for data of the catalog."""
         few, more = self.small_own_batch(FEW), self.small_own_batch(MORE)
         return None if few is None or more is None else (few, more)
 
@@ -145,12 +145,12 @@ class Workload:
 
     @property
     def call(self) -> Forward:
-        """Function that returns a model's outputs for a batch's inputs."""
+        """The function that returns a model's outputs for a batch's inputs."""
         return self._function("forward") or call_model
 
     @property
     def loss(self) -> LossFunction:
-        """Function that returns the scalar mean loss of outputs and targets."""
+        """The function that returns the scalar mean loss of outputs and targets."""
         own = self._function("loss")
         if own is not None:
             return partial(_checked_loss, own)
@@ -167,7 +167,7 @@ class Workload:
         return ("", "") if self._task == OWN_DATA else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
-        """The number of right predictions in a batch, and of all. None if there is no right or wrong."""
+        """Return the numbers of correct and of all predictions in a batch. None without classes."""
         own = self._function("accuracy")
         if own is None:
             return count_correct(outputs, targets, samples, is_text=self._is_text)

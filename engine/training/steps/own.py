@@ -130,7 +130,7 @@ class ScalerRules:
         self._check(optimizer, STEP_TWICE)
 
     def note_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Note that an optimizer has used its gradients, which may be those of other devices alone."""
+        """Record that an optimizer has used its gradients, which may come from other devices only."""
         self._unscaled.difference_update(parameters_of(optimizer) if self._unscaled else ())
         self._spent.append(optimizer)
 
@@ -175,7 +175,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-Body = Callable[["Train", Batch], Any]
+Body = Callable[["StepContext", Batch], Any]
 IDLE_CALLS = 16
 """The first calls that may all go without an optimizer step, as after a loss that is not finite."""
 _STEP = "step(train, batch)"
@@ -233,7 +233,7 @@ class CombinedOptimizer:
             first += sum(len(group["params"]) for group in saved["param_groups"])
 
 
-class Train:
+class StepContext:
     """The argument `train` of a workload file's `step(train, batch)`: model, optimizers and AMP functions.
 
     `optimizers` is the return value of the file's `optimizer(model)`, and `optimizer` its only or first one.
@@ -265,7 +265,7 @@ class Train:
         self._step.make(optimizer)
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Return True if the optimizer's last step was skipped for an overflow. Waits for the device."""
+        """Return True if an overflow skipped the optimizer's last step. Synchronizes with the device."""
         return self._step.was_skipped(optimizer)
 
 
@@ -279,7 +279,7 @@ class OwnStep(PlainStep):
         super().__init__(*args, **settings)
         self._averaged: set[int] = set()
         self._body = body
-        self._train = Train(self, optimizers)
+        self._train = StepContext(self, optimizers)
         self._unscaled: set[int] = set()
         self._stepped: set[int] = set()
         self._found: dict[int, Tensor] = {}

@@ -1,28 +1,391 @@
-"""Builds a step with the optimizations that are possible here."""
+"""Steps with optimizations: build a step by its recipe, with a compiled model or as a CUDA graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import gc
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_map_only
 
 from engine.experiment.experiment import Experiment, Precision, named
-from engine.experiment.settings import FAST, RecipePart
+from engine.experiment.problem import ProblemError, request_error
+from engine.experiment.settings import FAST, UNCAPTURED_STEPS, RecipePart
+from engine.protocol.events import PhaseName
+from engine.training.data.batches import Batch, batch_samples
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
-from engine.training.ranks import shard_model, uses_fsdp
-from engine.training.steps.captured import CapturedStep, CompiledStep
-from engine.training.steps.low_bit_optimizers import uses_torchao
+from engine.training.precision import leaf_tensors
+from engine.training.ranks import DistributedModel, shard_model, uses_fsdp
 from engine.training.steps.own import Body, OwnStep, combine_optimizers
-from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer, no_fused_form
+from engine.training.steps.plain import (
+    PlainStep,
+    RecipeRecord,
+    build_optimizer,
+    error_reason,
+    no_fused_form,
+    uses_torchao,
+)
 
+Shapes = tuple[Any, ...]
 _NOT_SHARDED: dict[RecipePart, str] = {
     "channels_last": "FSDP2 shards only contiguous weights",
     "compile": "Ammeter does not compile a model sharded by FSDP2",
 }
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Collect garbage, then disable Python's garbage collector in this context."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class GroupAction(Enum):
+    """How a group of batches is trained by a step with a CUDA graph: captured, replayed or uncaptured."""
+
+    WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
+    CAPTURE = auto()
+    REPLAY = auto()
+    UNCAPTURED = auto()  # train uncaptured, since the group has other shapes; the captured graph stays
+    GIVEN_UP = auto()
+
+
+class CapturePlan:
+    """Decides, from the shapes of batches alone, when to capture a CUDA graph and when to replay it.
+
+    The largest group of batches so far is captured, after `UNCAPTURED_STEPS` steps with that size. A larger
+    one starts this again. If most groups have other shapes, the graph is given up.
+    """
+
+    def __init__(self) -> None:
+        self.is_given_up = False
+        self._begin((), 0)
+
+    def _begin(self, shapes: Shapes, samples: int) -> None:
+        self._shapes, self._samples = shapes, samples
+        self._warm_steps = self._odd_steps = 0
+        self._is_captured = False
+
+    @property
+    def phase(self) -> PhaseName | None:
+        """The purpose of the next group. None once the step is steady."""
+        if self.is_given_up or self._is_captured:
+            return None
+        return PhaseName.WARMING_UP if self._warm_steps < UNCAPTURED_STEPS else PhaseName.CAPTURING
+
+    def action_for(self, batches: Sequence[Batch]) -> GroupAction:
+        """Return the action for the group, which then counts as done."""
+        if self.is_given_up:
+            return GroupAction.GIVEN_UP
+        shapes = shapes_of(batches)
+        samples = sum(map(batch_samples, batches))
+        if samples > self._samples:
+            self._begin(shapes, samples)
+        if shapes != self._shapes:
+            self._odd_steps += not self._is_captured
+            self.is_given_up = self._odd_steps > 2 * UNCAPTURED_STEPS
+            return GroupAction.GIVEN_UP if self.is_given_up else GroupAction.UNCAPTURED
+        if self._is_captured:
+            return GroupAction.REPLAY
+        if self._warm_steps < UNCAPTURED_STEPS:
+            self._warm_steps += 1
+            return GroupAction.WARM_UP
+        self._is_captured = True
+        return GroupAction.CAPTURE
+
+
+def shapes_of(batches: Sequence[Batch]) -> Shapes:
+    """Return the shapes that must be equal for two groups to use one graph."""
+    leaves, structure = tree_flatten(list(batches))
+    sizes = tuple((part.shape, part.dtype) if isinstance(part, Tensor) else part for part in leaves)
+    return (structure, *sizes)
+
+
+class Capture:
+    """A CUDA graph of a full training step, for batches of the given shapes. Capturing does not train.
+
+    The optimizer must have its state from earlier steps on `stream`. Raises the error of a failed capture,
+    and leaves model, optimizer, scaler and random state as before. Synchronizes with the device.
+    """
+
+    def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
+        self._batches: list[Batch] = tree_map_only(Tensor, Tensor.clone, list(batches))
+        self._tensors = leaf_tensors(self._batches)
+        self._graph = torch.cuda.CUDAGraph()
+        # The graph takes memory of its own, so the last step's gradients are freed first.
+        step.optimizer.zero_grad(set_to_none=True)
+        self._row = self._capture(step, stream)
+        self._gradients = [(parameter, parameter.grad) for parameter in step.model.parameters()]
+
+    def replay(self, batches: Sequence[Batch]) -> Tensor:
+        """Train on the batches. Return the values, which the next replay overwrites."""
+        for own, new in zip(self._tensors, leaf_tensors(list(batches)), strict=True):
+            own.copy_(new, non_blocking=True)
+        self._graph.replay()
+        return self._row
+
+    def restore_gradients(self) -> None:
+        """Give the parameters the graph's gradients again, after a step outside it.
+
+        The graph itself does not need this. It reads and writes the memory of its capture, which nothing else
+        gets while it exists.
+        """
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+
+    def _capture(self, step: PlainStep, stream: torch.cuda.Stream) -> Tensor:
+        generator = torch.cuda.default_generators[stream.device.index]
+        random = generator.clone_state()
+        pool = torch.cuda.graph_pool_handle()
+        try:
+            with (
+                # Up to torch 2.11 collecting an earlier graph during a capture can break it.
+                without_garbage_collection(),
+                torch.cuda.stream(stream),  # current again even where ending the capture raises
+                # Other threads may query events meanwhile, which must not break the capture.
+                torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
+            ):
+                return step.update(step.gradients(self._batches))
+        except BaseException:
+            _abandon(self._graph, stream.device, pool)
+            # Up to torch 2.11 the generator still believes that it is being captured.
+            generator.graphsafe_set_state(random)
+            _forget(step.optimizer, step.scaler)
+            _take_last_errors(stream.device)
+            raise
+
+
+# Up to torch 2.11 an allocator that was not told of a capture's end keeps asking its graph.
+_abandoned: list[torch.cuda.CUDAGraph] = []
+
+
+def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int, int]) -> None:
+    graph.reset()
+    try:
+        # Older versions leave this undone where ending the capture raised; otherwise it is done by now, and
+        # refused.
+        torch._C._cuda_endAllocateToPool(device.index, pool)
+    except RuntimeError:
+        return
+    torch._C._cuda_releasePool(device.index, pool)
+    _abandoned.append(graph)
+
+
+def _take_last_errors(device: torch.device) -> None:
+    # CUDA keeps a thread's last error until it is read. What fails in a capture leaves one in the thread of
+    # backward passes, where the next kernel, of a sound step, would raise it.
+    for _ in range(2):  # one for each thread
+        with suppress(RuntimeError):
+            probe = torch.ones(1, device=device, requires_grad=True)
+            (probe * probe).backward()  # type: ignore[no-untyped-call]
+            return
+
+
+def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
+    # what a failed step has set; no value has changed yet
+    optimizer.zero_grad(set_to_none=True)
+    for name in ("grad_scale", "found_inf"):
+        if hasattr(optimizer, name):
+            delattr(optimizer, name)
+    if scaler.is_enabled():
+        # Setting its own scale is the public way to reset a scaler to the beginning of a step.
+        scaler.update(scaler.get_scale())
+
+
+Shape = tuple[torch.Size, ...]
+
+
+class _ForwardState:
+    # a copy of the model's buffers (such as BatchNorm's running means) and of the random state
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        self._device = device
+        self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self._random = torch.get_rng_state()
+        self._device_random: Tensor | None = None
+        if device.type != "cpu":
+            self._device_random = torch.get_device_module(device).get_rng_state()
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            for buffer, saved in self._buffers:
+                buffer.copy_(saved)
+        torch.set_rng_state(self._random)
+        if self._device_random is not None:
+            torch.get_device_module(self._device).set_rng_state(self._device_random)
+
+
+class CompiledStep(PlainStep):
+    """A plain step whose model is compiled by `torch.compile` for batches of one shape, if requested.
+
+    The first call compiles. If that fails, the same step runs uncompiled, as if compiling had not been tried.
+    A smaller batch, as at the end of an epoch, uses the uncompiled model. A larger one than before compiles
+    again.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._compiled: nn.Module | None = None
+        if self.record.has("compile"):
+            # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
+            try:
+                with _quiet():
+                    self._compiled = cast(nn.Module, torch.compile(self._called, dynamic=False))
+            except RuntimeError as error:  # a Python or a system that the compiler does not support
+                self.record.leave_out("compile", error_reason(error))
+        self._shape: Shape | None = None
+        self._samples = 0
+
+    @property
+    def watched(self) -> nn.Module:
+        """The compiled wrapper, because hooks on the model itself would cause a recompilation."""
+        return self.model if self._compiled is None else self._compiled
+
+    def next_phase(self) -> PhaseName | None:
+        is_next = self._compiled is not None and self._shape is None
+        return PhaseName.COMPILING if is_next else super().next_phase()
+
+    def gradients(self, batches: Sequence[Batch]) -> Tensor:
+        """Run the plain step. Compiles if the batches are larger than any before."""
+        if self._compiled is None:
+            return super().gradients(batches)
+        samples, inputs = max((batch_samples(batch), number) for number, batch in enumerate(batches))
+        if self._shape is not None and samples <= self._samples:
+            return super().gradients(batches)
+        self._samples = samples
+        return self._compile(batches, _shape(batches[inputs][0]))
+
+    def _forward(self, inputs: Any) -> Any:
+        if self._compiled is None or _shape(inputs) != self._shape:
+            return super()._forward(inputs)
+        return self._call(self._compiled, inputs)
+
+    def _compile(self, batches: Sequence[Batch], shape: Shape) -> Tensor:
+        state = _ForwardState(self.model, self.device)
+        self._shape = shape
+        _synchronize(self.device)
+        began = time.perf_counter()
+        try:
+            with _quiet():
+                loss = self._gradients(batches)
+            _synchronize(self.device)  # errors of the kernels show here
+        except ProblemError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
+            reason = error_reason(error)
+        else:
+            self.compile_seconds = (self.compile_seconds or 0.0) + time.perf_counter() - began
+            return loss
+        # Outside `except`, whose traceback would keep the tensors of the failed pass.
+        if isinstance(self._called, DistributedModel) and any(
+            each.grad is not None for each in self._parameters
+        ):
+            # a second pass would send them again, and no other device waits for that
+            message = f"Compiling the model failed after its gradients were sent to other devices: {reason}."
+            raise request_error(
+                message, "Remove compile from the optimizations.", key="step.recipe", value="compile"
+            )
+        self._compiled = None
+        state.restore()
+        self.record.leave_out("compile", f"it failed here ({reason})")
+        return super().gradients(batches)
+
+
+def _shape(inputs: Any) -> Shape:
+    if isinstance(inputs, Tensor):  # the usual case first
+        return (inputs.shape,)
+    return tuple(part.shape for part in leaf_tensors(inputs))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # The compiler's warnings are for the model's authors, or for PyTorch's.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+class CapturedStep(CompiledStep):
+    """A step that is captured as a CUDA graph for batches of one shape, and then replayed.
+
+    The first calls train uncaptured as a warm-up, on the stream that will capture. The next call captures,
+    which computes nothing, and replays. Batches of another shape, as at the end of an epoch, train uncaptured
+    with the same optimizer and scaler. A larger shape than before is captured again. The optimizer is
+    capturable, and fused if there is a scaler.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._plan = CapturePlan()
+        self._stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        self._capture: Capture | None = None
+
+    @property
+    def is_replayed(self) -> bool:
+        return self._capture is not None
+
+    def next_phase(self) -> PhaseName | None:
+        return super().next_phase() or self._plan.phase
+
+    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+        was_given_up = self._plan.is_given_up
+        action = self._plan.action_for(batches)
+        if self._plan.is_given_up and not was_given_up:
+            self.record.leave_out("capture", "the shape of the batches changes")
+        if self._capture is not None and action in (
+            GroupAction.WARM_UP,
+            GroupAction.CAPTURE,
+            GroupAction.GIVEN_UP,
+        ):
+            # frees the memory of a graph for smaller groups
+            torch.cuda.synchronize(self.device)
+            self._capture = None
+        if action in (GroupAction.WARM_UP, GroupAction.UNCAPTURED):
+            return self._uncaptured(batches)
+        if action is GroupAction.CAPTURE:
+            self._capture = self._captured(batches)
+        return super().__call__(batches) if self._capture is None else self._capture.replay(batches)
+
+    def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:
+        # On the capture's own stream: gradients accumulate on the stream that first made them, and any other
+        # would break the capture.
+        current = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            row = super().__call__(batches)
+        current.wait_stream(self._stream)
+        if self._capture is not None:
+            self._capture.restore_gradients()
+        return row
+
+    def _captured(self, batches: Sequence[Batch]) -> Capture | None:
+        began = time.perf_counter()
+        try:
+            capture = Capture(self, batches, self._stream)
+        except Exception as error:  # noqa: BLE001 - what cannot be captured may fail in any way
+            self.record.leave_out("capture", f"it failed here ({error_reason(error)})")
+            self._plan.is_given_up = self.capture_failed = True
+            return None
+        self.capture_seconds = (self.capture_seconds or 0.0) + time.perf_counter() - began
+        return capture
 
 
 def build_step(
@@ -103,11 +466,10 @@ def cudnn_search(searches: bool) -> Iterator[None]:
 
 def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, record: RecipeRecord) -> bool:
     wanted = experiment.optimizer.fused
-    if wanted is False:
-        if record.has("fused"):
-            record.leave_out("fused", f"{named('optimizer.fused')} is off")
-        return False
     if not (wanted or record.has("fused")):
+        return False
+    if wanted is False:
+        record.leave_out("fused", f"{named('optimizer.fused')} is off")
         return False
     reason = no_fused_form(model, device)
     if uses_torchao(experiment):

@@ -1,18 +1,219 @@
-"""The rows of the table: headings, comparisons and studies with their runs, and the filter. No Qt."""
+"""The rows of the list of results: runs, comparisons, studies and headings, and the filter. No Qt views."""
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cached_property, lru_cache
 from typing import Literal
 
+from PySide6.QtCore import QMimeData
+
+from engine.compare.evidence import was_slowed_down
+from engine.compare.metrics import SPEED, Metric, is_comparable_across
+from engine.experiment.catalog import SYNTHETIC, DataRef
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.own.code import place_of
+from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
-from engine.words.names import recipe_title
-from gui.runs.table.line import Baselines, RunRow, begun, sized_dataset, status_words
+from engine.words.names import dataset_words, recipe_title
+
+RUNS_MIME_TYPE = "application/x-ammeter-runs"
+"""A JSON list of run ids."""
+STATUS_WORDS = {
+    Status.QUEUED: "Queued",
+    Status.RUNNING: "Running",
+    Status.FINISHED: "Finished",
+    Status.STOPPED: "Stopped",
+    Status.FAILED: "Failed",
+    Status.INTERRUPTED: "Interrupted",
+}
+
+
+def status_words(run: RunRecord) -> str:
+    """Return the status of a run in words, such as "Finished" or "Out of memory"."""
+    if run.status is Status.FAILED and run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY:
+        return "Out of memory"
+    return STATUS_WORDS[run.status]
+
+
+def sized_dataset(dataset: str, image_size: int | None) -> str:
+    """Return the dataset, with the image size if the dataset has none of its own."""
+    is_sized = dataset == SYNTHETIC and image_size is not None
+    return f"{dataset} {image_size}" if is_sized else dataset_words(dataset)
+
+
+def short_time_text(moment: datetime, now: datetime) -> str:
+    """Return a time as short as possible: "14:02", "19 Nov", "Nov 2025"."""
+    moment = moment.astimezone(now.tzinfo)
+    if moment.date() == now.date():
+        return f"{moment:%H:%M}"
+    return f"{moment.day} {moment:%b}" if moment.year == now.year else f"{moment:%b} {moment.year}"
+
+
+def begun(run: RunRecord) -> datetime:
+    """Return when the run started, or was queued if it has not started."""
+    return run.started or run.created
+
+
+def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
+    """Return the drag data of runs given as (id, name): ids for this window, names for other programs."""
+    data = QMimeData()
+    data.setData(RUNS_MIME_TYPE, json.dumps([run_id for run_id, _ in runs]).encode())
+    data.setText("\n".join(name for _, name in runs))
+    return data
+
+
+def has_runs(data: QMimeData) -> bool:
+    """Return True if the drag data contains runs."""
+    return data.hasFormat(RUNS_MIME_TYPE)
+
+
+def dropped_runs(data: QMimeData) -> tuple[str, ...]:
+    """Return the ids of dropped runs, or none for other data."""
+    try:
+        ids = json.loads(bytes(data.data(RUNS_MIME_TYPE).data()))
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(ids) if isinstance(ids, list) and all(isinstance(run_id, str) for run_id in ids) else ()
+
+
+class RunRow:
+    """A run in the list of results, with the texts and values of its cells.
+
+    `baseline` is the run that it is compared with, `item` its comparison or sweep, and `repeat` its number
+    among the repeats of a side, 0 without any. Costly texts are made on first use.
+    """
+
+    def __init__(self, run: RunRecord) -> None:
+        self.run, self.key = run, run.id
+        self.overview = run.overview
+        self.is_spoiled = was_slowed_down(run.overview)
+        self.baseline: RunRow | None = None
+        self.item: Item | None = None
+        self.repeat = 0
+
+    @property
+    def has_pictures(self) -> bool:
+        """True if its samples are images, so that its throughput is in "img/s"."""
+        return DataRef(self.overview.dataset).task == "classification"
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.run.is_pinned
+
+    @property
+    def group(self) -> str:
+        """The name that the user gave the comparison: "Paper" of "Paper, FP32, repeat 2", or ""."""
+        label = self.run.label
+        return self.run.name.partition(f", {label}")[0] if label and f", {label}" in self.run.name else ""
+
+    @property
+    def has_own_name(self) -> bool:
+        """True if the user or a sweep named this run by itself."""
+        run = self.run
+        return run.has_own_name and (run.sweep is not None or (not self.group and run.name != run.label))
+
+    @property
+    def name(self) -> str:
+        """The name of the run, or else its side and the number of its repeat: "BF16 AMP, repeat 2"."""
+        if self.has_own_name:
+            return self.run.name
+        return f"{self.run.side}, repeat {self.repeat:,}" if self.repeat else self.run.side
+
+    @property
+    def about(self) -> str:
+        """Model and batch size, after the precision unless the name has it: "resnet50, 64"."""
+        seen = self.overview
+        precision = seen.precision.label if self.has_own_name else ""
+        return ", ".join(filter(None, (precision, self.run.model_name, f"{seen.batch_size:,}")))
+
+    def figure(self, figure: Metric) -> float | None:
+        """Return the run's value of a metric."""
+        # thousands are sorted by their speed, and parsing a summary takes long
+        return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
+
+    def change(self, figure: Metric = SPEED) -> float | None:
+        """Return the ratio of the run's metric to its baseline's, or the difference if it has no ratio.
+
+        Return None if either is missing, or if they count different things.
+        """
+        baseline, mine = self.baseline, self.figure(figure)
+        theirs = None if baseline is None or mine is None else baseline.figure(figure)
+        if mine is None or theirs is None or baseline is None or (figure.has_ratio and not theirs):
+            return None
+        # the settings of thousands are not parsed to learn that they are the same
+        is_alike = self.run.status is baseline.run.status is Status.FINISHED
+        is_alike = is_alike and self.run.settings_but_precision == baseline.run.settings_but_precision
+        if not is_alike and not is_comparable_across(figure, (self.run, baseline.run)):
+            return None
+        return mine / theirs if figure.has_ratio else mine - theirs
+
+    def disturbed(self) -> tuple[RunRow, ...]:
+        """Return the run, its baseline, or both, if disturbed. Their ratio is then not reliable."""
+        return tuple(row for row in dict.fromkeys((self, self.baseline or self)) if row.is_spoiled)
+
+    @property
+    def side(self) -> tuple[object, ...]:
+        """A key that is equal for the repeats of one side of a comparison."""
+        overview = self.overview
+        return self.run.label, overview.precision, overview.recipe, overview.batch_size
+
+    @cached_property
+    def failure(self) -> str:
+        """How the run failed, in a few words: "failed, net.py:14", "out of memory"."""
+        try:
+            place = place_of(self.run.detail, self.run.experiment.own_code)
+        except ValueError:
+            # code that another version kept
+            place = None
+        words = status_words(self.run).lower()
+        return words if place is None else f"{words}, {place.short}"
+
+    @cached_property
+    def words(self) -> str:
+        """All text that the filter searches, casefolded."""
+        run, seen = self.run, self.overview
+        own = "\n".join((run.name, *run.tags, run.note)).casefold()
+        what = seen.model, seen.dataset, seen.image_size, seen.precision, seen.recipe
+        return f"{own}\n{_shared_words(*what, run.status, status_words(run))}"
+
+
+@lru_cache(maxsize=4_096)
+def _shared_words(
+    model: str,
+    dataset: str,
+    image_size: int | None,
+    precision: Precision,
+    recipe: str,
+    status: Status,
+    status_text: str,
+) -> str:
+    # thousands of runs share these
+    trained = model, sized_dataset(dataset, image_size), precision.value, precision.label
+    return "\n".join((*trained, recipe_title(recipe), status.value, status_text)).casefold()
+
+
+def set_baselines(rows: Iterable[RunRow], chosen: RunRow | None = None) -> None:
+    """Set the baseline of each row: the `chosen` run, or else the first finished run of its comparison.
+
+    If that side has repeats, each run is compared with the repeat of its own seed.
+    """
+    known = sorted(rows, key=lambda row: row.run.number)
+    firsts: dict[str, RunRow] = {}
+    of_seeds: dict[tuple[str, int], RunRow] = {}
+    for row in known if chosen is None else ():
+        comparison = row.run.comparison if row.run.status is Status.FINISHED else None
+        if comparison and firsts.setdefault(comparison, row).side == row.side:
+            of_seeds.setdefault((comparison, row.overview.seed), row)
+    for row in known:
+        comparison = row.run.comparison or ""
+        row.baseline = chosen or of_seeds.get((comparison, row.overview.seed)) or firsts.get(comparison)
+
 
 StudyKind = Literal["limit", "numerics", "profile", "sweep", "tune"]
 ItemKind = Literal["comparison", "limit", "numerics", "profile", "sweep", "tune"]
@@ -68,7 +269,8 @@ class Heading:
 class Item:
     """A row of the results table that may have runs below it: a comparison or a study, such as a sweep.
 
-    `ratio` compares two sides. `is_spoiled` is True if a disturbed run makes it unreliable.
+    `batch` is the batch size if all its runs share it. `ratio` compares two sides. `is_spoiled` is True if a
+    disturbed run makes it unreliable.
     """
 
     kind: ItemKind
@@ -82,10 +284,16 @@ class Item:
     is_spoiled: bool = False
     is_failed: bool = False
     study: StudyRow | None = None
+    batch: int | None = None
 
     @property
     def key(self) -> str:
         return f"{self.kind} {self.id}"
+
+    @property
+    def about(self) -> str:
+        """Model and batch size: "resnet50, 64"."""
+        return self.model if self.batch is None else f"{self.model}, {self.batch:,}"
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -94,7 +302,7 @@ class Item:
 
     @property
     def is_pinned(self) -> bool:
-        return any(line.run.is_pinned for line in self.lines)
+        return any(line.is_pinned for line in self.lines)
 
     @property
     def rank(self) -> int:
@@ -108,98 +316,91 @@ class Item:
 Row = Heading | Item | RunRow
 
 
-def items_of(
-    lines: Iterable[RunRow], studies: Sequence[StudyRow], baselines: Baselines
-) -> tuple[tuple[Item, ...], dict[str, Item]]:
-    """Return the comparisons, sweeps and other studies, and the item of each run in one, by run id."""
+def items_of(rows: Iterable[RunRow], studies: Sequence[StudyRow]) -> tuple[Item, ...]:
+    """Return the comparisons, sweeps and other studies, and set the `item` of each run in one."""
     groups: dict[tuple[ItemKind, str], list[RunRow]] = {}
-    for line in sorted(lines, key=lambda line: line.run.number):
-        run = line.run
+    for row in sorted(rows, key=lambda row: row.run.number):
+        run, row.item, row.repeat = row.run, None, 0
         if run.sweep is not None:
-            groups.setdefault(("sweep", run.sweep), []).append(line)
+            groups.setdefault(("sweep", run.sweep), []).append(row)
         elif run.comparison is not None:
-            groups.setdefault(("comparison", run.comparison), []).append(line)
+            groups.setdefault(("comparison", run.comparison), []).append(row)
     sweeps = {study.id: study for study in studies if study.kind == "sweep"}
     items = []
     for (kind, group_id), mates in groups.items():
         if kind == "sweep":
             items.append(_study(sweeps.get(group_id), tuple(mates)))
         elif len(mates) > 1:
-            items.append(_comparison(group_id, tuple(mates), baselines))
-    owners = {line.key: item for item in items for line in item.lines}
+            items.append(_comparison(group_id, tuple(mates)))
+    for item in items:
+        for row in item.lines:
+            row.item = item
     bare = (study for study in studies if ("sweep", study.id) not in groups)
-    return (*items, *map(_study, bare)), owners
+    return (*items, *map(_study, bare))
 
 
-def _study(study: StudyRow | None, lines: tuple[RunRow, ...] = ()) -> Item:
+def _study(study: StudyRow | None, rows: tuple[RunRow, ...] = ()) -> Item:
     if study is None:
         # the runs of a sweep that is gone
-        run = lines[0].run
-        return Item("sweep", run.sweep or "", run.sweep_name, lines[0].overview.model, begun(run), lines)
-    model = lines[0].overview.model if lines else study.model
-    named = study.kind, study.id, study.title, model, study.when
-    return Item(*named, lines, study.result, study.ratio, is_failed=study.is_failed, study=study)
-
-
-def _comparison(comparison: str, lines: tuple[RunRow, ...], baselines: Baselines) -> Item:
-    is_failed = all(line.run.status is Status.FAILED for line in lines)
-    sides: dict[str, list[RunRow]] = {}
-    for line in lines:
-        sides.setdefault(_side_of(line), []).append(line)
-    models = tuple(dict.fromkeys(line.overview.model for line in lines))
-    later = list(sides.values())[1] if len(sides) == 2 else []
-    ratios = [ratio for line in later if (ratio := baselines.change(line)) is not None]
+        run = rows[0].run
+        return Item("sweep", run.sweep or "", run.sweep_name, rows[0].overview.model, begun(run), rows)
+    model = rows[0].overview.model if rows else study.model
+    has_batch = study.experiment is not None and study.kind in ("numerics", "profile", "tune")
     return Item(
-        "comparison",
-        comparison,
-        _title(lines, tuple(sides)),
-        models[0] if len(models) == 1 else f"{len(models)} models",
-        min(begun(line.run) for line in lines),
-        lines,
-        lines[0].failure if is_failed else "",
-        statistics.geometric_mean(ratios) if ratios and min(ratios) > 0 else None,
-        any(baselines.spoiled(line) for line in later),
-        is_failed,
+        *(study.kind, study.id, study.title, model, study.when, rows, study.result, study.ratio),
+        is_failed=study.is_failed,
+        study=study,
+        batch=study.experiment.batch_size if has_batch and study.experiment else None,
     )
 
 
-def _side_of(line: RunRow) -> str:
-    seen = line.overview
+def _comparison(comparison: str, rows: tuple[RunRow, ...]) -> Item:
+    is_failed = all(row.run.status is Status.FAILED for row in rows)
+    sides: dict[str, list[RunRow]] = {}
+    for row in rows:
+        sides.setdefault(_side_of(row), []).append(row)
+    for side in sides.values():
+        for number, row in enumerate(sorted(side, key=lambda row: row.overview.seed), 1):
+            row.repeat = number if len(side) > 1 and row.run.label else 0
+    models = tuple(dict.fromkeys(row.overview.model for row in rows))
+    batches = {row.overview.batch_size for row in rows}
+    later = list(sides.values())[1] if len(sides) == 2 else []
+    ratios = [ratio for row in later if (ratio := row.change()) is not None]
+    return Item(
+        "comparison",
+        comparison,
+        _title(rows, tuple(sides)),
+        models[0] if len(models) == 1 else f"{len(models)} models",
+        min(begun(row.run) for row in rows),
+        rows,
+        rows[0].failure if is_failed else "",
+        statistics.geometric_mean(ratios) if ratios and min(ratios) > 0 else None,
+        any(row.disturbed() for row in later),
+        is_failed,
+        batch=batches.pop() if len(batches) == 1 else None,
+    )
+
+
+def _side_of(row: RunRow) -> str:
+    seen = row.overview
     unnamed = f"{seen.precision.label}, {recipe_title(seen.recipe)}, batch {seen.batch_size}"
-    return line.run.label or unnamed
+    return row.run.label or unnamed
 
 
-def _own_name(run: RunRecord) -> str:
-    # what the user called the runs of a comparison: "Paper" of "Paper, FP32, repeat 2"; "" for nothing
-    return run.name.partition(f", {run.label}")[0] if run.label and f", {run.label}" in run.name else ""
-
-
-def name_of_side(run: RunRecord, name: str) -> str:
+def name_of_side(row: RunRow, name: str) -> str:
     """Return a run's name after its comparison is renamed to `name`."""
-    rest = run.name[len(own) :] if (own := _own_name(run)) else f", {run.label or run.title}"
+    rest = row.run.name[len(row.group) :] if row.group else f", {row.run.label or row.run.title}"
     return f"{name}{rest}"
 
 
-def _title(lines: Sequence[RunRow], sides: Sequence[str]) -> str:
-    names = {_own_name(line.run) for line in lines}
-    if len(names) == 1 and (name := names.pop()):
+def _title(rows: Sequence[RunRow], sides: Sequence[str]) -> str:
+    groups = {row.group for row in rows}
+    if len(groups) == 1 and (name := groups.pop()):
         return name
-    if len(sides) == 2 and None not in [line.run.label for line in lines]:
-        return f"{sides[0]} against {sides[1]}"
-    precisions = {line.overview.precision for line in lines}
-    return f"{len(sides)} precisions" if len(sides) == len(precisions) > 2 else f"{len(lines):,} runs"
-
-
-def name_below(line: RunRow, item: Item) -> str:
-    """Return a run's name below its item: how it differs, unless the user has named it."""
-    run = line.run
-    is_named = not _own_name(run) and run.has_own_name and run.name != run.label
-    if is_named or item.kind == "sweep" or run.label is None:
-        return run.title
-    seeds = sorted(mate.overview.seed for mate in item.lines if mate.run.label == run.label)
-    if len(seeds) < 2:
-        return run.label
-    return f"{run.label}, repeat {seeds.index(line.overview.seed) + 1:,}"
+    if len(sides) == 2 and None not in [row.run.label for row in rows]:
+        return f"{sides[0]} and {sides[1]}"
+    precisions = {row.overview.precision for row in rows}
+    return f"{len(sides)} precisions" if len(sides) == len(precisions) > 2 else f"{len(rows):,} runs"
 
 
 def day_words(day: date, today: date) -> str:

@@ -57,9 +57,9 @@ class Column(Generic[Row]):
     `paint` draws a cell instead of its text, and `paint_heading` the heading. `short` returns a shorter text
     for a narrow cell, and `about` the tooltip.
 
-    The column is `width` pixels wide, or as wide as its texts up to `widest`, with `gap` pixels free at its
-    left. While there is no room for all columns, those that are `is_dispensable` are hidden, the widest
-    first.
+    Files store the column by its `name`, if it has one. The column is `width` pixels wide, or as wide as its
+    texts up to `widest`, with `gap` pixels free at its left. While there is no room for all columns, those
+    that are `is_dispensable` are hidden, the widest first.
     """
 
     title: str
@@ -68,6 +68,7 @@ class Column(Generic[Row]):
     tip: str = ""
     paint: Callable[[QPainter, QRectF, Row], None] | None = None
     _: KW_ONLY
+    name: str = ""
     width: int = 60
     widest: int = 0
     is_number: bool = False
@@ -83,7 +84,7 @@ class Column(Generic[Row]):
     @property
     def key(self) -> Hashable:
         """Its key among the columns of its table."""
-        return (self.title, self.group)
+        return self.name or (self.title, self.group)
 
     @property
     def whole_title(self) -> str:

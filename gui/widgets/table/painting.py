@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPixmap, QStaticText
-from PySide6.QtWidgets import QHeaderView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
+from PySide6.QtWidgets import (
+    QHeaderView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
 
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
@@ -108,13 +115,20 @@ class CellPainter(QStyledItemDelegate):
         painter.restore()
 
 
+class HasColumns(Protocol):
+    """A model whose sections are columns."""
+
+    @property
+    def columns(self) -> Sequence[Column[Any]]: ...
+
+
 class TableHeader(QHeaderView):
     """The header of a table: headings below the names of their groups. A click sorts by a column.
 
     A third click restores the original order.
     """
 
-    def __init__(self, table: QTableView, model: RowModel[Any]) -> None:
+    def __init__(self, table: QWidget, model: HasColumns) -> None:
         super().__init__(Qt.Orientation.Horizontal, table)
         self._model = model
         self.setSectionsClickable(True)
@@ -128,10 +142,10 @@ class TableHeader(QHeaderView):
         is_grouped = any(column.group for column in self._model.columns)
         self.setFixedHeight(max(least, _HIGH_HEADING if is_grouped else _HEADING))
 
-    def show_order(self) -> None:
+    def show_order(self, column: int) -> None:
         """Mark the column that the rows are sorted by, without sorting them again."""
         self.blockSignals(True)
-        self.setSortIndicator(self._model.sorted_column(), self.sortIndicatorOrder())
+        self.setSortIndicator(column, self.sortIndicatorOrder())
         self.blockSignals(False)
 
     def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:

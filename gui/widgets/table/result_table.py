@@ -217,7 +217,7 @@ class ResultTable(QTableView, Generic[Row]):
     def _after_rows(self, kept: Collection[Hashable], current: int) -> None:
         self.select_keys(kept, current)
         self._header.fit_height(self._heading_height)
-        self._header.show_order()
+        self._header.show_order(self.row_model.sorted_column())
         self._wanted = {
             place: self._measured(column)
             for place, column in enumerate(self._columns)

@@ -18,7 +18,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_VALUES, Bounded, Message, check_size
 from engine.export.archive.container import Manifest, RecordPart
 from engine.machines.machine import Machines
-from engine.machines.remote_worker import RelayHeader
+from engine.machines.remote_worker import RemoteHeader
 from engine.protocol import events, jobs
 from engine.protocol.events import Environment
 
@@ -47,7 +47,7 @@ class _Tables(Message):
         (Experiment, f'{{"overrides": {json.dumps([1] * MANY)}}}'),
         (Experiment, f'{{"step": {WRONG_TABLE}}}'),
         (Catalog, f'{{"models": {json.dumps([{}] * MANY)}}}'),
-        (RelayHeader, f'{{"at": {WRONG_LIST}}}'),
+        (RemoteHeader, f'{{"at": {WRONG_LIST}}}'),
     ],
 )
 def test_many_wrong_values_are_few_errors(kind: type[Bounded], text: str) -> None:

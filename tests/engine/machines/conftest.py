@@ -35,9 +35,8 @@ def own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the user there; the user here knows no machine yet."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def home(tmp_path: Path) -> Path:
+    """The home of the user there."""
     home = tmp_path / "home"
     home.mkdir()
     return home

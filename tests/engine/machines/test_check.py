@@ -85,7 +85,7 @@ def test_what_the_login_prints_is_told_and_does_not_disturb(home, near_line):
 
 
 def test_runs_that_nobody_has_read_are_told(home, near_line):
-    for name, requests in (("1", '{"n": 1, "do": "keep"}\n'), ("2", '{"do": "keep"}\n{"do": "forget"}\n')):
+    for name, requests in (("1", '{"n": 1, "do": "keep"}\n'), ("2", '{"n": 1, "do": "send"}\n')):
         folder = home / ".ammeter/workers" / name
         folder.mkdir(parents=True)
         (folder / "requests").write_text(requests)

@@ -26,9 +26,10 @@ from tests.remote import eventually, put_first
 JOB = jobs.Train(experiment=Experiment(device="cpu"))
 MACHINE = Machine(name="bad", host="bad", folder="/there", home="/there")
 GREET = """
+def own(**line):
+    print("ammeter", NONCE, json.dumps(line))
 def greet(**more):
-    header = {"protocol": 2, "taken": 0, "has_job": True, "home": "/there", **more}
-    print("ammeter", NONCE, json.dumps(header))
+    own(**{"protocol": 3, "taken": 0, "has_job": True, "home": "/there", **more})
 """
 
 
@@ -77,6 +78,10 @@ def taken_up(launcher: Launcher) -> list[Event]:
         ("print('ammeter 00 {}')", "No connection to bad: it only answered 'ammeter 00 {}'."),
         ("greet(protocol=1)", "bad has a different version of Ammeter."),
         (
+            "sys.stderr.write('No such command: follow'); sys.exit(2)",
+            "bad has a different version of Ammeter.",
+        ),
+        (
             "greet(home='/there\\x1b[2J')",
             "No connection to bad: its answer is not from Ammeter.",
         ),
@@ -101,15 +106,15 @@ def test_one_that_does_not_answer_well_is_refused_before_a_job_begins(
 @pytest.mark.parametrize(
     ("script", "shown"),
     [
-        ('print(\'o{"event": "exec"}\')', '{"event": "exec"}'),
+        ('print(\'{"event": "exec"}\')', '{"event": "exec"}'),
         ("print('?what')", "?what"),
-        ('print(\'x{"status": "rm"}\')', 'x{"status": "rm"}'),
-        ('print(\'g{"why": "\\x1b[2J"}\')', 'g{"why": "\ufffd[2J"}'),
+        ("own(status='rm')", '{"status": "rm"}'),
+        ("own(gone='\\x1b[2J')", '{"gone": "\\u001b[2J"}'),
         ("while True: sys.stdout.write('o' * 100_000)", "o" * 30),
         ("while True: print('!' * 1_000)", "!" * 30),
     ],
 )
-def test_what_is_no_line_of_a_relay_ends_the_job_in_a_sentence(
+def test_what_is_no_event_ends_the_job_in_a_sentence(
     says: Callable[[str], Launcher], script: str, shown: str
 ) -> None:
     *_, last = taken_up(says(f"greet()\n{script}\nsys.stdout.flush()\nsys.stdin.read()"))
@@ -118,13 +123,14 @@ def test_what_is_no_line_of_a_relay_ends_the_job_in_a_sentence(
 
 
 def test_an_end_that_is_told_twice_and_words_after_it_are_not_heard(says: Callable[[str], Launcher]) -> None:
-    script = "greet()\nfor line in ('x{\"status\": 3}', 'x{\"status\": 4}', 'o{}', '?'): print(line)"
+    script = "greet(); own(status=3); own(status=4); print('{}'); print('?')"
     (last,) = taken_up(says(f"{script}\nsys.stdout.flush()\nsys.stdin.read()"))
     assert isinstance(last, Failed) and "exit status 3" in last.problem.message
 
 
 def test_escape_sequences_on_stderr_reach_no_terminal(says: Callable[[str], Launcher]) -> None:
-    script = "greet()\nprint('e\\x1b]0;title\\x07 \\x1b[2J')\nprint('x{\"status\": 1}')"
+    told = "dict(event='log', level='stderr', message='\\x1b]0;title\\x07 \\x1b[2J')"
+    script = f"greet()\nprint(json.dumps({told}))\nown(status=1)"
     first, last = taken_up(says(f"{script}\nsys.stdout.flush()\nsys.stdin.read()"))
     assert isinstance(first, Log) and isinstance(last, Failed)
     assert "\x1b" not in first.message + last.detail and "title" in first.message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 
 from engine.experiment.problem import Kind, ProblemError
-from engine.machines.machine import Machine, Machines, new_machine
-from engine.machines.slurm import JobState, Slurm, ending, waiting_words
+from engine.machines.machine import Machine, Machines, Slurm, new_machine
+from engine.machines.slurm import JobState, ending, job_state, waiting_words
 from engine.machines.ssh import SshConnection
-from engine.worker.slurm import Allocation, JobWatch
+from engine.worker.allocation import Allocation
 
 NAME, WORKER = "a" * 32, "1" * 32
 
@@ -31,22 +30,17 @@ def test_a_cluster_is_kept_with_its_wishes() -> None:
     assert machine.place == "me@login (Slurm, partition gpu)"
 
 
+REFUSED = {
+    "Ammeter sets it itself": ["--wrap=rm", "--outp=x", "--array=1-9", "--export=NONE", "--uid=0", "--err=x"],
+    "the form --name=value": ["-pgpu", "script.sh", "--a=\x1b[2J", ":", ""],
+    "its value is missing": ["--gres"],
+}
+
+
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        *(
-            ("options", [option], "Ammeter sets it itself")
-            for option in ("--wrap=rm", "--outp=x", "--array=1-9")
-        ),
-        *(
-            ("options", [option], "Ammeter sets it itself")
-            for option in ("--export=NONE", "--uid=0", "--err=x")
-        ),
-        *(
-            ("options", [option], "the form --name=value")
-            for option in ("-pgpu", "script.sh", "--a=\x1b[2J", ":", "")
-        ),
-        ("options", ["--gres"], "its value is missing"),
+        *(("options", [option], why) for why, options in REFUSED.items() for option in options),
         ("partition", "-x", "not a valid partition"),
         ("account", "a b", "not a valid account"),
         ("time_limit", "soon", "not a valid time limit"),
@@ -132,26 +126,31 @@ UNKNOWN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 @pytest.mark.parametrize(
     ("scripts", "known"),
     [
-        ({"squeue": "echo 'PENDING|Resources|N/A||1:00:00'"}, ("PENDING", "Resources", "")),
-        ({"squeue": "echo 'RUNNING|None|2026-01-01T00:00:00|n1|1:00'"}, ("RUNNING", "None", "n1")),
+        ({"squeue": "echo 'PENDING|Resources|N/A||1:00:00'"}, ("PENDING", "Resources", "", False)),
+        ({"squeue": "echo 'RUNNING|None|2026-01-01T00:00:00|n1|1:00'"}, ("RUNNING", "None", "n1", False)),
         (
             {"squeue": UNKNOWN, "sacct": "echo 'CANCELLED by 0|None|Unknown|n3|1:00'"},
-            ("CANCELLED", "None", "n3"),
+            ("CANCELLED", "None", "n3", True),
         ),
-        ({"squeue": UNKNOWN}, ("GONE", "", "")),
-        ({"squeue": "echo 'Unable to contact slurm controller' >&2; exit 1"}, ("", "", "")),
+        ({"squeue": UNKNOWN}, ("GONE", "", "", True)),
+        ({"squeue": "exit 0"}, ("GONE", "", "", True)),
+        ({"squeue": "echo 'Unable to contact slurm controller' >&2; exit 1"}, None),
+        ({"squeue": "echo '|||'"}, None),
     ],
 )
 def test_the_state_is_asked_for_where_it_is_known(tmp_path: Path, says, scripts, known) -> None:
-    says(sbatch="cat >/dev/null; echo '7;cluster'", **scripts)
-    allocation = Allocation(tmp_path, NAME)
-    allocation.ask(WORKER, [])
-    state = allocation.state()
-    assert (state["state"], state.get("reason", ""), state.get("node", "")) == known
+    says(**scripts)
+    output = tmp_path / "allocations" / NAME / "output"
+    output.parent.mkdir(parents=True)
+    output.write_text("first\nlast \x1b[2J")
+    state = job_state(SshConnection(Machine(name="Own", host="", slurm=Slurm())), "7", str(tmp_path), NAME)
+    assert (state and (state.state, state.reason, state.node, state.is_over)) == known
+    if state is not None:
+        assert state.output == "last \ufffd[2J" and state.starts_in in (None, 0.0)
 
 
 def test_one_job_serves_the_workers_and_is_cancelled_with_the_last_that_waits(tmp_path: Path, says) -> None:
-    says(sbatch="cat >/dev/null; echo 7", squeue="echo 'PENDING|Resources|N/A||1:00'")
+    says(sbatch="cat >/dev/null; echo '7;cluster'")
     allocation, other = Allocation(tmp_path, NAME), "2" * 32
     allocation.ask(WORKER, ["--partition=x", "--nodes=9"])
     allocation.ask(other, [])
@@ -160,19 +159,12 @@ def test_one_job_serves_the_workers_and_is_cancelled_with_the_last_that_waits(tm
     assert submitted.startswith(
         "sbatch --partition=x --nodes=9 --parsable --exclusive --nodes=1 --no-requeue"
     )
-    assert allocation.withdraw(WORKER) and not allocation.withdraw(WORKER)
+    allocation.withdraw(WORKER)
     assert calls(tmp_path, "scancel") == []
-    assert allocation.withdraw(other)
+    allocation.withdraw(other)
     assert calls(tmp_path, "scancel") == ["scancel 7"]
     # the next one gets another job
     allocation.ask(WORKER, [])
-    assert len(calls(tmp_path, "sbatch")) == 2
-
-
-def test_a_job_that_has_ended_is_submitted_again(tmp_path: Path, says) -> None:
-    says(sbatch="cat >/dev/null; echo 7", squeue="echo 'TIMEOUT|TimeLimit|N/A|n1|1:00'")
-    for worker in (WORKER, "2" * 32):
-        Allocation(tmp_path, NAME).ask(worker, [])
     assert len(calls(tmp_path, "sbatch")) == 2
 
 
@@ -182,17 +174,6 @@ def test_sbatch_is_quoted_where_it_refuses(tmp_path: Path, says) -> None:
     with pytest.raises(OSError, match=r"^sbatch: invalid account$"):
         allocation.ask(WORKER, [])
     assert allocation.waiting() == []
-
-
-def test_a_worker_that_begins_is_told_once_with_its_node(tmp_path: Path, says) -> None:
-    says(sbatch="cat >/dev/null; echo 7", squeue="echo 'COMPLETED|None|N/A|n1|1:00'")
-    allocation, folder = Allocation(tmp_path, NAME), tmp_path / "workers" / WORKER
-    allocation.ask(WORKER, [])
-    folder.mkdir(parents=True)
-    watch = JobWatch(allocation, folder)
-    (folder / "keeper.json").write_text(json.dumps({"node": "n1"}))
-    assert watch.news() == {"state": "KEPT", "node": "n1", "starts_in": None}
-    assert watch.news() is None
 
 
 def test_what_names_no_allocation_is_refused(tmp_path: Path) -> None:

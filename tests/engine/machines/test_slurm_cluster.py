@@ -9,8 +9,8 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
+from engine.machines.machine import Slurm
 from engine.machines.remote_site import RemoteSite
-from engine.machines.slurm import Slurm
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Phase, PhaseName
 from engine.protocol.jobs import RemotePlace

@@ -13,9 +13,8 @@ import pytest
 
 from engine.curves import MOST_ROWS as MOST_CURVE_ROWS
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Finished, Samples, Summary
-from engine.store import journal, samples
+from engine.store import samples
 from engine.store.recorder import Recorder
 from engine.store.samples import MOST_ROWS
 from engine.store.store import Store
@@ -141,39 +140,3 @@ def test_what_is_left_of_a_block_may_be_joined_to_those_before_it(store, monkeyp
     with store._connection.writing() as connection:
         samples.cut(connection, run_id, 9)
     assert store.samples(run_id)["step"].tolist() == list(range(1, 10))
-
-
-def test_the_copy_of_a_run_goes_with_its_outlines(tmp_path: Path, store: Store, long: str) -> None:
-    copy = store.in_memory_copy(long)
-    with closing(copy), Store(tmp_path / "other.sqlite") as other:
-        other.put_back(copy)
-        np.testing.assert_array_equal(other.samples(long)["loss"], store.samples(long)["loss"])
-    assert counts(tmp_path / "other.sqlite") == counts(store.path)
-
-
-def test_a_run_is_recorded_though_there_is_no_room_for_its_copy(path, started, batch, monkeypatch):
-    opened = journal.open_temporary
-
-    def full() -> sqlite3.Connection:
-        connection = opened()
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages + 4}")
-        return connection
-
-    monkeypatch.setattr(journal, "open_temporary", full)
-    with Store(path) as store:
-        run_id = store.add(Experiment()).id
-        store.begin(run_id)
-        recorder = Recorder(store, run_id, resumes=False)
-        with closing(recorder):
-            recorder.add([started(), batch(1, 5_000)])
-            recorder.add([Finished(summary=Summary(steps=5_000))])
-            assert len(store.samples(run_id)["step"]) == 5_000
-        again = store.add(Experiment()).id
-        store.begin(again)
-        lost = Recorder(store, again, resumes=False)
-        lost.add([started(), batch(1, 5_000)])
-        path.unlink()
-        with pytest.raises(ProblemError, match="no space for a copy"):
-            lost.add([Finished(summary=Summary(steps=5_000))])
-        lost.close()

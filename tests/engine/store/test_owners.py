@@ -16,8 +16,7 @@ from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Skipped
 from engine.store import checkpoints
-from engine.store.queue import RUN, WaitingItem
-from engine.store.record import Status
+from engine.store.record import RUN, Status, Work
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -73,8 +72,12 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
             assert store.recover() == (), "its process lives"
             with pytest.raises(ProblemError, match="another instance of Ammeter"):
                 store.delete([run_id])
-            (problem,) = store.waiting.claim([WaitingItem(waiting_id, RUN, "")])
-            assert "another instance of Ammeter" in problem.message and store.waiting.claimable() == ()
+            (problem,) = store.waiting.claim([Work(waiting_id, RUN, "")]).values()
+            assert (
+                problem is not None
+                and "another instance of Ammeter" in problem.message
+                and store.waiting.claimable() == ()
+            )
         process.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
     with Store(path) as store:
         assert store.recover() == (run_id,)
@@ -88,7 +91,7 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
         assert store.recover() == ()
 
         (waiting,) = store.waiting.claimable()
-        assert waiting.key == waiting_id and store.waiting.claim([waiting]) == ()
+        assert waiting.key == waiting_id and store.waiting.claim([waiting]) == {waiting: None}
         assert store.waiting.claimable() == (waiting,)
         store.begin(waiting_id)
         assert store.waiting.claimable() == ()

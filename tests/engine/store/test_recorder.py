@@ -13,7 +13,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Finished, Log, Phase, PhaseName, Samples, Summary
+from engine.protocol.events import Finished, Log, Phase, PhaseName, Samples, Summary
 from engine.store.record import Status
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.store import Store
@@ -63,11 +63,6 @@ def test_what_came_together_is_saved_together(store, started, batch):
         assert steps(store, run_id) == list(range(1, 16))
 
 
-def delete(path: Path) -> None:
-    for file in list(path.parent.iterdir()):
-        file.unlink()
-
-
 def delete_the_folder(path: Path) -> None:
     shutil.rmtree(path.parent)
 
@@ -90,84 +85,64 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
+LETTER = b"a letter to my aunt, rather long, and no database at all" * 10
+
+
+def overwrite(path: Path) -> None:
+    path.unlink()
+    path.write_bytes(LETTER)
+
+
 def cut_short(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody take an open file away")
 @pytest.mark.parametrize(
-    "take_away", [delete, delete_the_folder, delete_the_file_alone, move, replace, empty, cut_short]
+    ("take_away", "words"),
+    [
+        (delete_the_folder, "was removed or replaced during this run"),
+        (delete_the_file_alone, "was removed or replaced during this run"),
+        (move, "was removed or replaced during this run"),
+        (replace, "was removed or replaced during this run"),
+        (empty, "was removed or replaced|damaged"),
+        (cut_short, "it is damaged"),
+        (overwrite, "it is damaged"),
+    ],
 )
-def test_a_run_is_saved_whole_where_the_store_is_taken_away(path, started, batch, take_away):
+def test_a_run_ends_where_the_store_is_taken_away(path, started, batch, take_away, words):
     with Store(path) as store:
         # in the file itself, not in its log alone
         for _ in range(20):
             store.add(Experiment(), name="before")
-    with Store(path) as reader, Store(path) as store:
+    with Store(path) as store:
         clock, run_id = Clock(), begun(store)
         with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
             recorder.add([started(), batch(1, 5)])
-            assert steps(reader, run_id) == [1, 2, 3, 4, 5]
             take_away(path)
             clock.now += COMMIT_SECONDS
             # a moment in which nothing comes is enough to see it
-            (told,) = recorder.add([])
-            assert told.level == "problem" and str(path) in told.message
-            assert steps(reader, run_id) == [1, 2, 3, 4, 5]
-            clock.now += COMMIT_SECONDS
-            assert recorder.add([batch(6, 5)]) == ()
-            assert recorder.add([Finished(summary=Summary(steps=10))]) == ()
-        assert reader.run(run_id).status is Status.FINISHED
-    with Store(path) as again:
-        assert steps(again, run_id) == list(range(1, 11))
-        assert told in again.events(run_id)
-        names = {run.name for run in again.runs()}
-    assert names == ({"the run", "another"} if take_away is replace else {"the run"})
+            with pytest.raises(ProblemError, match=words) as caught:
+                recorder.add([])
+            assert str(path) in caught.value.problem.message
     if take_away is move:
         with Store(path.with_name("moved.sqlite")) as moved:
-            assert steps(moved, run_id) == [1, 2, 3, 4, 5]
-            assert len(moved.runs()) == 21
-    if take_away in (empty, cut_short):
-        assert [file.name for file in path.parent.glob("*-damaged-*.sqlite")]
+            assert steps(moved, run_id) == [1, 2, 3, 4, 5] and len(moved.runs()) == 21
+    if take_away is overwrite:
+        assert path.read_bytes() == LETTER
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody take an open file away")
-def test_what_is_not_ours_is_left_alone_and_the_run_saved_beside_it(path, started, batch):
-    letter = b"a letter to my aunt, rather long, and no database at all" * 10
+def test_a_full_disk_ends_the_run_with_all_that_was_recorded(path, started, batch, no_room):
     with Store(path) as store:
         clock, run_id = Clock(), begun(store)
         with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
             recorder.add([started(), batch(1, 5)])
-            path.unlink()
-            path.write_bytes(letter)
             clock.now += COMMIT_SECONDS
-            with pytest.raises(ProblemError, match="damaged or replaced") as caught:
+            with no_room(), pytest.raises(ProblemError, match="Nothing can be saved"):
                 recorder.add([batch(6, 5)])
-    beside = path.with_name(f"ammeter-{run_id}.sqlite")
-    assert str(beside) in caught.value.problem.remedy
-    assert path.read_bytes() == letter
-    with Store(beside) as saved:
-        assert steps(saved, run_id) == list(range(1, 11))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody take an open file away")
-def test_a_resumed_run_is_saved_with_what_it_had_before(path, started, batch):
-    with Store(path) as store:
-        comparison = store.add_comparison("both")
-        run_id = store.add(Experiment(), comparison=comparison, label="FP32").id
-        store.begin(run_id)
-        epoch = Epoch(epoch=1, step=8, seconds=0.1, train_loss=0.5)
-        store.record(run_id, [started(), batch(1, 12), epoch])
-        clock = Clock()
-        with closing(Recorder(store, run_id, resumes=True, clock=clock)) as recorder:
-            again = started().model_copy(update={"resumed_step": 10})
-            path.unlink()
-            clock.now += COMMIT_SECONDS
-            (told,) = recorder.add([again, batch(11, 5)])
-        assert isinstance(told, Log)
-        assert steps(store, run_id) == list(range(1, 16))
-        assert epoch in store.events(run_id)
-        assert [one.id for one in store.comparisons()] == [comparison]
+    with Store(path) as again:
+        assert again.run(run_id).status is Status.RUNNING and steps(again, run_id) == [1, 2, 3, 4, 5]
+        again.rename(run_id, "there is room again")
 
 
 def test_a_file_that_was_tidied_up_is_no_damage(path: Path) -> None:

@@ -120,17 +120,6 @@ def test_a_restored_run_whose_place_was_taken_leaves_the_sweep(store, sweep, tra
     assert [run.id for run in store.sweeps.find(sweep).cells[4].runs] == [another.id]
 
 
-def test_a_run_goes_with_its_sweep_into_a_new_file(store, path, sweep, train):
-    run = train()
-    copy = store.in_memory_copy(run.id)
-    with Store(path.with_name("another.sqlite")) as another:
-        another.sweeps.add("Day", small_grid(), Plan(), device_name="a card")
-        another.put_back(copy)
-        assert another.sweeps.find(sweep).number == 2
-        assert another.sweeps.find(sweep).cells[4].runs == (another.run(run.id),)
-    copy.close()
-
-
 def test_a_damaged_run_costs_the_sweep_no_other(store, path, sweep, train):
     damaged, whole = train(), train(repeat=2)
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -85,30 +85,27 @@ def test_what_is_there_is_read_and_nothing_is_written(path: Path, finished: str,
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("has_index", [True, False])
-def test_what_a_kill_left_in_the_log_is_read_and_its_run_is_interrupted(path, finished, read_only, has_index):
+def test_what_a_kill_left_in_the_log_is_read_if_it_has_its_index(path, finished, read_only):
     killed(path)
-    if not has_index:
-        path.with_name(path.name + "-shm").unlink()
     before = {entry.name: entry.read_bytes() for entry in path.parent.iterdir() if "-shm" not in entry.name}
     with read_only(path.parent), Store(path) as store:
-        assert store.unwritable is not None
-        store.recover()
+        assert store.unwritable is not None and store.recover() == ()
         assert [(run.name, run.status) for run in store.runs()] == [
-            ("killed", Status.INTERRUPTED),
+            ("killed", Status.RUNNING),
             ("whole", Status.FINISHED),
         ]
     after = {entry.name: entry.read_bytes() for entry in path.parent.iterdir() if "-shm" not in entry.name}
     assert after == before
+    path.with_name(path.name + "-shm").unlink()
+    with read_only(path.parent), pytest.raises(ProblemError, match="Nothing can be saved"):
+        Store(path)
 
 
-def test_a_folder_without_runs_is_an_empty_store(path: Path, read_only: ReadOnly) -> None:
+def test_a_folder_without_runs_is_refused(path: Path, read_only: ReadOnly) -> None:
     path.parent.mkdir()
-    with read_only(path.parent):
-        with Store(path) as store:
-            assert store.unwritable is not None and store.runs() == ()
-        with Store(path.parent / "deeper" / path.name) as store:
-            assert store.unwritable is not None and store.runs() == ()
+    for place in (path, path.parent / "deeper" / path.name):
+        with read_only(path.parent), pytest.raises(ProblemError, match="Nothing can be saved"):
+            Store(place)
 
 
 def test_a_full_disk_is_read_and_written_again_once_there_is_room(path, finished, no_room):
@@ -130,11 +127,10 @@ def test_a_disk_that_is_full_only_for_what_is_new_is_read_too(path, finished, no
     with no_room(_log(path).stat().st_size), Store(path) as store:
         assert store.unwritable is None
         # to mark the run as interrupted takes more room
-        assert len(store.recover()) == 1
-        assert store.unwritable is not None
-        assert [run.status for run in store.runs()] == [Status.INTERRUPTED, Status.FINISHED]
+        assert store.recover() == () and store.unwritable is not None
+        assert [run.status for run in store.runs()] == [Status.RUNNING, Status.FINISHED]
     with Store(path) as again:
-        assert again.run(again.runs()[0].id).status is Status.RUNNING
+        assert len(again.recover()) == 1
 
 
 def test_a_damaged_store_on_a_read_only_folder_is_answered_with_a_sentence(path, finished, read_only):

@@ -11,78 +11,78 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.protocol.numerics import Numerics
 from engine.protocol.tune import Tuning
-from engine.store.queue import RUN, WaitingItem
-from engine.store.record import Status
+from engine.store.record import RUN, Status, Work
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
 LIMIT, PROFILE = (
-    WaitingItem("limit-1", "limit", "A limit", "{}"),
-    WaitingItem("profile-1", "profile", "A profile"),
+    Work("limit-1", "limit", "A limit", "{}"),
+    Work("profile-1", "profile", "A profile"),
 )
 
 FILLER = """
 import sys
 from pathlib import Path
 from engine.experiment.experiment import Experiment
-from engine.store.queue import RUN, WaitingItem
+from engine.store.record import RUN, Work
 from engine.store.store import Store
 
 store = Store(Path(sys.argv[1]))
 without_place = store.add(Experiment(), name="without a place")
 run = store.add(Experiment(), name="a run")
-limit = WaitingItem("limit-1", "limit", "A limit", "{}", True)
-store.waiting.add([WaitingItem(run.id, RUN, run.name), limit])
+limit = Work("limit-1", "limit", "A limit", "{}", True)
+store.waiting.save([Work(run.id, RUN, run.name), limit])
 store.waiting.rests = True
 print(without_place.id, run.id, flush=True)
 sys.stdin.read()
 """
 
 
-def test_items_keep_the_order_that_they_are_given(store: Store) -> None:
-    store.waiting.add([LIMIT, PROFILE])
-    first = WaitingItem("numerics-1", "numerics", "Numerics")
-    store.waiting.add([first], goes_first=True)
-    assert store.waiting.keys() == (first.key, LIMIT.key, PROFILE.key)
-    store.waiting.arrange([PROFILE.key, first.key, LIMIT.key])
-    store.waiting.pause(first.key, True)
-    assert [(item.key, item.is_paused) for item in store.waiting.claimable()] == [
-        (PROFILE.key, False), (first.key, True), (LIMIT.key, False)
-    ]  # fmt: skip
+def keys(store: Store) -> tuple[str, ...]:
+    return tuple(work.key for work in store.waiting.claimable())
+
+
+def test_work_keeps_the_order_in_which_it_is_saved(store: Store) -> None:
+    first = Work("numerics-1", "numerics", "Numerics", is_paused=True)
+    store.waiting.save([LIMIT, PROFILE])
+    store.waiting.save([first, LIMIT, PROFILE])
+    assert store.waiting.claimable() == (first, LIMIT, PROFILE)
+    store.waiting.save([PROFILE, first, LIMIT])
+    assert store.waiting.claimable() == (PROFILE, first, LIMIT)
     store.waiting.remove([PROFILE.key, first.key])
     assert store.waiting.claimable() == (LIMIT,)
 
 
 def test_what_begins_leaves_the_queue_at_once(store: Store) -> None:
     runs = [store.add(Experiment()) for _ in range(3)]
-    store.waiting.add([*(WaitingItem(run.id, RUN, run.name) for run in runs), LIMIT, PROFILE])
+    store.waiting.save([*(Work(run.id, RUN, run.name) for run in runs), LIMIT, PROFILE])
     store.begin(runs[0].id)
     store.delete([runs[1].id])
     store.withdraw(runs[2].id)
     for item in (LIMIT, PROFILE):
         store.studies.begin(Study(id=item.key, answer=Numerics(experiment=Experiment())))
-    assert store.waiting.keys() == () == store.waiting.claimable()
+    assert keys(store) == ()
 
 
 def test_what_goes_on_keeps_its_place_until_it_is_over(store: Store) -> None:
-    store.waiting.add([PROFILE])
+    store.waiting.save([PROFILE])
     study = Study(id=PROFILE.key, answer=Tuning(experiment=Experiment()))
     store.studies.end(store.studies.begin(study, keeps_place=True))
-    assert store.waiting.keys() == (PROFILE.key,)
+    assert keys(store) == (PROFILE.key,)
     store.studies.delete(study.id)
-    assert store.waiting.keys() == ()
+    assert keys(store) == ()
 
 
 def test_a_sweep_waits_until_it_is_over_or_deleted(store: Store) -> None:
     grid = grid_of(Experiment().model_dump(mode="json"), [Axis(key="steps", values=(10, 20))])
     ended, deleted = (store.sweeps.add(name, grid, Plan(), device_name="a card") for name in ("a", "b"))
-    store.waiting.add([WaitingItem(key, "sweep", "A sweep") for key in (ended, deleted)])
+    store.waiting.save([Work(key, "sweep", "A sweep") for key in (ended, deleted)])
     store.sweeps.claim(ended)
-    assert store.waiting.keys() == (ended, deleted)
+    assert keys(store) == (ended, deleted)
     store.sweeps.end(ended)
     store.sweeps.delete(deleted)
-    assert store.waiting.keys() == ()
+    assert keys(store) == ()
 
 
 def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Path) -> None:
@@ -96,11 +96,11 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
         assert window.stdout is not None
         without_place, run_id = window.stdout.readline().split()
         with Store(path) as store:
-            run = WaitingItem(run_id, RUN, "a run")
+            run = Work(run_id, RUN, "a run")
             assert store.waiting.claimable() == () and not store.waiting.rests
-            for item in (run, WaitingItem("limit-1", "limit", "A limit")):
-                (problem,) = store.waiting.claim([item])
-                assert "another instance of Ammeter" in problem.message
+            for item in (run, Work("limit-1", "limit", "A limit")):
+                (problem,) = store.waiting.claim([item]).values()
+                assert problem is not None and "another instance of Ammeter" in problem.message
         window.kill()
     with Store(path) as store:
         left = store.waiting.claimable()
@@ -108,13 +108,15 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
             (run_id, False), ("limit-1", True), (without_place, False)
         ]  # fmt: skip
         assert store.waiting.rests and left[1].request == "{}"
-        assert store.waiting.claim(left[::-1]) == ()
+        assert set(store.waiting.claim(left).values()) == {None}
+        store.waiting.save(left[::-1])
         store.waiting.rests = False
-        assert store.waiting.keys() == (without_place, "limit-1", run_id) and not store.waiting.rests
+        assert keys(store) == (without_place, "limit-1", run_id) and not store.waiting.rests
         store.begin(run_id)
         assert store.run(run_id).status is Status.RUNNING
         store.waiting.remove(["limit-1"])
-        not_queued, gone = store.waiting.claim([run, left[1]])
+        not_queued, gone = store.waiting.claim([run, left[1]]).values()
+        assert not_queued is not None and gone is not None
         assert "not queued" in not_queued.message and "no longer in the queue" in gone.message
 
 
@@ -126,7 +128,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.profile import profiles_of
-from engine.store.queue import RUN
+from engine.store.record import RUN
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 
@@ -149,14 +151,14 @@ for item in left:
 
 
 def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store, path: Path) -> None:
-    keys = []
+    works: list[Work] = []
     for number in range(40):
-        item = WaitingItem(f"profile-{number}", "profile", "A profile")
+        item = Work(f"profile-{number}", "profile", "A profile")
         if number % 2:
             run = store.add(Experiment())
-            item = WaitingItem(run.id, RUN, run.name)
-        store.waiting.add([item])
-        keys.append(item.key)
+            item = Work(run.id, RUN, run.name)
+        works.append(item)
+    store.waiting.save(works)
     owner = store._connection.read("SELECT owner FROM waiting")[0]["owner"]
     gone = owner.replace(f'"pid":{os.getpid()}', '"pid":99999999')
     for table in ("waiting", "runs"):
@@ -177,7 +179,7 @@ def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store,
             begun += [line.strip() for line in (*told, *worker.stdout) if line.strip() != "claims"]
     assert worker.returncode == 0 and store.waiting.claimable() == ()
     # an item that was named before a kill may not have begun
-    assert list(dict.fromkeys(begun)) == keys and len(begun) <= len(keys) + 3
+    assert list(dict.fromkeys(begun)) == [work.key for work in works] and len(begun) <= len(works) + 3
     assert len(store.studies.newest("profile")) == 20
     states = [run.status for run in store.runs()]
     assert states.count(Status.FINISHED) >= 17 and Status.QUEUED not in states

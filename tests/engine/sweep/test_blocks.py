@@ -21,7 +21,7 @@ from engine.sweep.order import TurnEnded
 from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher
-from engine.worker.site import Item, ThisMachine, WorkerLost
+from engine.worker.site import Item, Site, WorkerLost
 from engine.worker.supervision import ProcessSession, Timeouts
 from tests.gui.machines import CATALOG
 
@@ -69,7 +69,7 @@ class Worker:
     forget = leave = keep = kill_orphans = ask_where = terminate = discard = kill
 
 
-class Nodes(ThisMachine):
+class Nodes(Site):
     """A cluster whose next job gets the next of these nodes, unless it is pinned to one."""
 
     name, keeps_spare, has_nodes = "cluster", False, True

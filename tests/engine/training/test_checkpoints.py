@@ -16,16 +16,10 @@ from torch import nn
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol import jobs
-from engine.protocol.events import PartMeasured
-from engine.protocol.jobs import Control
-from engine.protocol.numerics import NonfiniteSearch
-from engine.training.numerics.parts import study_numerics
 from engine.training.runs.checkpoints import Checkpoints, capture_state, restore_state
-from tests.benchmarks.planted import PLANTED
 
 from .conftest import refusal, trained
-from .numerics.conftest import TINY
+from .numerics.conftest import TINY, fault_named, searched
 
 CPU = torch.device("cpu")
 
@@ -98,19 +92,12 @@ def test_a_learning_rate_that_is_a_tensor_stays_the_one_that_the_step_holds(tmp_
     assert second.optimizer.param_groups[0]["lr"] is rates[1]
 
 
-def test_a_checkpoint_is_an_ordinary_file_of_state_dicts(tmp_path: Path) -> None:
-    one = training("sgd", seed=1)
-    one.steps(1)
-    Checkpoints(tmp_path).save("best", one.captured())
-    loaded = torch.load(tmp_path / "best.pt", weights_only=True)
-    assert set(loaded["model"]) == set(one.model.state_dict())
-    assert [entry.name for entry in tmp_path.iterdir()] == ["best.pt"]
-
-
-def test_the_kinds_do_not_touch_each_other_and_the_newest_holds(tmp_path: Path) -> None:
+def test_a_checkpoint_is_an_ordinary_file_and_the_newest_of_its_kind_counts(tmp_path: Path) -> None:
     one, kept = training("sgd", seed=1), Checkpoints(tmp_path)
     for step in range(3):
         kept.save("last", one.captured(step=step))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["last.pt"]
+    assert set(torch.load(tmp_path / "last.pt", weights_only=True)["model"]) == set(one.model.state_dict())
     kept.save("best", one.captured(step=7))
     assert (kept.load("last")["progress"]["step"], kept.load("best")["progress"]["step"]) == (2, 7)
 
@@ -179,38 +166,25 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert problem.kind is Kind.STORE and "cannot be written" in problem.message
 
 
-(LARGE_RATE,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
-(STEEP,) = [fault for fault in PLANTED if fault.name == "a gradient overflows at any loss scale"]
-
-
 def keeping(experiment: Experiment, every: int) -> Experiment:
     checkpoint = experiment.checkpoint.model_copy(update={"rewind_every": every})
     return experiment.model_copy(update={"checkpoint": checkpoint})
 
 
-def searched(experiment: Experiment, folder: Path, trouble_step: int) -> NonfiniteSearch:
-    job = jobs.StudyNumerics(
-        experiment=experiment, parts=("nan",), checkpoints=str(folder), trouble_step=trouble_step
-    )
-    results = [event.result for event in study_numerics(job, Control()) if isinstance(event, PartMeasured)]
-    (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
-    return search
-
-
 def test_a_state_from_before_the_nan_is_saved_and_the_search_begins_there(tmp_path: Path) -> None:
-    experiment = keeping(LARGE_RATE.experiment(tmp_path), 4)
-    folder = tmp_path / "checkpoints"
-    saved = [message for message in trained(experiment, folder).logs if "Find it" in message]
-    assert len(saved) == 1 and "after step 17" in saved[0]
+    fault, folder = fault_named("a learning rate that is too large"), tmp_path / "checkpoints"
+    experiment = keeping(fault.experiment(tmp_path), 4)
+    (saved,) = [message for message in trained(experiment, folder).logs if "Find it" in message]
+    assert "after step 17" in saved
     assert Checkpoints(folder).load("rewind")["progress"]["tally"]["steps"] == 17
-    assert searched(experiment, tmp_path / "gone", 18).from_step == 0
-    search = searched(experiment, folder, 18)
-    assert search.from_step == 17 and LARGE_RATE.is_named_by(search)
+    assert searched(experiment, checkpoints=str(tmp_path / "gone"), trouble_step=18).from_step == 0
+    search = searched(experiment, checkpoints=str(folder), trouble_step=18)
+    assert search.from_step == 17 and fault.is_named_by(search)
     assert search.first is not None and search.first.step == 18
 
 
 def test_while_steps_are_skipped_no_state_is_kept(tmp_path: Path) -> None:
-    experiment = keeping(STEEP.experiment(tmp_path), 1)
+    experiment = keeping(fault_named("a gradient overflows at any loss scale").experiment(tmp_path), 1)
     trained(experiment, tmp_path / "checkpoints")
     assert not (tmp_path / "checkpoints").exists()  # every step was skipped
 

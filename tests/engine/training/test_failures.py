@@ -9,7 +9,13 @@ from torch import nn
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.training.doctor import examine_torch, read_catalog
-from engine.training.failures import capped, check_normalized, not_a_number, problem_of, summary_so_far
+from engine.training.failures import (
+    check_normalized,
+    memory_cap_problem,
+    not_a_number,
+    problem_of,
+    summary_so_far,
+)
 
 from .conftest import refusal
 
@@ -90,10 +96,10 @@ def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(
     ],
 )
 def test_what_ran_out_under_a_memory_cap_names_the_cap(cap_gib: float | None, words: str) -> None:
-    problem = capped(problem_of(torch.OutOfMemoryError("CUDA out of memory.")), cap_gib)
+    problem = memory_cap_problem(problem_of(torch.OutOfMemoryError("CUDA out of memory.")), cap_gib)
     assert problem.kind is Kind.OUT_OF_MEMORY and problem.message.endswith(words)
     other = problem_of(RuntimeError("mat1 and mat2"))
-    assert capped(other, cap_gib) == other
+    assert memory_cap_problem(other, cap_gib) == other
 
 
 def test_anything_else_is_internal_and_never_begins_with_a_class_name() -> None:

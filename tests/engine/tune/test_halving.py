@@ -65,7 +65,7 @@ def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tupl
         return TrialResult(value)
 
     asked = asked_for(of, outcome)
-    return of.of_changes(ranking(trials)[0].changes), asked
+    return of.places_for(ranking(trials)[0].changes), asked
 
 
 def test_the_best_is_found_in_a_fraction_of_the_grid():

@@ -1,4 +1,4 @@
-"""The keeper and the relay: what passes through their files, and what becomes of it when a disk is full."""
+"""The keeper and the follower: what passes through their files, also when a disk is full."""
 
 from __future__ import annotations
 
@@ -7,28 +7,35 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from engine.worker import relay
-from engine.worker.keeper import is_kept, requests_in, worker_environment
+from engine.worker import follower
+from engine.worker.keeper import CANCELED, is_kept, requests_in, worker_environment
 from tests.remote import CLONE, RemoteMachine, eventually
 
 WORKER = "0" * 32
+MARK = "ammeter 0f "
 
 
 class Line:
-    """A relay, spoken to as ssh does."""
+    """A follower, spoken to as ssh does."""
 
-    def __init__(self, home: Path, at: tuple[int, int] = (0, 0)) -> None:
-        program = home / "program" / "current" / "bin" / "python"
-        words = [str(program), "-P", "-m", "engine.worker.relay", str(home), WORKER, *map(str, at), "0f"]
+    def __init__(self, near: RemoteMachine, first: object, at: int = 0) -> None:
+        self.near, self.folder = near, near.home / "workers" / WORKER
+        words = [*self.words("follow"), str(at), "0f"]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         assert self.process.stdin and self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.put(first)
+        self.header = self.until("protocol")
+
+    def words(self, verb: str) -> list[str]:
+        program = self.near.home / "program" / "current" / "bin" / "python"
+        return [str(program), "-P", "-m", "engine.remote_main", str(self.near.home), verb, WORKER]
 
     def put(self, value: object) -> None:
         self.stdin.write(json.dumps(value).encode() + b"\n")
@@ -37,8 +44,15 @@ class Line:
         while line := self.stdout.readline():
             yield line.decode()
 
-    def until(self, begin: str) -> str:
-        return next(line for line in self.lines() if line.startswith(begin))
+    def until(self, key: str) -> dict[str, object]:
+        """The follower's next line of its own with that key."""
+        own = (json.loads(line[len(MARK) :]) for line in self.lines() if line.startswith(MARK))
+        return next(line for line in own if key in line)
+
+    def forget(self) -> None:
+        subprocess.run(self.words("forget"), check=True)
+        self.close()
+        assert self.near.folders() == []
 
     def close(self) -> None:
         self.stdin.close()
@@ -46,21 +60,20 @@ class Line:
         self.process.wait()
 
 
-def opening(lines: int = 100, patience: tuple[float, float] = (60, 600)) -> dict[str, object]:
-    return {"open": {"environment": {"TALK": f"[{lines}, 0.01]"}, "patience": patience}}
+def opening(lines: int = 100) -> dict[str, object]:
+    return {"open": {"environment": {"TALK": f"[{lines}, 0.01]"}, "patience": (60, 600)}}
 
 
-def begun(near: RemoteMachine, **more: object) -> Line:
+def begun(near: RemoteMachine, lines: int = 100) -> Line:
     near.talk()
-    line = Line(near.home)
-    line.put(opening(**more))  # type: ignore[arg-type]
+    line = Line(near, opening(lines))
     line.put({"n": 1, "do": "send", "line": '{"job": "train"}'})
     return line
 
 
 def test_neither_imports_what_takes_time_or_room():
     code = (
-        "import sys, engine.worker.keeper, engine.worker.relay\n"
+        "import sys, engine.remote_main\n"
         "print([name for name in ('torch', 'pydantic', 'psutil', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run(
@@ -69,67 +82,62 @@ def test_neither_imports_what_takes_time_or_room():
     assert done.stdout.strip() == "[]"
 
 
-def test_opening_it_twice_is_the_same_worker_and_a_number_is_taken_once(near: RemoteMachine) -> None:
+def test_one_worker_is_opened_once_answers_and_is_its_owners_only(near: RemoteMachine) -> None:
     first = begun(near)
-    first.until("o")
-    second = Line(near.home)
-    second.put(opening())
+    first.put({"ping": 7})
+    assert first.until("ping") == {"ping": 7}
+    # opened again, it is the same worker, and a number is taken once
+    second = Line(near, opening())
+    assert second.header["taken"] == 1 and second.header["has_job"] and second.header["has_begun"]
+    assert second.header["home"] == str(near.home)
     second.put({"n": 1, "do": "send", "line": '{"job": "train"}'})
-    header = json.loads(second.until("ammeter 0f ").removeprefix("ammeter 0f "))
-    assert header["taken"] == 1 and header["has_job"] and header["home"] == str(near.home)
-    second.until("x")
-    second.put({"n": 2, "do": "forget"})
-    assert "forgotten" in second.until("g")
-    for line in (first, second):
-        line.close()
-    assert near.folders() == []
+    assert second.until("status") == {"status": 0, "why": ""}
+    assert first.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in first.folder.iterdir()} == {0}
+    first.close()
+    second.forget()
 
 
-def test_half_a_request_of_a_relay_that_was_killed_spoils_none(near: RemoteMachine) -> None:
+def test_half_a_request_of_a_follower_that_was_killed_spoils_none(near: RemoteMachine) -> None:
     line = begun(near, lines=1_000_000)
-    line.until("o")
-    folder = near.home / "workers" / WORKER
-    eventually((folder / "requests").exists)
+    eventually((line.folder / "requests").exists)
     line.process.kill()
     line.close()
-    with (folder / "requests").open("ab") as file:
+    with (line.folder / "requests").open("ab") as file:
         file.write(b'{"n": 2, "do": "se')
-    again = Line(near.home)
-    again.put({})
+    again = Line(near, {})
     again.put({"n": 2, "do": "kill"})
-    again.until("x")
-    again.put({"n": 3, "do": "forget"})
-    again.until("g")
-    again.close()
+    assert again.until("status")["status"] == -9
+    again.forget()
 
 
-def test_files_and_folders_are_their_owners_only(near: RemoteMachine) -> None:
-    line = begun(near)
-    line.until("x")
-    folder = near.home / "workers" / WORKER
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
-    line.put({"n": 2, "do": "forget"})
-    line.until("g")
-    line.close()
+def test_half_an_event_of_a_worker_that_was_killed_is_canceled(near: RemoteMachine) -> None:
+    (near.home / "stub").mkdir()
+    (near.home / "stub" / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if sys.orig_argv[-1] == 'engine.worker':\n"
+        '    os.write(1, b\'{"event": "hea\')\n'
+        "    os.write(2, b'last words\\n')\n"
+        "    os._exit(3)\n"
+    )
+    line = Line(near, opening())
+    assert line.until("status")["status"] == 3
+    half, words = (line.folder / "events").read_bytes().splitlines(keepends=True)
+    assert half == b'{"event": "hea' + CANCELED
+    assert json.loads(words) == {"event": "log", "level": "stderr", "message": "last words"}
+    line.forget()
 
 
-def test_it_answers_a_ping_and_goes_with_its_line(near: RemoteMachine) -> None:
-    line = begun(near, lines=1_000_000)
-    line.put({"ping": 7})
-    line.until(".7")
-    line.stdin.close()
-    eventually(lambda: line.process.poll() == 0)
-    again = Line(near.home)
-    again.put({})
-    again.put({"n": 2, "do": "forget"})
-    again.until("g")
-    again.close()
-    line.close()
+def test_a_worker_ends_whose_folder_was_removed_and_its_follower_says_so(near: RemoteMachine) -> None:
+    with closing(begun(near, lines=1_000_000)) as line:
+        eventually((line.folder / "requests").exists)
+        line.folder.rename(near.home / "moved")
+        assert line.until("gone")["gone"] == "unknown"
+        eventually(lambda: not near.running())
 
 
 def test_endless_errors_take_no_more_room_than_they_may(near: RemoteMachine) -> None:
-    near.talk()
+    (near.home / "stub").mkdir()
     (near.home / "stub" / "sitecustomize.py").write_text(
         "import os, sys\n"
         "if sys.orig_argv[-1] == 'engine.worker':\n"
@@ -138,17 +146,14 @@ def test_endless_errors_take_no_more_room_than_they_may(near: RemoteMachine) -> 
         "    sys.stderr.flush()\n"
         "    os._exit(3)\n"
     )
-    line = Line(near.home)
-    line.put(opening())
-    errors = []
-    for text in line.lines():
-        if text[0] == "e":
-            errors.append(text)
-        elif text[0] == "x":
-            line.put({"n": 1, "do": "forget"})
-    assert errors[0].startswith("e000000") and errors[-1].startswith("e059999")
-    assert sum(map(len, errors)) < 1.5 * 2**20
-    line.close()
+    line = Line(near, opening())
+    line.until("status")
+    told = [
+        json.loads(each) for each in (line.folder / "events").read_bytes().split(b"\n") if each[:1] == b"{"
+    ]
+    assert told[0]["message"].startswith("000000") and told[-1]["message"].startswith("059999")
+    assert len(told) == 2_200
+    line.forget()
 
 
 def test_a_full_disk_ends_it_and_the_end_is_written_all_the_same(near: RemoteMachine) -> None:
@@ -159,64 +164,56 @@ def test_a_full_disk_ends_it_and_the_end_is_written_all_the_same(near: RemoteMac
         pytest.skip("no file system can be mounted here")
     try:
         line = begun(near, lines=1_000_000)
-        line.until("o")
+        eventually((line.folder / "requests").exists)
         filler = os.open(disk / "filler", os.O_WRONLY | os.O_CREAT)
         with pytest.raises(OSError, match="No space"):
             while True:
                 os.write(filler, b"0" * 4_096)
         os.close(filler)
-        assert json.loads(line.until("x").removeprefix("x"))["why"] == "full"
+        assert line.until("why")["why"] == "full"
         (disk / "filler").unlink()
-        line.put({"n": 2, "do": "forget"})
-        line.until("g")
-        line.close()
+        line.forget()
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: RemoteMachine) -> None:
-    old, young, lived = (near.home / "workers" / (digit * 32) for digit in "123")
-    for folder in (old, young, lived):
-        folder.mkdir(parents=True)
-        (folder / "ended").write_text("{}")
-    long_ago = time.time() - 15 * 24 * 3_600
-    for folder in (old, lived):
-        os.utime(folder / "ended", (long_ago, long_ago))
-    with (lived / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.utime(lived / "lock", (long_ago, long_ago))
-        assert is_kept(lived) and not is_kept(old)
-        relay._clean(near.home)
-        assert near.folders() == [young, lived]
-
-
-@pytest.mark.parametrize(
-    ("requests", "stays"),
-    [(("keep", "send"), True), (("keep", "send", "close", "forget"), False), (("send",), False)],
-)
-def test_a_run_stays_until_its_reader_has_acknowledged_it_whatever_the_clock_says(near, requests, stays):
-    folder = near.home / "workers" / ("4" * 32)
+def folder_of(near: RemoteMachine, digit: str, kind: str = "workers", **files: str) -> Path:
+    folder = near.home / kind / (digit * 32)
     folder.mkdir(parents=True)
-    lines = (json.dumps({"n": number, "do": do}) for number, do in enumerate(requests, 1))
-    (folder / "requests").write_text("".join(f"{line}\n" for line in lines))
-    (folder / "ended").write_text("{}")
-    for path in folder.iterdir():
-        os.utime(path, (0, 0))
-    relay._clean(near.home)
-    assert folder.exists() is stays
+    for name, text in {"ended": "{}", **files}.items():
+        (folder / name.replace("_", ".")).write_text(text)
+        os.utime(folder / name.replace("_", "."), (0, 0))
+    return folder
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_an_allocation_stays_while_a_worker_is_there_that_asked_for_it(near, waits):
-    folder, allocation = near.home / "workers" / ("5" * 32), near.home / "allocations" / ("6" * 32)
-    for each in (folder, allocation):
-        each.mkdir(parents=True)
-    asked = {"name": allocation.name, "arguments": []}
-    (folder / "opened.json").write_text(json.dumps({"allocation": asked if waits else None}))
-    (allocation / "job").write_text("7")
-    os.utime(allocation / "job", (0, 0))
-    relay._clean(near.home)
-    assert folder.exists() and allocation.exists() is waits
+def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: RemoteMachine) -> None:
+    def requests(*verbs: str) -> str:
+        return "".join(json.dumps({"n": number, "do": do}) + "\n" for number, do in enumerate(verbs, 1))
+
+    lives = folder_of(near, "1", lock="")
+    job = folder_of(near, "6", "allocations")
+    waits = folder_of(
+        near, "5", requests=requests("keep"), opened_json=f'{{"allocation": {{"name": "{"6" * 32}"}}}}'
+    )
+    stays = [
+        lives,
+        folder_of(near, "2", requests=requests("keep", "send")),
+        waits,
+        job,
+    ]
+    goes = [
+        folder_of(near, "3"),
+        folder_of(near, "4", requests=requests("send")),
+        folder_of(near, "7", opened_json="[]"),
+        folder_of(near, "8", "allocations"),
+    ]
+    young = folder_of(near, "9")
+    (young / "seen").touch()
+    with (lives / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert is_kept(lives) and not is_kept(young)
+        follower.clean(near.home)
+    assert [each.exists() for each in (*stays, young, *goes)] == [True] * 5 + [False] * 4
 
 
 def test_only_whole_requests_are_ones():

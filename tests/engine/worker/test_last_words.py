@@ -27,7 +27,7 @@ from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session
 from engine.worker.supervision import Timeouts, TrainingProgress, last_words
 from tests.engine.conftest import samples_of, started_of
-from tests.remote import events_of, eventually, has_ended
+from tests.remote import events_of
 
 # what a real worker does before its first job, and the user's file as it is executed there
 WORKER = """
@@ -112,20 +112,6 @@ def test_of_megabytes_of_prints_only_the_end_is_kept(start, experiment):
     assert isinstance(failed, Failed) and failed.problem.message.startswith("net.py, line 6, in forward: ")
     assert 2**20 <= sum(len(log.message) for log in logs) < 2**21
     assert len(failed.detail) < 2**21
-
-
-@pytest.mark.slow
-def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, experiment, tmp_path):
-    child = (
-        "import subprocess, sys\n"
-        "command = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
-        # as under a real worker, whose own stdout is its stderr
-        "child = subprocess.Popen(command, start_new_session=True, stdout=2)\n"
-        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
-    )
-    assert isinstance(events_of(start(experiment(child + CRASH)))[-1], Failed)
-    pid = int((tmp_path / "pid").read_text())
-    eventually(lambda: has_ended(pid))
 
 
 def test_frames_of_libraries_and_prints_are_told_from_the_users(experiment):

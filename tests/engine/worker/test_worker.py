@@ -90,23 +90,18 @@ def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own(jobs_of_all_ki
     assert len(pids) == 2 and pids[0] != pids[1]
 
 
-def test_a_worker_whose_stdin_closes_ends_itself_in_mid_run():
+def test_a_worker_is_out_of_reach_of_a_terminals_ctrl_c_and_ends_with_its_stdin_in_mid_run():
     worker = WorkerProcess()
+    assert isinstance(worker.next_item(60.0), Ready)
+    if hasattr(os, "getsid"):
+        assert os.getpgid(worker.pid) != os.getpgid(0)
+        assert os.getsid(worker.pid) == worker.pid
     worker.send(jobs.Train(experiment=ENDLESS))
     while not isinstance(worker.next_item(60.0), Samples):
         pass
     worker._input.close()
     worker._process.wait(timeout=20)
     worker.close()
-
-
-def test_an_idle_worker_is_out_of_reach_of_a_terminals_ctrl_c_and_ends_with_its_stdin():
-    worker = WorkerProcess()
-    assert isinstance(worker.next_item(60.0), Ready)
-    if hasattr(os, "getsid"):
-        assert os.getpgid(worker.pid) != os.getpgid(0)
-        assert os.getsid(worker.pid) == worker.pid
-    assert worker.close(timeout_seconds=20.0) == 0
 
 
 ASKS_FOR_GARBAGE = """

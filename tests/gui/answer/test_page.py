@@ -18,7 +18,7 @@ from engine.store.saved.studies import Study
 from gui.answer.page import AnswerTabs
 from gui.answer.sections import DocumentView
 from gui.profile.panel import ProfilePanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.sweep.panel import SweepPanel
 from gui.widgets import Button
 

@@ -16,7 +16,7 @@ from engine.export.report.report import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.names import applying_settings
-from gui.runs.table.line import dragged_runs
+from gui.runs.table.rows import dragged_runs
 
 Trained = Callable[..., RunRecord]
 

@@ -20,9 +20,9 @@ from engine.store.store import Store
 from gui.compare.controller import Awaited, AwaitedRuns
 from gui.compare.headline import Headline
 from gui.compare.table import MetricTable
-from gui.runs.table.columns import Column
-from gui.runs.table.line import Baselines, RunRow
+from gui.runs.table.columns import RATIO
 from gui.runs.table.model import RunsModel
+from gui.runs.table.rows import RunRow, set_baselines
 from gui.session.live_run import LiveRun
 from gui.session.saved_runs import SavedRuns
 from gui.train.figures import memory_note, speed_note
@@ -105,11 +105,11 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
     model = RunsModel()
     model.set_runs([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
-    cells = {model.shown[row].key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
-    assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
-    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, unreliable"
-    assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
-    assert not model.is_spoiled(cells[fine.id].row())
+    cell = model.index_of(slow.id, RATIO)
+    assert cell.data() == "0.12×" and model.is_unreliable(model.lines[slow.id])
+    assert cell.data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, unreliable"
+    assert BUSY in cell.data(Qt.ItemDataRole.ToolTipRole)
+    assert not model.is_unreliable(model.lines[fine.id])
 
 
 def test_a_run_keeps_the_disturbed_baseline_of_its_comparison(ran: Ran) -> None:
@@ -118,8 +118,8 @@ def test_a_run_keeps_the_disturbed_baseline_of_its_comparison(ran: Ran) -> None:
         for run in (ran(FP32, 100.0, BUSY), ran(FP32, 1_000.0), ran(BF16, 1_900.0))
     )
     for lines in ([disturbed], [disturbed, clean], [clean, disturbed]):
-        baselines = Baselines(lines)
-        assert baselines.change(side) == pytest.approx(19.0) and baselines.spoiled(side) == (disturbed,)
+        set_baselines([*lines, side])
+        assert side.change() == pytest.approx(19.0) and side.disturbed() == (disturbed,)
 
 
 def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(

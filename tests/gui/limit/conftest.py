@@ -13,14 +13,14 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial
 from engine.store.saved.studies import Study
 from gui.limit.panel import LimitPanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 
 
 def known(view: StudyView[Limit], side: int, **changes: Any) -> StudyView[Limit]:
     """The view, in progress, with these fields of a side changed."""
     changed = view.answer.sides[side].model_copy(update={"trying": None, **changes})
     study = replace(view.study, answer=view.answer.with_side(side, changed))
-    return replace(view.with_study(study), is_waiting=False, is_live=True)
+    return replace(view.with_event(study), is_waiting=False, is_live=True)
 
 
 class LimitViews:

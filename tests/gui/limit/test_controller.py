@@ -58,7 +58,7 @@ def window(
 def search_goes_on(window: MainWindow) -> Iterator[Event]:
     """A limit has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
-    window.experiments._thread.job_began.connect(
+    window.experiments._thread.began.connect(
         lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
     )
     yield goes_on
@@ -82,10 +82,10 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     window.setup.foot.run_button.setFocus()
     assert window.page == "limit"
     assert window.setup.run_action.text() == "Find the largest batch"
-    limits = window.experiments.limits
+    works = window.experiments.works
 
     def is_running() -> None:
-        assert limits.running is not None, f"{limits.waiting} wait, a run is {window.experiments.running}"
+        assert works.in_progress == "limit", works.items()
 
     qtbot.waitUntil(is_running, timeout=WAIT_MS)
     focused = window.focusWidget()
@@ -100,13 +100,13 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     window.others.limit_panel.head.stop.click()
     shown = window.others.limit_panel.view()
     assert shown is not None and shown.is_live, "the limit in progress can be stopped again"
-    with qtbot.waitSignal(limits.ended, timeout=WAIT_MS):
+    with qtbot.waitSignal(works.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
     assert "FP32 fits at least 8" in window.others.limit_panel.text()
     view = window.others.limit_panel.view()
     assert view is not None and not view.is_live
-    assert limits.saved() == [view.key]
+    assert works.saved("limit") == (view.key,)
     assert window.setup.run_action.isEnabled()
     assert not window.top_bar.activity.activity().is_busy
 
@@ -121,7 +121,9 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
 
     assert "Limit, linear: Finding the largest batch" in window.backstage.log.text()
     window.others.limit_panel.head.menu.delete_asked.emit(view.key)
-    assert asked == ["stop", "delete"] and not limits.saved() and window.others.limit_panel.view() is None
+    assert (
+        asked == ["stop", "delete"] and not works.saved("limit") and window.others.limit_panel.view() is None
+    )
 
 
 def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(

@@ -12,7 +12,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName
 from gui.limit.panel import LimitPanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from tests.golden import Golden, words_of
 from tests.gui.answers import wait_for_sections
 from tests.gui.limit.conftest import known

@@ -16,7 +16,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.export.kinds.limit import MEMORY, TRIALS, document
 from gui.limit.options import OtherSize
 from gui.limit.panel import LimitPanel, MemoryView
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from tests.gui.limit.conftest import known
 
 FULL, HALF = Precision.FP32, Precision.FP16

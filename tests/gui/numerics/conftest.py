@@ -30,7 +30,7 @@ from engine.protocol.numerics import (
 from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Ranges
 from engine.store.saved.studies import Study
 from gui.numerics.panel import NumericsPanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 
 EXPERIMENT = Experiment(model="small-cnn", precision=Precision.FP16)
 MODULES = ("features.0", "features.1", "features.3", "classifier")

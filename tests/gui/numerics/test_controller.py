@@ -53,9 +53,9 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.answer.controller.may_delete", lambda *_: True)
-    panel, numerics = window.others.numerics_panel, window.experiments.numerics
+    panel, works = window.others.numerics_panel, window.experiments.works
     assert window.setup.run_action.text() == "Examine BF16 AMP"
-    with qtbot.waitSignal(numerics.began, timeout=WAIT_MS):
+    with qtbot.waitSignal(works.began, timeout=WAIT_MS):
         window.others.numerics.submit(HALF, ("range",))
     assert panel.head.stop.isVisible() and not window.setup.run_action.isEnabled()
     assert window.top_bar.activity.activity().is_busy
@@ -66,9 +66,9 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     assert window.top_bar.activity.activity().waits == "1 waiting"
     panel.head.stop.click()
     view = panel.view()
-    assert view is not None and view.is_live and numerics.waiting == 0
+    assert view is not None and view.is_live and works.of("numerics") == (view,)
     goes_on.set()
-    qtbot.waitUntil(lambda: numerics.running is None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: works.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
     assert view.answer.results.range is not None and not panel.head.stop.isVisible()
@@ -82,7 +82,7 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
         panel.head.export.asked.emit(home / "numerics.json")
     assert (home / "numerics.json").stat().st_size
     panel.head.menu.actions()[-1].trigger()
-    assert panel.view() is None and not numerics.saved()
+    assert panel.view() is None and not works.saved("numerics")
 
 
 def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
@@ -128,7 +128,7 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     view = panel.view()
     assert window.page == "numerics" and panel.tabs.name() == TITLES["nan"]
     assert view is not None and view.answer.run_id == run.id and view.answer.parts == ("nan",)
-    with qtbot.waitSignal(window.experiments.numerics.ended, timeout=WAIT_MS):
+    with qtbot.waitSignal(window.experiments.works.ended, timeout=WAIT_MS):
         pass
     found = panel.view()
     assert found is not None and found.answer.results.nan is not None, found

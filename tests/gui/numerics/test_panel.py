@@ -14,7 +14,7 @@ from engine.protocol.numerics import USUAL_PARTS, NonfiniteSearch, Numerics, Num
 from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.numerics.panel import NumericsPanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import EmptyState
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 

@@ -30,16 +30,16 @@ def window(tiny_window: MainWindow) -> MainWindow:
 def test_the_forms_precisions_are_profiled_side_by_side_with_their_traces(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path
 ) -> None:
-    panel, profiles = window.others.profile_panel, window.experiments.profiles
+    panel, works = window.others.profile_panel, window.experiments.works
     window.setup.change(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")
     assert window.setup.run_action.text() == "Profile 2 precisions"
     window.setup.foot.run_button.setFocus()
-    with qtbot.waitSignal(profiles.began, timeout=WAIT_MS):
+    with qtbot.waitSignal(works.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
     assert panel.head.stop.hasFocus()
     goes_on.set()
-    qtbot.waitUntil(lambda: profiles.running is None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: works.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
     first, second = (side.profile for side in view.answer.sides)
@@ -57,14 +57,14 @@ def test_a_runs_profile_is_made_once_and_then_opened(
 ) -> None:
     run = finished(store, tiny)
     window.experiments.runs.reload()
-    studies, panel = window.experiments.profiles, window.others.profile_panel
+    works, panel = window.experiments.works, window.others.profile_panel
     profile_entry(window, run).trigger()
     assert window.page == "profile"
     profile_entry(window, run).trigger()
-    assert len(studies.unfinished()) == 1, "the one in progress is opened"
+    assert len(works.of("profile")) == 1, "the one in progress is opened"
     panel.head.stop.click()
     goes_on.set()
-    qtbot.waitUntil(lambda: not studies.unfinished(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not works.of("profile"), timeout=WAIT_MS)
     made = profiles_of([tiny], [run.id]).with_side(0, profile=profiles.sides[0].profile)
     store.studies.end(store.studies.begin(Study(answer=made)))
     window.show_page("compare")
@@ -72,9 +72,9 @@ def test_a_runs_profile_is_made_once_and_then_opened(
     view = panel.view()
     assert window.page == "profile" and view is not None and view.answer == made
     panel.again.click()
-    assert len(studies.unfinished()) == 1
+    assert len(works.of("profile")) == 1
     panel.head.stop.click()
-    qtbot.waitUntil(lambda: not studies.unfinished(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not works.of("profile"), timeout=WAIT_MS)
 
 
 def finished(store: Store, experiment: Experiment) -> RunRecord:

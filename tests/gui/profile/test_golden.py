@@ -11,7 +11,7 @@ from engine.protocol.events import Phase, PhaseName
 from engine.protocol.profile import Profiles
 from engine.store.saved.studies import Study
 from gui.profile.panel import ProfilePanel
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from tests.golden import Golden, words_of
 from tests.profiles import exchange
 

@@ -16,7 +16,7 @@ from engine.store.saved.studies import Study
 from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel
 from gui.profile.views import Bars
-from gui.session.studies import StudyView
+from gui.session.views import StudyView
 from gui.widgets import Button
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
 from tests.profiles import exchange

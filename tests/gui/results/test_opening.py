@@ -56,13 +56,16 @@ class Results:
 
     def open(self, item: Item) -> None:
         """Clicks the item's row."""
-        row = self.window.runs.model.row_of(item.key)
-        assert row is not None
-        self.window.runs.table.setCurrentIndex(self.window.runs.model.index(row, 1))
+        self.window.runs.table.setCurrentIndex(self.window.runs.model.index_of(item.key))
 
     def compare(self, item: Item) -> None:
         with self.qtbot.waitSignal(self.window.others.comparisons.reader.shown):
             self.open(item)
+
+
+def is_open(results: Results, item: Item) -> bool:
+    runs = results.window.runs
+    return runs.table.isExpanded(runs.model.index_of(item.key))
 
 
 @pytest.fixture
@@ -211,7 +214,7 @@ def test_what_is_opened_stays_when_runs_come_and_go(
 ) -> None:
     alone = add_run(store)
     add_limit(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     runs, model, reader = results.window.experiments.runs, results.window.runs.model, results.controller
     runs.reload()
     if opened == "what is ticked":
@@ -221,9 +224,8 @@ def test_what_is_opened_stays_when_runs_come_and_go(
     else:
         keys = {"a run of it": pair[1], "a run alone": alone}
         kind = "limit" if opened == "a study" else "comparison"
-        row = model.row_of(keys.get(opened, results.item(kind).key))
-        assert row is not None
-        results.window.runs.table.setCurrentIndex(model.index(row, 1))
+        index = model.index_of(keys.get(opened, results.item(kind).key))
+        results.window.runs.table.setCurrentIndex(index)
     results.qtbot.waitUntil(lambda: nothing_is_to_be_read(results))
     marked = results.window.runs.table.marked
     title, words = shown_title(reader.page), reader.page.comparison.headline.text()
@@ -279,10 +281,8 @@ def test_a_click_on_a_run_shows_its_comparison_with_the_sentence_about_it(
     results.window.experiments.runs.reload()
     model = results.window.runs.model
     for run_id, words in ((pair[1], "BF16 AMP trained 2.00"), (third, "TF32 trained 1.50")):
-        row = model.row_of(run_id)
-        assert row is not None
         with results.qtbot.waitSignal(results.window.others.comparisons.reader.shown):
-            results.window.runs.table.setCurrentIndex(model.index(row, 1))
+            results.window.runs.table.setCurrentIndex(model.index_of(run_id))
         assert words in results.controller.page.comparison.headline.text()
 
 
@@ -316,12 +316,12 @@ def test_the_answer_on_the_page_of_a_question_stays_when_another_one_starts(
     for _ in range(2):
         STUDIES[kind][0](store)
     window = start()
-    work, controller = window.experiments.jobs[kind], window.others._controllers[kind]
-    newest, older = work.saved()
-    work.began.emit(older)
+    works, controller = window.experiments.works, window.others._controllers[kind]
+    newest, older = works.saved(kind)
+    works.began.emit(older)
     assert controller._key == newest, "an empty page shows what there is"
     controller.open(older)
-    work.began.emit(newest)
+    works.began.emit(newest)
     assert controller._key == older
 
 
@@ -357,13 +357,13 @@ def test_what_failed_as_a_whole_is_one_closed_row_and_opens_why(
         store.record(run_id, [Failed(problem=FAULT, detail=detail)])
     results.window.experiments.runs.reload()
     item = next(item for item in results.window.runs.model.items if item.is_failed)
-    assert item.result == "failed, net.py:5" and results.window.runs.model.is_folded(item)
+    assert item.result == "failed, net.py:5" and not is_open(results, item)
     results.open(item)
     page = results.controller.page
     assert page.failure.isVisibleTo(page) and FAULT.message in page.failure.card.accessibleName()
     file.write_text(f"{code.text}\n# mended\n")
     asked: list[Any] = []
-    monkeypatch.setattr(results.window, "_submit", asked.append)
+    monkeypatch.setattr(results.window.experiments, "submit_request", asked.append)
     _, check, again = page.failure.card.remedies
     again.click()
     assert [label for label, _ in asked[0].experiments] == ["FP32", "BF16 AMP"]
@@ -379,7 +379,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results: Results, store: Store
 ) -> None:
     add_limit(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     results.item("limit")
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
@@ -397,18 +397,18 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
 
 def test_the_kind_chooser_shows_one_kind(results: Results, store: Store) -> None:
     add_numerics(store)
-    results.window.experiments.limits.ended.emit("")
+    results.window.experiments.works.ended.emit("")
     item = results.item("numerics")
     runs = results.window.runs
     runs.choose_kind("numerics")
-    assert runs.model.row_of(item.key) is not None and len(runs.model.found) == 0
+    assert runs.model.index_of(item.key).isValid() and len(runs.model.found) == 0
     runs.choose_kind("comparison")
-    assert runs.model.row_of(item.key) is None and len(runs.model.found) == 2
+    assert not runs.model.index_of(item.key).isValid() and len(runs.model.found) == 2
     runs.choose_kind("sweep")
     assert runs.pages.currentIndex() == 1
     runs.choose_kind(None)
     runs.filter.setText("numerics fp16")
-    assert runs.model.row_of(item.key) is not None and len(runs.model.found) == 0
+    assert runs.model.index_of(item.key).isValid() and len(runs.model.found) == 0
 
 
 def test_the_width_that_the_user_chose_holds_and_survives(results: Results) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from unittest.mock import MagicMock
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtCore import QModelIndex, QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
@@ -15,8 +15,8 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
-from gui.runs.table.columns import Column
-from gui.runs.table.line import RunRow
+from gui.runs.table.columns import NAME
+from gui.runs.table.rows import RunRow
 from gui.theme.theme import theme
 
 ENVIRONMENT = Environment(
@@ -81,19 +81,19 @@ def record() -> Callable[..., RunRecord]:
 
 
 @pytest.fixture
-def edits() -> MagicMock:
-    """What changes saved runs and the queue."""
-    edits = MagicMock()
+def experiments() -> MagicMock:
+    """The queue and the saved runs, which the panel changes."""
+    experiments = MagicMock()
     for name in ("why_not_started", "why_not_resumed", "why_not_profiled"):
-        getattr(edits.experiments, name).return_value = "Not here."
-    return edits
+        getattr(experiments, name).return_value = "Not here."
+    return experiments
 
 
 @pytest.fixture
-def panel(qtbot: QtBot, edits: MagicMock) -> RunsPanel:
+def panel(qtbot: QtBot, experiments: MagicMock) -> RunsPanel:
     theme()
     panel = RunsPanel()
-    panel.edits = edits
+    panel.experiments = experiments
     qtbot.addWidget(panel)
     panel.set_runs(RUNS)
     panel.resize(1_120, 320)
@@ -109,41 +109,44 @@ class Rows:
         self._qtbot, self._panel, self._table = qtbot, panel, panel.table
         self.runs = {run.number: run for run in RUNS}
 
-    def _places(self) -> list[int]:
-        model = self._panel.model
-        return [row for row in range(model.rowCount()) if isinstance(model.shown[row], RunRow)]
+    def lines(self) -> list[RunRow]:
+        """The runs in the order of the table, those below a closed item left out."""
+        found, index = [], self._panel.model.index(0, 0)
+        while index.isValid():
+            row = self._panel.model.row_at(index)
+            found += [row] if isinstance(row, RunRow) else []
+            index = self._table.indexBelow(index)
+        return found
 
     def numbers(self) -> list[int]:
-        shown = (self._panel.model.shown[row] for row in self._places())
-        return [line.run.number for line in shown if isinstance(line, RunRow)]
+        return [line.run.number for line in self.lines()]
 
-    def column(self, column: Column) -> list[str]:
-        return [self._panel.model.text(row, column) for row in self._places()]
+    def column(self, column: int) -> list[str]:
+        return [self._panel.model.text(line, column) for line in self.lines()]
 
-    def place(self, number: int) -> int:
-        row = self._panel.model.row_of(self.runs[number].id)
-        assert row is not None
-        return row
+    def index(self, number: int, column: int = NAME) -> QModelIndex:
+        index = self._panel.model.index_of(self.runs[number].id, column)
+        assert index.isValid()
+        return index
 
-    def text(self, number: int, column: Column) -> str:
-        return self._panel.model.text(self.place(number), column)
+    def select(self, number: int) -> None:
+        self._table.setCurrentIndex(self.index(number))
 
-    def add(self, run: RunRecord, column: Column) -> str:
+    def text(self, number: int, column: int) -> str:
+        return str(self.index(number, column).data())
+
+    def add(self, run: RunRecord, column: int) -> str:
         """Adds or changes a run, and returns a cell of its row."""
         self._panel.update_run(run)
-        row = self._panel.model.row_of(run.id)
-        assert row is not None
-        return self._panel.model.text(row, column)
+        return str(self._panel.model.index_of(run.id, column).data())
 
-    def rect(self, number: int, column: Column) -> QRect:
-        return self._table.visualRect(self._panel.model.index(self.place(number), column))
-
-    def cell(self, number: int, column: Column) -> QPoint:
-        return self.rect(number, column).center()
+    def cell(self, number: int, column: int) -> QPoint:
+        self._table.scrollTo(self.index(number))
+        return self._table.visualRect(self.index(number, column)).center()
 
     def button(self, number: int) -> QPoint:
         left, width = self._table.figures_span()
-        return QPoint(left + width - 16, self.rect(number, Column.NAME).center().y())
+        return QPoint(left + width - 16, self.cell(number, NAME).y())
 
     def click(self, place: QPoint) -> None:
         self._qtbot.mouseClick(self._table.viewport(), Qt.MouseButton.LeftButton, pos=place)

@@ -55,7 +55,7 @@ def table(qtbot: QtBot, home: Path) -> Iterator[Table]:
 def test_a_deletion_is_not_asked_about_and_can_be_undone(table: Table) -> None:
     first, second, third = table.ids
     table.runs.set_checked([first, second])
-    table.runs.edits.delete((first, third))
+    table.edits.delete((first, third))
     assert [run.id for run in table.store.runs()] == [second] and table.runs.checked() == (second,)
     assert table.notice.text() == "Deleted 2 runs." and table.notice.offers() == ("Undo",)
     table.edits.undo()
@@ -96,13 +96,13 @@ def test_tags_a_note_and_a_name_are_written_to_the_store_and_what_it_refuses_is_
     table: Table, qtbot: QtBot
 ) -> None:
     first, second, _ = table.ids
-    edit = table.runs.edits.runs
+    edit = table.experiments.runs
     edit.set_tags({first: ("paper",), second: ("paper", "again")})
     edit.set_note(first, "Clocks were locked.")
     edit.rename(first, "Best")
     kept = table.store.run(first)
     assert (kept.tags, kept.note, kept.name) == (("paper",), "Clocks were locked.", "Best")
-    assert table.runs.model.known(first) == kept and table.runs.model.tags == ("paper", "again")
+    assert table.runs.model.lines[first].run == kept and table.runs.model.tags == ("paper", "again")
     with qtbot.waitSignal(table.experiments.problem) as signal:
         edit.set_note(first, "x" * 10_001)
     assert "10,001 characters" in signal.args[0].message
@@ -110,8 +110,8 @@ def test_tags_a_note_and_a_name_are_written_to_the_store_and_what_it_refuses_is_
 
 def test_a_pin_is_saved(table: Table) -> None:
     first, *_ = table.ids
-    table.runs.edits.runs.set_pinned((first,), True)
-    assert table.store.run(first).is_pinned and table.runs.model.shown[1].key == first
+    table.experiments.runs.set_pinned((first,), True)
+    assert table.store.run(first).is_pinned and table.runs.model.rows[1].key == first
 
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
@@ -201,10 +201,10 @@ def test_one_offer_follows_the_other(
     assert "still in the queue" in window.notice.text()
     press(window, "Close this message")
     assert "1 deleted run" in window.notice.text()
-    window.runs.edits.delete((ended[2],))
+    window.runs.delete_wanted.emit((ended[2],))
     assert window.notice.text() == "Deleted “FP32, small-cnn, batch 64”."
     press(window, "Undo")
-    assert "1 deleted run" in window.notice.text() and window.runs.model.known(ended[2]) is not None
+    assert "1 deleted run" in window.notice.text() and ended[2] in window.runs.model.lines
     press(window, "Close this message")
     assert "“Run 1” cannot be read and is skipped." in window.notice.text()
     press(window, "Close this message")

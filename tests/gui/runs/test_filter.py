@@ -12,8 +12,7 @@ from engine.experiment.experiment import Experiment, Precision, Step
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from gui.runs.table.line import RunRow
-from gui.runs.table.rows import RowFilter
+from gui.runs.table.rows import RowFilter, RunRow
 from tests.gui.runs.conftest import FAULT, run
 
 FAST = Step(recipe="fast")

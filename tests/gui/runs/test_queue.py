@@ -17,13 +17,20 @@ from engine.store.store import Store
 from engine.words.numbers import share_text
 from gui.runs.queue_panel import QueuePanel
 from gui.runs.queue_table import NEXT, PAUSE, REMOVE, REPEAT, SHOW, QueueSchedule, schedule, summary_text
-from gui.runs.table.columns import Column
+from gui.runs.table.columns import NAME, PLACES
 from gui.session.items import QueueItem
 from gui.theme.theme import theme
 from gui.window.main_window import MainWindow
 
 NOW = datetime(2026, 11, 22, 23, 0)
-RUNNING = QueueItem("a", "run", "Run 1", "small-cnn", is_running=True, progress=0.25, seconds_left=1_800.0)
+RUNNING = QueueItem(
+    *("a", "run", "FP32, net, 1 of 2", "net on MNIST, batch 64"),
+    is_running=True,
+    progress=0.25,
+    seconds_left=1_800.0,
+    brief="FP32, 1 of 2",
+    precision=Precision.FP32,
+)
 SWEEP = QueueItem("b", "sweep", "Batches", "Sweep", seconds_left=7_200.0)
 UNKNOWN = QueueItem("c", "limit", "small-cnn, FP32", "Largest batch")
 PAUSED = QueueItem("d", "profile", "small-cnn", "Profile", is_paused=True, seconds_left=60.0)
@@ -31,16 +38,9 @@ LAST = QueueItem("e", "run", "Run 2", "small-cnn", seconds_left=60.0)
 
 
 @pytest.fixture
-def controller() -> MagicMock:
-    """The controller."""
-    return MagicMock()
-
-
-@pytest.fixture
-def panel(qtbot: QtBot, controller: MagicMock) -> QueuePanel:
+def panel(qtbot: QtBot) -> QueuePanel:
     theme()
     panel = QueuePanel()
-    panel.controller = controller
     qtbot.addWidget(panel)
     panel.resize(1_100, 240)
     with qtbot.waitExposed(panel):
@@ -48,12 +48,19 @@ def panel(qtbot: QtBot, controller: MagicMock) -> QueuePanel:
     return panel
 
 
+@pytest.fixture
+def acted(panel: QueuePanel) -> MagicMock:
+    """What the keys and buttons of the table ask for."""
+    panel.table.acted.connect(acted := MagicMock())
+    return acted
+
+
 def planned(*items: QueueItem, is_paused: bool = False) -> QueueSchedule:
     return schedule(items, NOW, is_paused=is_paused)
 
 
 def row(panel: QueuePanel, number: int) -> list[str]:
-    return panel.table.lines()[1 + number][2:]
+    return panel.table.lines()[1 + number][1:]
 
 
 def test_the_times_follow_one_another_past_midnight(panel: QueuePanel) -> None:
@@ -81,20 +88,16 @@ def test_what_is_before_a_sweep_in_progress_comes_after_its_turn() -> None:
     assert first.begins == NOW + timedelta(minutes=10)
 
 
-def test_a_queue_at_rest_has_no_times_and_a_button_to_go_on(panel: QueuePanel, controller: MagicMock) -> None:
+def test_a_paused_queue_has_no_times_and_a_button_to_resume(panel: QueuePanel) -> None:
     panel.show_schedule(planned(SWEEP))
     assert panel.pause.isVisible() and not panel.resume.isVisible()
-    panel.pause.click()
-    controller.pause.assert_called_once_with()
     panel.show_schedule(planned(SWEEP, is_paused=True))
     assert panel.resume.isVisible() and not panel.pause.isVisible()
-    panel.resume.click()
-    controller.resume.assert_called_once_with()
     assert row(panel, 0) == ["Waiting", "2 h", "–", "–"]
     assert panel.summary.whole_text() == "1 waiting · 2 h · paused"
 
 
-def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, controller: MagicMock) -> None:
+def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, acted: MagicMock) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP, LAST))
     panel.table.selectRow(1)
     none, control = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier
@@ -105,12 +108,11 @@ def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, cont
         (Qt.Key.Key_R, control, REPEAT),
     ):
         qtbot.keyClick(panel.table, key, modifier)
-        controller.act.assert_called_with(["b"], action)
+        acted.assert_called_with(["b"], action)
 
 
-def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(
-    qtbot: QtBot, panel: QueuePanel, controller: MagicMock
-) -> None:
+def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(qtbot: QtBot, panel: QueuePanel) -> None:
+    panel.table.moved.connect(moved := MagicMock())
     panel.show_schedule(planned(RUNNING, SWEEP, UNKNOWN, LAST))
     panel.table.selectRow(2)
     alt = Qt.KeyboardModifier.AltModifier
@@ -120,28 +122,31 @@ def test_rows_move_by_keys_and_by_drag_and_stay_highlighted(
     data = model.mimeData([model.index(3, 0)])
     model.dropMimeData(data, Qt.DropAction.MoveAction, 1, 0, QModelIndex())
     model.dropMimeData(data, Qt.DropAction.MoveAction, -1, -1, QModelIndex())
-    moves = [call.args for call in controller.move.call_args_list]
+    moves = [call.args for call in moved.call_args_list]
     assert moves == [(["c"], "b"), (["c"], None), (["e"], "b"), (["e"], None)]
     panel.show_schedule(planned(RUNNING, UNKNOWN, SWEEP, LAST))
-    assert panel.highlighted() == (UNKNOWN,)
+    assert panel.table.highlighted() == [UNKNOWN]
 
 
-def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel, controller: MagicMock) -> None:
+def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel, acted: MagicMock) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP))
     place = panel.table.button_place(1, REMOVE).center()
     qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    controller.act.assert_called_once_with(["b"], REMOVE)
-    words = [action.text().split("\t")[0] for action in panel.menu_for(RUNNING).actions()]
+    acted.assert_called_once_with(["b"], REMOVE)
+    words = [
+        action.text().split("\t")[0]
+        for action in panel.table.menu_at(panel.table.model().index(0, 0)).actions()
+    ]
     assert words == ["Show", "Repeat"]
 
 
-def test_what_is_in_progress_can_be_shown(qtbot: QtBot, panel: QueuePanel, controller: MagicMock) -> None:
+def test_what_is_in_progress_can_be_shown(qtbot: QtBot, panel: QueuePanel, acted: MagicMock) -> None:
     panel.show_schedule(planned(RUNNING, SWEEP))
     place = panel.table.button_place(0, SHOW).center()
     qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
     panel.table.selectRow(0)
     qtbot.keyClick(panel.table, Qt.Key.Key_Return)
-    assert [call.args for call in controller.act.call_args_list] == [(["a"], SHOW)] * 2
+    assert [call.args for call in acted.call_args_list] == [(["a"], SHOW)] * 2
 
 
 def press(window: MainWindow, words: str) -> None:
@@ -162,13 +167,14 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     assert window.backstage.page == "queue" and window.top_bar.activity.activity().waits == "2 waiting"
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     panel.table.selectRow(0)
-    panel.press(REMOVE)
+    panel.table.press(REMOVE)
     assert "Removed “first” from the queue." in window.notice.text()
     assert [item.title for item in panel.table.schedule.items] == ["second"]
     press(window, "Undo")
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
-    panel.controller.move([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
-    assert [item.title for item in queue.items()] == ["second", "first"]
+    first, second = panel.table.schedule.items
+    panel.table.moved.emit([second.key], first.key)
+    assert [item.title for item in window.experiments.works.items()] == ["second", "first"]
 
 
 def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_comparison(
@@ -181,15 +187,20 @@ def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_compari
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], repeats=2)
     experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], "Paper")
     experiments.submit("", [("BF16 AMP", half)])
-    assert [item.title for item in queue.items()] == [
-        *("FP32, linear 1 of 4", "BF16 AMP, linear 2 of 4", "BF16 AMP, linear 3 of 4", "FP32, linear 4 of 4"),
-        *("Paper, FP32 1 of 2", "Paper, BF16 AMP 2 of 2", "BF16 AMP, linear"),
+    assert [item.title for item in experiments.works.items()] == [
+        *(
+            "FP32, linear, 1 of 4",
+            "BF16 AMP, linear, 2 of 4",
+            "BF16 AMP, linear, 3 of 4",
+            "FP32, linear, 4 of 4",
+        ),
+        *("Paper, FP32, 1 of 2", "Paper, BF16 AMP, 2 of 2", "BF16 AMP, linear"),
     ]
-    second = queue.items()[1]
-    assert (second.brief, second.precision) == ("BF16 AMP 2 of 4", Precision.BF16)
-    window.runs.table.sortByColumn(Column.BATCH, Qt.SortOrder.AscendingOrder)
-    said = [window.runs.model.text(row, Column.NAME) for row in range(window.runs.model.rowCount())]
-    assert len(said) == 7 and "BF16 AMP, linear, batch 10" in said
+    second = experiments.works.items()[1]
+    assert (second.brief, second.precision) == ("BF16 AMP, 2 of 4", Precision.BF16)
+    window.runs.table.sortByColumn(PLACES["BATCH"], Qt.SortOrder.AscendingOrder)
+    said = [window.runs.model.text(row, NAME) for row in window.runs.model.rows]
+    assert len(said) == 7 and "BF16 AMP, linear, 10" in said
     shown = [widget.accessibleName() for widget in window.findChildren(QWidget)]
     everything = "\n".join((*said, *shown, window.backstage.log.text()))
     assert not re.search(r"Run \d", everything)
@@ -202,13 +213,13 @@ def test_stop_ends_a_run_before_the_slow_store_lets_go_of_its_mates(
     experiments = window.experiments
     experiments.queue.is_paused = True
     first, second = experiments.submit("", [("FP32", tiny), ("again", tiny)])
-    experiments._thread.dequeue(first)
-    experiments.running = first
-    monkeypatch.setattr(experiments._thread, "stop_run", lambda: order.append(experiments.waiting))
+    experiments.queue.take_out(first)
+    experiments.works.training = first
+    monkeypatch.setattr(experiments._thread, "stop_current", lambda: order.append(experiments.waiting))
     monkeypatch.setattr(experiments.runs, "withdraw", lambda *run_ids: order.append(run_ids))
     experiments.stop()
     assert order == [(), (second,)]
-    experiments.running = None
+    experiments.works.training = None
 
 
 def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
@@ -221,7 +232,7 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
     assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Resume"
     panel.empty.button.click()
     assert window.notice.text() == ""
-    assert [item.key for item in window.experiments.queue.items()] == runs
+    assert [item.key for item in window.experiments.works.items()] == runs
     for run_id in runs:
-        panel.controller.act([run_id], REMOVE)
+        panel.table.acted.emit([run_id], REMOVE)
     assert panel.empty.words().startswith("The queue is empty.")

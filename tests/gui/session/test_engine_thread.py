@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event as Flag
 
 import pytest
 import wakepy
@@ -15,11 +16,13 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Failed
 from engine.protocol.trials import Limit, LimitSide
+from engine.store.record import Work
 from engine.store.saved.studies import Study
+from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.jobs import QueuedJob
+from gui.session.queue import Queue
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
 LINEAR = experiment_from(
@@ -59,64 +62,78 @@ def machine() -> Machine:
 
 
 @pytest.fixture
-def thread(machine: Machine, home: Path) -> Iterator[EngineThread]:
-    thread = EngineThread(home / "ammeter.sqlite", machine)
+def queue(home: Path) -> Iterator[Queue]:
+    with Store(home / "ammeter.sqlite") as store:
+        yield Queue(store)
+
+
+@pytest.fixture
+def thread(machine: Machine, home: Path, queue: Queue) -> Iterator[EngineThread]:
+    thread = EngineThread(home / "ammeter.sqlite", machine, queue)
     yield thread
     thread.shut_down()
 
 
-def order(*experiments: Experiment, key: str = "series") -> QueuedJob:
+def limit(*experiments: Experiment, key: str = "series") -> Work:
     sides = tuple(LimitSide(label=one.precision.label, experiment=one) for one in experiments)
-    return QueuedJob.of(Study(id=key, answer=Limit(sides=sides)))
+    return Study(id=key, answer=Limit(sides=sides)).work
 
 
 def test_a_forecast_whose_worker_is_just_starting_makes_way(
-    qtbot: QtBot, thread: EngineThread, machine: Machine
+    qtbot: QtBot, thread: EngineThread, machine: Machine, queue: Queue
 ) -> None:
-    machine.starts_forecast = lambda: thread.enqueue_job(order(LINEAR))
-    with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
+    starts, is_queued = Flag(), Flag()
+    machine.starts_forecast = lambda: (starts.set(), is_queued.wait())
+    with qtbot.waitSignal(thread.ended, timeout=WAIT_MS):
         thread.request_forecasts((LINEAR,))
         thread.start()
-    machine.starts_forecast = lambda: None
+        qtbot.waitUntil(starts.is_set, timeout=WAIT_MS)
+        queue.add([limit(LINEAR)])
+        is_queued.set()
     # what was given up for the search is made when it is over
     qtbot.waitUntil(lambda: machine.forecasts > 1, timeout=WAIT_MS)
 
 
-def test_stop_leaves_a_forecast_alone(qtbot: QtBot, thread: EngineThread, machine: Machine) -> None:
+def test_stop_leaves_a_forecast_alone(
+    qtbot: QtBot, thread: EngineThread, machine: Machine, queue: Queue
+) -> None:
     made: list[object] = []
     thread.forecast_made.connect(lambda _wanted, answer: made.append(answer))
     thread.request_forecasts((LINEAR,))
     thread.start()
     qtbot.waitUntil(lambda: machine.forecasts == 1, timeout=WAIT_MS)
-    thread.stop_run()
-    with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
-        thread.enqueue_job(order(LINEAR))
+    thread.stop_current()
+    with qtbot.waitSignal(thread.ended, timeout=WAIT_MS):
+        queue.add([limit(LINEAR)])
     assert made == [], "a forecast that was given up is no answer"
 
 
 def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
-    qtbot: QtBot, thread: EngineThread, machine: Machine
+    qtbot: QtBot, thread: EngineThread, machine: Machine, queue: Queue
 ) -> None:
-    taken_out: list[bool] = []
-    machine.starts_trial = lambda: taken_out.extend(map(thread.stop_job, ("waits", "waits", "series")))
+    taken_out: list[str] = []
+
+    def stop() -> None:
+        taken_out.extend(work.key for work in queue.take_out("waits", "series"))
+        thread.stop_current("waits")
+        thread.stop_current("series")
+
+    machine.starts_trial = stop
     bf16 = LINEAR.model_copy(update={"precision": Precision.BF16})
-    with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
-        thread.enqueue_job(order(LINEAR, bf16))
-        thread.enqueue_job(order(LINEAR, key="waits"))
+    with qtbot.waitSignal(thread.ended, timeout=WAIT_MS):
+        queue.add([limit(LINEAR, bf16), limit(LINEAR, key="waits")])
         thread.start()
-    assert taken_out == [True, False, False]
+    assert taken_out == ["waits"] and queue.waiting() == ()
     assert machine.trials == 1, "the second precision was searched after Stop"
-    assert thread.waiting_list.waiting() == ()
 
 
 def test_the_machine_is_kept_awake_until_the_queue_is_done(
-    qtbot: QtBot, thread: EngineThread, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, thread: EngineThread, machine: Machine, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAKEPY_FAKE_SUCCESS", "1")
     kept: list[int] = []
     machine.starts_trial = lambda: kept.append(len(wakepy.global_modes()))
-    thread.enqueue_job(order(LINEAR))
-    thread.enqueue_job(order(LINEAR, key="another series"))
+    queue.add([limit(LINEAR), limit(LINEAR, key="another series")])
     thread.start()
     qtbot.waitUntil(lambda: kept == [1, 1], timeout=WAIT_MS)
     qtbot.waitUntil(lambda: not wakepy.global_modes(), timeout=WAIT_MS)

@@ -6,26 +6,24 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep import Axis, Plan, grid_of
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Failed, Finished, Summary
 from engine.protocol.profile import profiles_of
-from engine.store.record import RunRecord, Status
+from engine.store.record import RunRecord, Status, Work
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.jobs import QueuedJob, read_job
+from gui.session.queue import Queue
 from tests.gui.conftest import CARD
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
@@ -97,7 +95,7 @@ def submit(window: Experiments, *names: str, **settings: Any) -> list[str]:
 
 
 def titles(window: Experiments) -> list[str]:
-    return [item.title for item in window.queue.items()]
+    return [item.title for item in window.works.items()]
 
 
 def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
@@ -106,11 +104,11 @@ def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
     queue.move(c, before=a)
     assert titles(window) == ["c", "a", "b"]
     queue.move(c, before=None)
-    queue.set_held(b, True)
+    queue.pause(b, True)
     assert titles(window) == ["a", "b", "c"]
-    assert [item.is_paused for item in queue.items()] == [False, True, False]
+    assert [item.is_paused for item in window.works.items()] == [False, True, False]
     queue.run_next(b)
-    assert titles(window) == ["b", "a", "c"] and not any(item.is_paused for item in queue.items())
+    assert titles(window) == ["b", "a", "c"] and not any(item.is_paused for item in window.works.items())
     queue.run_next(b)
     queue.move(a, before=a)
     assert window.waiting == (b, a, c), "they stay where they are"
@@ -118,9 +116,9 @@ def test_what_waits_is_moved_held_and_run_next(window: Experiments) -> None:
 
 def test_a_repeat_of_a_run_has_the_next_seed_in_the_same_comparison(window: Experiments) -> None:
     run, _ = window.submit("Two", [("FP32", Experiment()), ("BF16", Experiment(precision="bf16"))])
-    window.queue.repeat(run)
-    window.queue.repeat(run)
-    repeats = [window.runs.record(item.key) for item in window.queue.items()[2:]]
+    window.works.repeat(run)
+    window.works.repeat(run)
+    repeats = [window.runs.record(item.key) for item in window.works.items()[2:]]
     record = window.runs.record(run)
     assert record is not None
     assert [(one.experiment.seed, one.label, one.comparison) for one in repeats if one is not None] == [
@@ -138,10 +136,10 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     settings: dict[str, Any] = {"precision": "fp32", "steps": 2 * STEPS}
     (twice,) = submit(window, "twice as long", **settings)
     (unknown,) = submit(window, "larger", batch_size=128, **settings)
-    assert [item.seconds_left for item in window.queue.items()] == [None, None], "the device is not known"
+    assert [item.seconds_left for item in window.works.items()] == [None, None], "the device is not known"
     card = CATALOG.devices[0].model_copy(update={"title": CARD.device_name})
     window._thread.catalog_read.emit(CATALOG.model_copy(update={"devices": (card,)}))
-    known = {item.key: item.seconds_left for item in window.queue.items()}
+    known = {item.key: item.seconds_left for item in window.works.items()}
     assert known == {twice: pytest.approx(2 * STEPS * 0.64, rel=0.02), unknown: None}
     window.shut_down()
 
@@ -152,61 +150,60 @@ def test_a_sweep_that_is_deleted_leaves_the_queue(window: Experiments) -> None:
     grid = grid_of(base, [Axis(key="steps", values=(10, 20))])
     sweep_id = window.submit_sweep("Lengths", grid, Plan())
     assert titles(window) == ["a", "Lengths"]
-    window.sweeps.delete(sweep_id)
-    assert titles(window) == ["a"] and window.sweeps.view(sweep_id) is None
+    window.works.delete(sweep_id)
+    assert titles(window) == ["a"] and window.works.view(sweep_id) is None
 
 
 def test_a_removal_can_be_undone_in_its_place(window: Experiments) -> None:
     a, b = submit(window, "a", "b")
-    key = window.profiles.submit(profiles_of([Experiment()]))
+    key = window.submit_study(profiles_of([Experiment()]))
     window.queue.move(key, before=b)
-    before = window.queue.items()
-    undone = [window.queue.remove(a), window.queue.remove(key)]
-    assert titles(window) == ["b"] and window.profiles.view(key) is None
+    before = window.works.items()
+    undone = [window.works.remove(a), window.works.remove(key)]
+    assert titles(window) == ["b"] and window.works.view(key) is None
     for undo in reversed(undone):
         assert undo is not None
         undo()
-    assert window.queue.items() == before and window.profiles.waiting == 1
+    assert window.works.items() == before and len(window.works.of("profile")) == 1
     assert window.runs.record(a) is not None
 
 
 def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]) -> None:
     first = opened()
     a, b = submit(first, "a", "b")
-    key = first.profiles.submit(profiles_of([Experiment(batch_size=7)]))
+    key = first.submit_study(profiles_of([Experiment(batch_size=7)]))
     first.queue.move(key, before=a)
-    first.queue.set_held(b, True)
+    first.queue.pause(b, True)
     second = opened()
     assert titles(second) == ["b"], "what was held stays held, unasked"
-    left = second.queue.left()
+    left = second.works.left()
     assert [item.key for item in left] == [key, a]
-    job = read_job(left[0])
-    assert job.study is not None and job.study.experiments == (Experiment(batch_size=7),)
-    second.queue.enqueue_left(left, is_held=True)
+    assert second._store.studies.of_work(left[0]).experiments == (Experiment(batch_size=7),)
+    second.works.claim(left, is_paused=True)
     third = opened()
-    assert [(item.key, item.is_paused) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
-    view = third.profiles.view(key)
-    assert third.queue.left() == () and view is not None and view.is_waiting
-    third.queue.remove(key)
-    third.queue.remove(a)
-    third.queue.remove(b)
-    assert opened().queue.items() == ()
+    assert [(item.key, item.is_paused) for item in third.works.items()] == [(b, True), (key, True), (a, True)]
+    view = third.works.view(key)
+    assert third.works.left() == () and view is not None and view.is_waiting
+    third.works.remove(key)
+    third.works.remove(a)
+    third.works.remove(b)
+    assert opened().works.items() == ()
 
 
 def test_an_order_that_cannot_be_read_is_told_and_the_others_are_taken_up(
     qtbot: QtBot, opened: Callable[[], Experiments]
 ) -> None:
     first = opened()
-    first.profiles.submit(profiles_of([Experiment()]))
+    first.submit_study(profiles_of([Experiment()]))
     submit(first, "a")
     with closing(sqlite3.connect(first._store.path)) as database, database:
         database.execute("UPDATE waiting SET request = '{' WHERE kind = 'profile'")
     second = opened()
-    with qtbot.waitSignal(second.queue.problem) as told:
-        second.queue.enqueue_left(second.queue.left())
+    with qtbot.waitSignal(second.problem) as told:
+        second.works.claim(second.works.left())
     assert "another version of Ammeter" in told.args[0].message and titles(second) == ["a"]
-    second.queue.discard(second.queue.left())
-    assert second.queue.left() == ()
+    second.works.discard(second.works.left())
+    assert second.works.left() == ()
 
 
 def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_wait(
@@ -215,7 +212,7 @@ def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_wait(
     with Store(window.store_path) as other:
         gone, here = other.add(Experiment()), other.add(Experiment())
         other.delete([gone.id])
-    with qtbot.waitSignal(window.queue.problem) as told:
+    with qtbot.waitSignal(window.problem) as told:
         window.resume_waiting([gone.id, here.id])
     assert gone.id in told.args[0].message and window.waiting == (here.id,)
 
@@ -225,9 +222,9 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     (bad,) = submit(window, "too large", batch_size=666)
     (last,) = submit(window, "b")
     (held,) = submit(window, "c")
-    window.queue.set_held(held, True)
+    window.queue.pause(held, True)
     assert window.queue.has_work
-    with qtbot.waitSignal(window.queue.finished, timeout=WAIT_MS) as told:
+    with qtbot.waitSignal(window.works.finished, timeout=WAIT_MS) as told:
         window.start()
     assert told.args == ["3 runs are done. 1 failed. 1 still waiting."]
     states = [record.status for run in (good, bad, last, held) if (record := window.runs.record(run))]
@@ -235,7 +232,9 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     assert not window.queue.has_work
 
 
-@pytest.mark.parametrize("remove", [Experiments.dequeue, lambda window, run: window.delete([run])])
+@pytest.mark.parametrize(
+    "remove", [lambda window, run: window.dequeue(run), lambda window, run: window.delete([run])]
+)
 def test_a_run_that_has_begun_stays_though_its_row_still_says_queued(
     qtbot: QtBot, home: Path, remove: Callable[[Experiments, str], object]
 ) -> None:
@@ -250,7 +249,7 @@ def test_a_run_that_has_begun_stays_though_its_row_still_says_queued(
             assert machine.reached.wait(WAIT_MS / 1000)
             assert window.running is None
             remove(window, run_id)
-            assert window.queue.remove(run_id) is None
+            assert window.works.remove(run_id) is None
             with qtbot.waitSignal(window.ended, timeout=WAIT_MS):
                 machine.opened.set()
         window.shut_down()
@@ -268,73 +267,64 @@ def test_a_queue_at_rest_begins_nothing_also_after_a_restart(
     first.queue.is_paused = True
     second = opened()
     assert second.queue.is_paused
-    second.queue.enqueue_left(second.queue.left())
+    second.works.claim(second.works.left())
     second.start()
     qtbot.waitUntil(lambda: second.catalog is not None, timeout=WAIT_MS)
     assert second.waiting == (run,) and not second.queue.has_work
-    with qtbot.waitSignal(second.queue.finished, timeout=WAIT_MS):
-        second.queue.resume()
+    with qtbot.waitSignal(second.works.finished, timeout=WAIT_MS):
+        second.queue.is_paused = False
     assert not opened().queue.is_paused
 
 
 class Turns:
-    """Carries out turns, and says which."""
+    """A sweep of three turns, the next of which is that after those in its log."""
 
-    def __init__(self, log: list[str], at_turn: Callable[[int], object]) -> None:
-        self.log, self.at_turn = log, at_turn
+    keeps_place = True
+    log: ClassVar[list[str]]
+    at_first: ClassVar[Callable[[], object]]
+
+    def __init__(self, *_: object) -> None: ...
 
     def stop(self) -> None: ...
 
-
-@dataclass(frozen=True)
-class Sweeping(QueuedJob):
-    """Three turns, the next of which is that after those in its log."""
-
-    kind: str = "sweep"
-    title: str = "Turns"
-    log: list[str] = field(default_factory=list)
-    at_turn: Callable[[int], object] = lambda _turn: None
-
-    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Any:
-        return Turns(self.log, self.at_turn)
-
-    def execute(
-        self, tool: Any, store: Store, tell: object, is_stopped: object, should_yield: Callable[[], bool]
-    ) -> Problem | None:
-        while sum("turn" in line for line in tool.log) < 3 and not should_yield():
-            tool.log.append(f"turn {sum('turn' in line for line in tool.log) + 1}")
-            tool.at_turn(len(tool.log))
-        return None
+    def execute(self, _work: Work, should_yield: Callable[[], bool]) -> Iterator[object]:
+        while sum("turn" in line for line in self.log) < 3 and not should_yield():
+            self.log.append(f"turn {sum('turn' in line for line in self.log) + 1}")
+            if len(self.log) == 1:
+                self.at_first()
+            yield self.log[-1]
 
 
-@dataclass(frozen=True)
-class Short(Sweeping):
-    kind: str = "limit"
+class Short(Turns):
+    """A search that fails at once."""
 
-    def execute(
-        self, tool: Any, store: Store, tell: object, is_stopped: object, should_yield: Callable[[], bool]
-    ) -> Problem | None:
-        tool.log.append("short")
+    keeps_place = False
+
+    def execute(self, _work: Work, should_yield: Callable[[], bool]) -> Iterator[object]:
+        self.log.append("short")
         raise ProblemError(Problem(kind=Kind.INTERNAL, message="It failed.", remedy=""))
 
 
-def test_an_order_that_goes_on_gives_way_between_its_turns(qtbot: QtBot, home: Path) -> None:
-    thread = EngineThread(home / "ammeter.sqlite", Machine())
-    log: list[str] = []
-
-    def at_turn(turn: int) -> None:
-        if turn == 1:
-            thread.enqueue_job(Short("short", log=log))
-            thread.waiting_list.arrange(["short", "sweep"])
-
-    yielded: list[str] = []
-    thread.job_yielded.connect(yielded.append)
-    thread.enqueue_job(Sweeping("sweep", log=log, at_turn=at_turn))
-    try:
-        with qtbot.waitSignal(
-            thread.job_ended, timeout=WAIT_MS, check_params_cb=lambda key, _problem: key == "sweep"
-        ):
-            thread.start()
-    finally:
-        thread.shut_down()
+def test_a_sweep_yields_between_its_turns(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, is_queued, yielded = threading.Event(), threading.Event(), list[str]()
+    log = Turns.log = Short.log = []
+    Turns.at_first = staticmethod(lambda: (begun.set(), is_queued.wait()))
+    monkeypatch.setattr("gui.session.queue.DRIVERS", drivers := {"sweep": Turns, "limit": Short})
+    monkeypatch.setattr("gui.session.engine_thread.DRIVERS", drivers)
+    with Store(home / "ammeter.sqlite") as store:
+        queue = Queue(store)
+        thread = EngineThread(store.path, Machine(), queue)
+        thread.yielded.connect(yielded.append)
+        queue.add([Work("sweep", "sweep", "Turns")])
+        try:
+            with qtbot.waitSignal(
+                thread.ended, timeout=WAIT_MS, check_params_cb=lambda key, _problem: key == "sweep"
+            ):
+                thread.start()
+                qtbot.waitUntil(begun.is_set, timeout=WAIT_MS)
+                queue.add([Work("short", "limit", "Short")], goes_first=True)
+                is_queued.set()
+        finally:
+            is_queued.set()
+            thread.shut_down()
     assert log == ["turn 1", "short", "turn 2", "turn 3"] and yielded == ["sweep"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -20,9 +19,9 @@ from engine.store.record import RunRecord
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.studies import Studies, baseline_first, why_not_profiled
+from gui.session.kinds import baseline_first, why_not_profiled
+from gui.session.views import StudyView
 from tests.gui.conftest import CARD
 
 SMALL_CNN = Experiment(model="small-cnn")
@@ -33,89 +32,85 @@ LINEAR = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
 
 
 @pytest.fixture
-def thread(saved: Store, tmp_path: Path) -> Iterator[EngineThread]:
-    thread = EngineThread(tmp_path / "ammeter.sqlite", Launcher())
-    yield thread
-    thread.shut_down()
-
-
-@pytest.fixture
-def studies(saved: Store, thread: EngineThread) -> Studies[Numerics]:
-    return Studies("numerics", saved, thread)
+def experiments(saved: Store, qtbot: QtBot) -> Iterator[Experiments]:
+    experiments = Experiments(saved, Launcher())
+    yield experiments
+    experiments.shut_down()
 
 
 def put(store: Store, answer: Numerics | Profiles) -> str:
     return store.studies.end(store.studies.begin(Study(answer=answer, device_name="A card"))).id
 
 
-def test_one_that_waits_is_shown_and_taken_out(studies: Studies[Numerics]) -> None:
-    ended: list[str] = []
-    studies.ended.connect(ended.append)
-    key = studies.submit(ASKED)
-    view = studies.view(key)
-    assert view is not None and view.is_waiting and view.answer == ASKED and studies.waiting == 1
-    studies.stop(key)
-    assert studies.waiting == 0 and ended == [key] and studies.view(key) is None
+def view_of(experiments: Experiments, key: str) -> StudyView[Numerics] | None:
+    view = experiments.works.view(key)
+    assert view is None or isinstance(view, StudyView)
+    return view
+
+
+def test_one_that_waits_is_shown_and_taken_out(experiments: Experiments) -> None:
+    works, ended = experiments.works, list[str]()
+    works.ended.connect(ended.append)
+    key = experiments.submit_study(ASKED)
+    view = view_of(experiments, key)
+    assert view is not None and view.is_waiting and view.answer == ASKED and works.of("numerics") == (view,)
+    works.stop(key)
+    assert works.of("numerics") == () and ended == [key] and works.view(key) is None
 
 
 def test_saved_ones_are_listed_newest_first_without_those_of_which_nothing_is_known(
-    studies: Studies[Numerics], saved: Store
+    experiments: Experiments, saved: Store
 ) -> None:
+    works = experiments.works
     first, second, empty = (put(saved, answer) for answer in (KNOWN, KNOWN, ASKED))
-    other_kind = put(saved, profiles_of([SMALL_CNN]))
-    assert studies.saved() == [second, first]
-    assert studies.view(empty) is None and studies.view(other_kind) is None
-    view = studies.view(first)
+    put(saved, profiles_of([SMALL_CNN]))
+    assert works.saved("numerics") == (second, first) and works.newest("numerics") == second
+    assert works.view(empty) is None
+    view = view_of(experiments, first)
     assert view is not None and view.answer == KNOWN and view.device_name == "A card"
-    studies.delete(first)
-    assert studies.saved() == [second] and studies.view(first) is None
+    undo = works.delete(first)
+    assert works.saved("numerics") == (second,) and works.view(first) is None and undo is not None
+    undo()
+    assert works.saved("numerics") == (second, first)
 
 
 def test_one_in_progress_is_shown_as_its_snapshots_come_and_kept_as_it_ended(
-    qtbot: QtBot, studies: Studies[Numerics], thread: EngineThread
+    qtbot: QtBot, experiments: Experiments
 ) -> None:
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Use a smaller batch.")
-    logged: list[tuple[str, str, object]] = []
-    studies.logged.connect(lambda *line: logged.append(line))
-    key = studies.submit(ASKED)
-    thread.job_began.emit(key)
+    works, thread, logged = experiments.works, experiments._thread, list[tuple[str, str, object]]()
+    works.logged.connect(lambda *line: logged.append(line))
+    key = experiments.submit_study(ASKED)
+    thread.began.emit(key)
     study = Study(id=key, answer=ASKED, number=1, device_name="A card")
     told = (study, Log(message="Begun."), Phase(name=PhaseName.NUMERICS, fraction=0.5))
     for known in told:
-        thread.job_event.emit(key, known)
-    view = studies.view(key)
-    assert view is not None and view.is_live and studies.running == key
+        thread.reported.emit(key, known)
+    view = view_of(experiments, key)
+    assert view is not None and view.is_live and works.running == key and works.in_progress == "numerics"
     assert (view.device_name, view.doing, view.fraction) == ("A card", "diagnosing", 0.5)
     assert logged == [("info", "Begun.", "Numerics, small-cnn")]
     for known in (replace(study, answer=KNOWN), Failed(problem=problem)):
-        thread.job_event.emit(key, known)
-    with qtbot.waitSignal(studies.ended):
-        thread.job_ended.emit(key, problem)
-    view = studies.view(key)
+        thread.reported.emit(key, known)
+    with qtbot.waitSignal(works.ended):
+        thread.ended.emit(key, problem)
+    view = view_of(experiments, key)
     assert view is not None and not view.is_unfinished and view.problem == problem
     assert view.answer == KNOWN and view.fraction is None
 
 
-def test_a_stopped_one_of_which_nothing_became_known_is_gone(
-    studies: Studies[Numerics], thread: EngineThread
-) -> None:
-    key = studies.submit(ASKED)
-    thread.job_began.emit(key)
-    thread.job_ended.emit(key, None)
-    assert studies.view(key) is None and studies.running is None
+def test_a_stopped_one_of_which_nothing_became_known_is_gone(experiments: Experiments) -> None:
+    works, thread = experiments.works, experiments._thread
+    key = experiments.submit_study(ASKED)
+    thread.began.emit(key)
+    thread.ended.emit(key, None)
+    assert works.view(key) is None and works.running is None
 
 
 @pytest.fixture
 def catalog(saved: Store) -> Catalog:
     with Launcher(Target.THREAD) as launcher:
         return Runner(saved, launcher).catalog()
-
-
-@pytest.fixture
-def experiments(saved: Store, qtbot: QtBot) -> Iterator[Experiments]:
-    experiments = Experiments(saved, Launcher())
-    yield experiments
-    experiments.shut_down()
 
 
 def test_a_profile_is_of_exactly_its_runs_in_their_order(
@@ -133,7 +128,7 @@ def test_a_profile_is_of_exactly_its_runs_in_their_order(
     assert experiments.why_not_profiled(ids) is None, "a saved profile can always be opened"
     saved.studies.delete(kept)
     assert experiments.find_profile(ids) not in (None, kept)
-    waiting = experiments.profiles.submit(asked)
+    waiting = experiments.submit_study(asked)
     assert experiments.find_profile(ids) == waiting
 
 

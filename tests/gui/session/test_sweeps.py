@@ -30,6 +30,10 @@ def grid(base: Experiment, *steps: int) -> Grid:
     return grid_of(base.model_dump(mode="json"), [Axis(key="steps", values=steps)])
 
 
+def is_paused(experiments: Experiments) -> bool:
+    return experiments.live is not None and experiments.live.is_paused
+
+
 @pytest.mark.slow
 def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
     qtbot: QtBot, experiments: Experiments, store: Store, tiny: Experiment
@@ -50,13 +54,13 @@ def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
         ],
     )
     sweep_id = experiments.submit_sweep("Modules", failing, Plan())
-    assert [view.key for view in experiments.sweeps.unfinished()] == [sweep_id]
-    qtbot.waitUntil(lambda: not experiments.sweeps.unfinished(), timeout=WAIT_MS)
-    view = experiments.sweeps.view(sweep_id)
+    assert [view.key for view in experiments.works.of("sweep")] == [sweep_id]
+    qtbot.waitUntil(lambda: not experiments.works.of("sweep"), timeout=WAIT_MS)
+    view = experiments.works.view(sweep_id)
     assert view is not None and view.is_over and view.problem is None and not problems
     failed, done = store.sweeps.find(sweep_id).cells
     assert failed.problem is not None and "layer9" in failed.problem.message
-    experiments.sweeps.pause_cell(sweep_id, 0, False)
+    experiments.works.edit_sweep(sweep_id, lambda sweeps: sweeps.pause(sweep_id, 0, False))
     assert store.sweeps.find(sweep_id).cells[0].problem is None, "it can be trained again"
     (run,) = done.runs
     assert ("began", run.id) in told and told[-1] == ("ended", run.id)
@@ -68,7 +72,7 @@ def test_a_sweeps_runs_are_told_like_any_other_and_its_cells_fail_alone(
 def test_stop_ends_the_cell_in_turn_and_stopping_the_sweep_lets_it_go_on_later(
     qtbot: QtBot, experiments: Experiments, store: Store, tiny: Experiment
 ) -> None:
-    sweeps = experiments.sweeps
+    works = experiments.works
     endless = 100_000_000
     with qtbot.waitSignal(experiments.began, timeout=WAIT_MS):
         sweep_id = experiments.submit_sweep("Steps", grid(tiny, endless, 2 * endless, 30), Plan())
@@ -76,26 +80,26 @@ def test_stop_ends_the_cell_in_turn_and_stopping_the_sweep_lets_it_go_on_later(
     assert experiments.in_progress == "sweep" and "sweep" in (experiments.busy_words or "")
     with qtbot.waitSignal(experiments.pause_request_changed, timeout=WAIT_MS):
         experiments.toggle_pause()
-    qtbot.waitUntil(lambda: experiments.is_paused, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: is_paused(experiments), timeout=WAIT_MS)
     experiments.toggle_pause()
-    qtbot.waitUntil(lambda: not experiments.is_paused, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not is_paused(experiments), timeout=WAIT_MS)
     experiments.stop()
     qtbot.waitUntil(lambda: experiments.running not in (None, first), timeout=WAIT_MS)
-    assert sweeps.running == sweep_id
-    sweeps.stop(sweep_id)
-    qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
+    assert works.running == sweep_id
+    works.stop(sweep_id)
+    qtbot.waitUntil(lambda: works.running is None, timeout=WAIT_MS)
     assert experiments.running is None
-    view = sweeps.view(sweep_id)
+    view = works.view(sweep_id)
     assert view is not None and not view.is_over
     skipped, stopped, waiting = store.sweeps.find(sweep_id).cells
     assert skipped.problem is not None and stopped.problem is None and not waiting.runs
-    sweeps.skip_cell(sweep_id, 1, "It takes too long.")
-    sweeps.resume(sweep_id)
-    qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
-    view = sweeps.view(sweep_id)
+    works.edit_sweep(sweep_id, lambda sweeps: sweeps.leave_out(sweep_id, 1, "It takes too long."))
+    works.resume(sweep_id)
+    qtbot.waitUntil(lambda: not works.of("sweep"), timeout=WAIT_MS)
+    view = works.view(sweep_id)
     assert view is not None and view.is_over
     *_, last = store.sweeps.find(sweep_id).cells
     assert [run.status for run in last.runs] == [Status.FINISHED]
-    assert sweeps.saved() == [sweep_id]
-    sweeps.delete(sweep_id)
-    assert not sweeps.saved() and experiments.runs.record(last.runs[0].id) is not None
+    assert works.saved("sweep") == (sweep_id,)
+    works.delete(sweep_id)
+    assert not works.saved("sweep") and experiments.runs.record(last.runs[0].id) is not None

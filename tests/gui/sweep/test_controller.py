@@ -22,20 +22,20 @@ def window(tiny_window: MainWindow) -> MainWindow:
 def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
     qtbot: QtBot, window: MainWindow, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
+    panel, works = window.others.sweep_panel, window.experiments.works
     window.show_page("sweep")
     assert not window.setup.run_action.isEnabled() and panel.empty.isVisible()
     panel.empty.button.click()
     assert window.setup.text("batch_size") == "5"
     qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
     in_train: list[str] = []
-    sweeps.changed.connect(lambda _key: in_train.append(window.live.empty.words()))
-    with qtbot.waitSignal(sweeps.began, timeout=WAIT_MS):
+    works.changed.connect(lambda _key: in_train.append(window.live.empty.words()))
+    with qtbot.waitSignal(works.began, timeout=WAIT_MS):
         window.setup.run_action.trigger()
     assert window.page == "sweep"
     view = panel.view()
     assert view is not None and panel.head.stop.isVisible() and not panel.resume.isVisible()
-    qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not works.of("sweep"), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
     assert any(words.startswith("Pilot of") for words in in_train)
     assert "combinations finished" not in panel.quiet.text() and "is the fastest: " in panel.text()
@@ -70,12 +70,12 @@ def _done(window: MainWindow) -> int:
 def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
 ) -> None:
-    panel, sweeps = window.others.sweep_panel, window.experiments.sweeps
+    panel, works = window.others.sweep_panel, window.experiments.works
     grid = grid_of(endless.model_dump(mode="json"), [Axis(key="steps", values=(endless.steps, 20))])
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
-        window.others.sweeps.submit("Lengths", grid, Plan())
+        window.others.open("sweep", window.experiments.submit_sweep("Lengths", grid, Plan()))
     panel.head.stop.click()
-    qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: works.running is None, timeout=WAIT_MS)
     assert panel.resume.isVisible() and "unfinished" in panel.head.note.whole_text()
     qtbot.waitUntil(lambda: panel.results is not None, timeout=WAIT_MS)
     panel.choose((0,))
@@ -86,6 +86,6 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     panel.card.pause.click()
     qtbot.waitUntil(lambda: panel.card.pause.text() == "Pause", timeout=WAIT_MS)
     panel.resume.click()
-    qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
-    assert [len(cell.runs) for cell in store.sweeps.find(sweeps.saved()[0]).cells][1] == 1
+    qtbot.waitUntil(lambda: not works.of("sweep"), timeout=WAIT_MS)
+    assert [len(cell.runs) for cell in store.sweeps.find(works.saved("sweep")[0]).cells][1] == 1
     qtbot.waitUntil(lambda: _done(window) == 1, timeout=WAIT_MS)

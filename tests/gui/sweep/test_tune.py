@@ -49,8 +49,8 @@ def test_what_a_search_found_is_shown_used_and_exported(
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
         fastest.export(home / "fastest.py")
     assert "torch" in (home / "fastest.py").read_text()
-    tunings = window.experiments.tunings
-    tunings.delete(key)
+    works = window.experiments.works
+    works.delete(key)
     assert panel.view() is None and panel.empty.isVisibleTo(window)
 
 
@@ -59,22 +59,22 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
 ) -> None:
     window = start()
     window.show_page("tune")
-    panel, tunings = window.others.tune_panel, window.experiments.tunings
+    panel, works = window.others.tune_panel, window.experiments.works
     begun = tuned.model_copy(update={"phase": "halving", "winner": None, "proof": None, "gains": ()})
     study = put(store, begun)
     key = study.id
-    window.others.fastest._show(tunings.resume(key))
+    window.others.fastest._show(works.resume(key))
     assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
-    tunings._on_began(key)
-    tunings._on_job_event(key, replace(study, doing="Short runs, run 7, BF16 AMP, fast"))
+    works._on_began(key)
+    works._on_event(key, replace(study, doing="Short runs, run 7, BF16 AMP, fast"))
     assert "run 7, BF16 AMP, fast" in panel.head.note.whole_text()
     assert window.experiments.running is None and window.experiments.in_progress == "tune"
-    tunings._on_job_event(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))
+    works._on_event(key, replace(study, doing="Proof, run 8, FP32, plain", trains=run.id))
     assert window.experiments.running == run.id
-    tunings._on_job_event(key, replace(study, answer=tuned))
+    works._on_event(key, replace(study, answer=tuned))
     assert window.experiments.running is None
-    tunings._on_ended(key, None)
+    works._on_ended(key, None)
     assert "finished" in panel.head.note.whole_text()
 
 

@@ -15,7 +15,7 @@ from engine.export.kinds.sweep import CELLS, document
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.chart import CellSpot
 from engine.sweep.results import WEAK, CellResult, Results
-from gui.session.sweeps import SweepView
+from gui.session.views import SweepView
 from gui.sweep.chart_view import ChartView, HeatMapView, LinesView, ScatterView
 from gui.sweep.panel import SweepPanel
 from tests.hostile import MARKUP, markup_in, names_in

@@ -61,9 +61,9 @@ def test_after_the_last_deletion_the_runs_can_be_brought_back_where_they_stood(
 ) -> None:
     ids = trained(store, 2)
     window = start()
-    window.runs.edits.delete(ids)
+    window.runs.delete_wanted.emit(ids)
     assert "All runs are deleted." in told(window)
-    window.runs.edits.undo()
+    window.runs.undo_wanted.emit()
     assert len(window.runs.model.lines) == 2 and window.runs.pages.currentIndex() == 0
 
 

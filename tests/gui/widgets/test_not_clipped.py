@@ -13,8 +13,6 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Phase, PhaseName
 from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
-from gui.runs.table.columns import Column
-from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes
@@ -57,14 +55,6 @@ def test_how_a_run_stands_is_said_shorter_before_it_is_cut_off(qtbot: QtBot) -> 
         assert "…" not in strip.status.text() and "FP16 AMP " in strip.status.text(), width
     assert strip.status.whole_text() == "small-cnn, batch 64 · FP16 AMP running, 2 of 2 · validating"
     assert strip.status.text() != strip.status.whole_text() == strip.status.toolTip()
-
-
-@pytest.mark.parametrize(("room", "least"), [(1_119, 160), (780, 80), (1_600, 190)])
-def test_a_runs_name_has_room_in_the_table(room: int, least: int) -> None:
-    widths, hidden = fitting(room, has_tags=False)
-    others = sum(width for one, width in widths.items() if one not in hidden and one is not Column.NAME)
-    assert room - others >= least
-    assert not {Column.SPEED, Column.RATIO} & hidden
 
 
 def painted(frame: Frame, traces: Sequence[Trace]) -> QImage:

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
-from gui.setup.panel import FormActions, SetupPanel
+from gui.setup.panel import SetupPanel
 from gui.window.busy_machine import BusyMachineMonitor
 from tests.gui.setup.conftest import catalog, device
 
@@ -46,7 +46,6 @@ def around() -> Around:
 @pytest.fixture
 def quiet(panel: SetupPanel, around: Around) -> Iterator[BusyMachineMonitor]:
     made = BusyMachineMonitor(panel, lambda: around.may_look, around.ready.append)
-    panel.act = FormActions(run=lambda _request: made.wait(None))
     yield made
     made.stop()
 

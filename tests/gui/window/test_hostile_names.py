@@ -19,7 +19,7 @@ from engine.protocol.events import Environment, Failed, Finished, Log, Samples, 
 from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit, LimitResult, LimitSide, Trial
 from engine.protocol.tune import Gain, Proof, Tuning, TuningTrial
-from engine.store.queue import WaitingItem
+from engine.store.record import Work
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from gui.setup.question import QUESTIONS
@@ -88,7 +88,7 @@ def fill(store: Store, profiles: Profiles) -> None:
     store.begin(failed.id)
     store.record(failed.id, [Failed(problem=PROBLEM, detail=MARKUP)])
     own = experiment_from({"model": code.file, "code": code.to_json(), "steps": 60})
-    store.waiting.add([WaitingItem(store.add(own, name=MARKUP).id, "run", MARKUP)])
+    store.waiting.save([Work(store.add(own, name=MARKUP).id, "run", MARKUP)])
     grid = grid_of({**NAMED, "device": "cpu"}, axes_of({"model": (f"{MARKUP}a", "b"), "batch_size": (8, 16)}))
     sweep = store.sweeps.add(
         MARKUP, grid, Plan(), device_name=MARKUP, left_out={3: f"{MARKUP} does not fit."}

@@ -25,7 +25,7 @@ from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
-from engine.worker.site import ThisMachine
+from engine.worker.site import Site
 from gui.installation.setup import EngineSetup, remote_installer
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import MachineDialog
@@ -41,7 +41,7 @@ REMOTE_CATALOG = CATALOG.model_copy(
 SETTINGS = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
 
 
-class Site(ThisMachine):
+class NamedSite(Site):
     keeps_spare = False
 
     def __init__(self, name: str) -> None:
@@ -54,7 +54,7 @@ class Answering(Launcher):
     """Knows a catalog, or says why not; what it trains goes on until it is stopped."""
 
     def __init__(self, name: str, problem: Problem | None = None) -> None:
-        super().__init__(site=Site(name))
+        super().__init__(site=NamedSite(name))
         self.problem = problem
         self.trained: list[jobs.Job] = []
 
@@ -135,7 +135,7 @@ def test_what_waits_keeps_its_machine_and_its_row_names_it(qtbot, window, launch
     qtbot.waitUntil(lambda: bool(launchers["box"].trained), timeout=WAIT_MS)
     switch(qtbot, window, "")
     (here,) = window.experiments.submit("", [("", experiment_from(SETTINGS))])
-    machines = {item.key: item.machine for item in window.experiments.queue.items()}
+    machines = {item.key: item.machine for item in window.experiments.works.items()}
     assert machines == {first: "box", second: "box", here: ""}
     qtbot.waitUntil(lambda: len(window.backstage.queue.table.rows()) == 3, timeout=WAIT_MS)
     states = [
@@ -382,7 +382,7 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
     first = opened()
     run = saved.add(experiment_from(SETTINGS | {"steps": 300}), machine="near").id
     first.experiments.runs.reload()
-    first.experiments.queue.enqueue_runs([run])
+    first.experiments.works.submit(saved.run(run).work)
     qtbot.waitUntil(
         lambda: first.experiments.live is not None and first.experiments.live.step > 50, timeout=WAIT_MS
     )

@@ -48,13 +48,13 @@ def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
         assert [one.name for one in window.experiments.runs.records()] == ["whole"]
         assert len(standing(window)) == 1 and standing(window)[0].startswith(NOTHING)
 
-        window.runs.edits.runs.rename(run.id, "other")
+        window.runs.experiments.runs.rename(run.id, "other")
         assert window.notice.text().startswith(NOTHING)
         assert window.experiments.runs.name(run.id) == "whole"
         for refuse in (
-            lambda: window._submit(Request("", sides)),
+            lambda: window.experiments.submit_request(Request("", sides)),
             lambda: window.others.limits.submit(Request("", sides)),
-            lambda: window.runs.edits.delete((run.id,)),
+            lambda: window.runs.delete_wanted.emit((run.id,)),
         ):
             window.notice.drop()
             assert window.notice.text() == ""
@@ -66,7 +66,7 @@ def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
         assert len(standing(window)) == 1
     try_again(window)
     assert standing(window) == []
-    window.runs.edits.runs.rename(run.id, "other")
+    window.runs.experiments.runs.rename(run.id, "other")
     assert window.experiments.runs.name(run.id) == "other"
     window.close_without_asking()
     store.close()

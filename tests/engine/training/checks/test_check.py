@@ -17,7 +17,7 @@ from engine.training.checks.check import check
 from engine.training.checks.places import CodePlace, ModuleOutputs
 from engine.training.checks.static import find_half_cast, find_syncs_in_text, static_findings
 from engine.training.checks.watches import LossWatch, RefusalWatch
-from engine.training.models.weightless import AsOnCuda
+from engine.training.models.weightless import CudaSemantics
 from tests.engine.training.conftest import line_of
 
 from .conftest import CLEAN as NET
@@ -63,7 +63,7 @@ def _outside_autocast(outputs: Tensor) -> Tensor:
 def kinds_on_cuda(loss: Callable[[Tensor], Tensor], *, counts: bool = True) -> list[tuple[FindingKind, str]]:
     watch = LossWatch(ModuleOutputs(nn.Identity()), is_cuda=True, counts=counts)
     outputs = torch.rand(2, 4).half()
-    with AsOnCuda(), torch.autocast("cpu", dtype=torch.float16), watch:
+    with CudaSemantics(), torch.autocast("cpu", dtype=torch.float16), watch:
         loss(outputs)
     return [(finding.kind, finding.severity) for finding in watch.findings()]
 
@@ -110,6 +110,12 @@ def _mixed(x: Tensor) -> Tensor:
         (_spectral, torch.float16, ["CUDA refuses fft.rfft here: it takes float16 only"]),
         (_spectral, torch.bfloat16, ["CUDA refuses fft.rfft here: it has no kernel for bfloat16"]),
         (_mixed, torch.float16, ["CUDA refuses einsum here: it has no kernel for complex32"]),
+        # of the lengths that a transform has, only powers of 2 are there in float16
+        (lambda x: torch.fft.rfft(x.half()[:, :6]), torch.float16, ["CUDA refuses fft.rfft here"]),
+        (lambda x: torch.fft.rfft(x.half()[:, :6], n=16), torch.float16, []),
+        (lambda x: torch.fft.fft(x.half()[:3], dim=0), torch.float16, ["CUDA refuses fft.fft here"]),
+        (lambda x: torch.fft.fft2(x.half()), torch.float16, []),
+        (lambda x: torch.fft.rfftn(x.half()[:3]), torch.float16, ["CUDA refuses fft.rfftn here"]),
         (lambda x: torch.fft.irfft(torch.fft.rfft(x.half()) * 2), torch.float16, []),
         (lambda x: torch.inverse(x.T @ x), torch.float16, ["CUDA refuses inverse here"]),
         (lambda x: torch.linalg.cholesky((x.T @ x).float()), torch.float16, []),
@@ -120,7 +126,7 @@ def _mixed(x: Tensor) -> Tensor:
 )
 def test_what_cuda_has_no_kernel_for_and_its_autocast_does_not_cast_is_an_error(call, half, refused) -> None:
     watch = RefusalWatch(half, is_cuda=True, counts=True)
-    with AsOnCuda(), torch.autocast("cpu", dtype=half), watch:
+    with CudaSemantics(), torch.autocast("cpu", dtype=half), watch:
         call(torch.eye(64))
     assert [finding.severity for finding in watch.findings()] == ["error"] * len(refused)
     assert all(map(str.startswith, (finding.message for finding in watch.findings()), refused))

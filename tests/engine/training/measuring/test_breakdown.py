@@ -108,25 +108,6 @@ def test_a_compiled_model_is_left_alone() -> None:
         assert meter.mib is None
 
 
-def test_hooks_around_a_compiled_model_see_its_forwards_and_compile_nothing_anew() -> None:
-    compilations: list[int] = []
-
-    def counting(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
-        compilations.append(1)
-        return graph.forward
-
-    own = nn.Linear(4, 2)
-    compiled, seen = torch.compile(own, backend=counting), []
-    assert isinstance(compiled, nn.Module)
-    compiled(torch.randn(3, 4))
-    handle = compiled.register_forward_hook(lambda *_: seen.append(1))
-    compiled(torch.randn(3, 4))
-    handle.remove()
-    compiled(torch.randn(3, 4))
-    assert len(seen) == 1 and len(compilations) == 1
-    assert not own._forward_hooks
-
-
 @pytest.mark.parametrize("zeroed", [False, True])
 def test_parameters_gradients_and_optimizer_state_are_counted_once(zeroed: bool) -> None:
     model = nn.Sequential(nn.Linear(256, 256, bias=False), nn.BatchNorm1d(256), nn.Linear(256, 256))

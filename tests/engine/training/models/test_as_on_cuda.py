@@ -15,8 +15,7 @@ from engine.training.models.weightless import (
     IN_FLOAT32,
     IN_HALF,
     PROMOTED,
-    AsOnCuda,
-    refusal,
+    CudaSemantics,
 )
 
 HALF = torch.ones(4, 8, dtype=torch.bfloat16)
@@ -36,7 +35,7 @@ HALF = torch.ones(4, 8, dtype=torch.bfloat16)
     ],
 )  # fmt: skip
 def test_under_autocast_these_are_float32_on_cuda(made):
-    with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
+    with torch.autocast("cpu", dtype=torch.bfloat16), CudaSemantics():
         assert made().dtype is torch.float32
 
 
@@ -57,7 +56,7 @@ PICTURES = torch.ones(1, 2, 4, 4, dtype=torch.bfloat16)
     ],
 )
 def test_under_autocast_these_have_16_bits_on_cuda(made):
-    with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
+    with torch.autocast("cpu", dtype=torch.bfloat16), CudaSemantics():
         assert made().dtype is torch.bfloat16
 
 
@@ -69,30 +68,6 @@ _BENEATH_A_CALL |= {"cudnn_convolution_transpose"}
 def test_the_policies_cover_all_that_pytorchs_list_for_cuda_has_beyond_the_cpus():
     listed = {name for name in CUDA_LISTS - CPU_LISTS if "upsample" not in name}
     assert listed - _BENEATH_A_CALL <= IN_FLOAT32 | IN_HALF | PROMOTED
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "settings", "in_fp16", "in_bf16"),
-    [
-        ("linalg_inv", (HALF,), {}, True, True),
-        ("inverse", (HALF,), {}, True, True),
-        ("linalg_eigh", (HALF,), {}, True, True),
-        ("ctc_loss", (HALF,), {}, True, True),
-        ("fft_rfft", (HALF,), {}, False, True),
-        ("fft_rfft", (HALF[:, :6],), {}, True, True),
-        ("fft_rfft", (HALF[:, :6],), {"n": 16}, False, True),
-        ("fft_fft", (HALF[:3],), {"dim": 0}, True, True),
-        ("fft_fft2", (HALF,), {}, False, True),
-        ("fft_rfftn", (HALF[:3],), {}, True, True),
-        ("stft", (HALF, 400), {}, True, True),
-        ("matmul", (HALF,), {}, False, False),
-    ],
-)
-def test_cuda_has_no_16_bit_kernel_for_linear_algebra_and_few_for_transforms(
-    name, args, settings, in_fp16, in_bf16
-):
-    assert (refusal(name, torch.float16, args, settings) is not None) is in_fp16
-    assert (refusal(name, torch.bfloat16, args, settings) is not None) is in_bf16
 
 
 @contextmanager
@@ -109,10 +84,10 @@ def kept_tensors() -> Iterator[list[torch.Tensor]]:
 
 
 def test_dropout_keeps_a_mask_of_bytes_in_training_only():
-    with AsOnCuda(), kept_tensors() as kept:
+    with CudaSemantics(), kept_tensors() as kept:
         functional.dropout(torch.ones(64, requires_grad=True), 0.5, training=True).sum().backward()
     assert [tensor.dtype for tensor in kept] == [torch.bool]
-    with AsOnCuda():
+    with CudaSemantics():
         assert torch.equal(functional.dropout(HALF, 0.5, training=False), HALF)
 
 
@@ -120,6 +95,6 @@ def test_dropout_keeps_a_mask_of_bytes_in_training_only():
 def test_only_in_float32_attention_with_fewer_keys_keeps_the_weights_of_all_pairs(half: bool, keeps: bool):
     query = torch.rand(1, 4, 64, 8, requires_grad=True)
     key, value = torch.rand(1, 2, 64, 8), torch.rand(1, 2, 64, 8)
-    with AsOnCuda(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), kept_tensors() as kept:
+    with CudaSemantics(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), kept_tensors() as kept:
         functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
     assert any(tensor.numel() >= 4 * 64 * 64 for tensor in kept) is keeps

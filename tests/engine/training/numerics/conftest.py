@@ -17,9 +17,9 @@ from engine.protocol.jobs import Control
 from engine.protocol.numerics import NonfiniteSearch
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import Bench, open_bench
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 from engine.training.runs.plan import RunPlan
-from tests.benchmarks.planted import Planted
+from tests.benchmarks.planted import PLANTED, Planted
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -31,6 +31,9 @@ TINY: dict[str, Any] = {
     "device": "cpu",
     "steps": 4,
 }
+
+FEW: dict[str, Any] = {"samples": 16, "batch_size": 4}
+"""Few enough samples for a CPU that only emulates FP16."""
 
 MakeBench = Callable[..., Bench]
 Result = TypeVar("Result")
@@ -79,6 +82,11 @@ def searched(experiment: Experiment, control: Control | None = None, **job: Any)
     results = [event.result for event in events if isinstance(event, PartMeasured)]
     (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
     return search
+
+
+def fault_named(name: str) -> Planted:
+    """The planted fault of that name."""
+    return next(fault for fault in PLANTED if fault.name == name)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from engine.experiment.catalog import DeviceEntry
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, layered
 from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.numerics import (
     Cause,
@@ -26,9 +26,9 @@ from engine.protocol.numerics import (
 from engine.protocol.ranges import LOSS, Exponents, ModuleRange, Quantity, Ranges
 from engine.training.measuring.memory import Breakdown
 from engine.training.models.tensor_cores import OddSize
-from engine.training.numerics.advice import _BY_PART, find_advice
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, NumericsEvidence, gather_evidence
+from engine.training.numerics.study import _BY_PART, find_advice
 from engine.training.precision import cuda_precisions
 
 from .conftest import end_of, own_settings
@@ -188,19 +188,15 @@ def test_advice_names_the_evidence_that_it_rests_on(case):
     kind, known, words = CASES[case]
     (advice,) = [advice for advice in find_advice(known) if advice.kind is kind]
     assert words in advice.evidence
+    check_changes(advice, known)
+
+
+def check_changes(advice: Advice, known: NumericsEvidence) -> None:
+    """Whoever takes the advice has an experiment that is valid."""
     assert bool(advice.changes) == bool(advice.action)
-    assert Experiment.model_validate({**known.experiment.model_dump(), **_tried(advice, known)})
-
-
-def _tried(advice: Advice, known: NumericsEvidence) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    for key, value in advice.changes:
-        table, _, name = key.rpartition(".")
-        if table:
-            settings[table] = {**known.experiment.model_dump()[table], name: value}
-        else:
-            settings[name] = value
-    return settings
+    dotted = [(*key.partition("."), value) for key, value in advice.changes]
+    settings = [{table: {name: value}} if name else {table: value} for table, _, name, value in dotted]
+    assert Experiment.model_validate(layered(known.experiment.model_dump(), *settings))
 
 
 def climbed(precision: str = "fp16", **run: Any) -> DivergenceTest:
@@ -267,29 +263,20 @@ def test_what_a_part_found_is_never_passed_over(results, precision, message):
     (advice,) = [given for given in find_advice(known) if given.kind is not AdviceKind.MEMORY]
     assert advice.message == message
     assert advice.evidence == known.results.findings(known.experiment.precision)[next(iter(results))]
-    assert bool(advice.changes) == bool(advice.action)
-    assert Experiment.model_validate({**known.experiment.model_dump(), **_tried(advice, known)})
+    check_changes(advice, known)
 
 
 def test_every_part_that_a_study_may_have_has_its_advice():
     assert {part for part, *_ in _BY_PART} == set(get_args(Part))
 
 
-def test_another_precision_that_diverges_calls_for_no_change():
-    other = climbed("bf16-pure", diverges_at=2, first_module="rope")
-    assert find_advice(evidence(results=NumericsResults(ladder=other))) == ()
-
-
-def test_without_evidence_there_is_no_advice():
-    assert find_advice(evidence()) == ()
-    assert find_advice(evidence(cost=None, fp32_cost=None, results=NumericsResults())) == ()
-    # a card without Tensor Cores on which FP16 is faster all the same, and sizes that the data give
-    assert find_advice(evidence((6, 1), odd_sizes=(OddSize("inputs", 3, True, ("conv",)),))) == ()
-
-
 @pytest.mark.parametrize(
     "known",
     [
+        evidence(),
+        evidence(cost=None, fp32_cost=None, results=NumericsResults()),
+        evidence((6, 1), odd_sizes=(OddSize("inputs", 3, True, ("conv",)),)),
+        evidence(results=NumericsResults(ladder=climbed("bf16-pure", diverges_at=2, first_module="rope"))),
         evidence(results=searched(skipped=2), settings=CLIPPED),
         evidence(results=searched(least_scale=1.0, skipped=20)),
         evidence(results=mapped(operation(LOSS, "aten._log_softmax", "float32"))),
@@ -298,6 +285,10 @@ def test_without_evidence_there_is_no_advice():
         evidence(results=NumericsResults(range=ranges(row("gradient", -44, became_zero=0)))),
     ],
     ids=[
+        "a sound run",
+        "nothing measured",
+        "FP16 that pays without Tensor Cores, and sizes of the data",
+        "another precision diverges",
         "few skips",
         "a scale of 1",
         "a loss in FP32",

@@ -11,9 +11,8 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics import DivergenceTest, PrecisionRun
 from engine.statistics import Band, band_of
-from engine.training.numerics.band import run_first_steps
 from engine.training.numerics.bench import StepMetrics
-from engine.training.numerics.divergence import _variants, measure_divergence
+from engine.training.numerics.divergence import _variants, measure_divergence, run_first_steps
 
 from .conftest import own_settings, part_of
 
@@ -124,9 +123,11 @@ def test_a_run_that_rounds_stochastically_is_tried_without_and_with_it(make_benc
 
 
 def test_a_skipped_step_is_made_again_with_its_batch(make_bench):
-    bench = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": 2.0**30})
+    bench = make_bench(
+        precision="fp16", batch_size=2, samples=16, scaler={"init_scale": 2.0**30, "backoff_factor": 0.02}
+    )
     made = list(run_first_steps(bench, bench.experiment, 2))
-    alike = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": made[0].grad_scale})
+    alike = make_bench(precision="fp16", batch_size=2, samples=16, scaler={"init_scale": made[0].grad_scale})
     assert made[0].skipped > 0
     assert losses_of(made) == losses_of(run_first_steps(alike, alike.experiment, 2))
 

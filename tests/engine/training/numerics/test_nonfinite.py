@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics import Cause
-from tests.benchmarks.planted import PLANTED
 
-from .conftest import TINY, searched
+from .conftest import FEW, TINY, fault_named, searched
 
-TELLING = (
-    "a gradient overflows at any loss scale",
-    "the gradient of a square root at zero",
-    "an FP32 island that gives more than FP16 holds",
-    "a softmax over nothing but -Inf",
-    "a learning rate that is too large",
-    "a batch that is not finite",
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a gradient overflows at any loss scale",
+        "the gradient of a square root at zero",
+        "an FP32 island that gives more than FP16 holds",
+        "a softmax over nothing but -Inf",
+        "a learning rate that is too large",
+        "a batch that is not finite",
+    ],
 )
-
-
-def of_catalog(**settings: Any) -> Experiment:
-    return Experiment.model_validate(layered(TINY, settings))
-
-
-@pytest.mark.parametrize("name", TELLING)
 def test_the_planted_fault_is_named(name, tmp_path):
-    (fault,) = [fault for fault in PLANTED if fault.name == name]
+    fault = fault_named(name)
     search = searched(fault.experiment(tmp_path))
     assert fault.is_named_by(search), search
     assert search.first is not None and search.first.step <= search.steps and search.reproduced == 2
 
 
-@pytest.mark.parametrize("precision", ["fp8", "bf16-pure"])
-@pytest.mark.parametrize("recipe", ["tensorwise", "rowwise"])
+@pytest.mark.parametrize(
+    ("precision", "recipe"), [("fp8", "tensorwise"), ("fp8", "rowwise"), ("bf16-pure", "tensorwise")]
+)
 def test_an_overflow_is_named_at_its_layer_where_others_go_on_with_it(precision, recipe, planted):
     if precision == "fp8":
         pytest.importorskip("torchao")
@@ -137,9 +132,8 @@ def test_a_batch_of_any_kind_that_holds_nan_is_named(change, planted):
 
 
 def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path):
-    (fault,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
-    experiment = fault.experiment(tmp_path).model_copy(update={"precision": Precision.FP16_UNSCALED})
-    search = searched(experiment)
+    experiment = fault_named("a learning rate that is too large").experiment(tmp_path)
+    search = searched(experiment.model_copy(update={"precision": Precision.FP16_UNSCALED}))
     assert search.first is not None and search.first.cause is Cause.WEIGHT, search
 
 
@@ -157,15 +151,15 @@ def test_weights_that_are_not_finite_from_the_start_are_no_matter_of_the_learnin
     assert "initialization" in first.remedy and "rate" not in first.remedy
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-unscaled", "bf16"])
-def test_a_healthy_run_raises_no_alarm(precision):
-    search = searched(of_catalog(precision=precision))
-    assert search.first is None and search.steps == 4 and search.trouble_step is None
-
-
-def test_where_the_trouble_of_a_run_does_not_come_again_that_is_said():
-    search = searched(of_catalog(), trouble_step=3)
-    assert search.first is None and search.sentence.endswith("at step 3, but this did not recur.")
+@pytest.mark.parametrize(
+    ("precision", "trouble_step"),
+    [("fp32", None), ("fp16", None), ("fp16-unscaled", None), ("bf16", None), ("fp32", 3)],
+)
+def test_a_healthy_run_raises_no_alarm_and_trouble_that_does_not_come_again_is_said(precision, trouble_step):
+    experiment = Experiment.model_validate(layered(TINY, FEW, {"precision": precision}))
+    search = searched(experiment, trouble_step=trouble_step)
+    assert search.first is None and search.steps == 4 and search.trouble_step == trouble_step
+    assert search.sentence.endswith("at step 3, but this did not recur.") == (trouble_step is not None)
 
 
 MASKED = """
@@ -236,8 +230,7 @@ def test_what_does_not_come_again_is_not_claimed(planted):
 
 
 def test_the_modules_proposed_for_fp32_are_those_that_help(tmp_path):
-    (fault,) = [fault for fault in PLANTED if fault.name == "a convolution overflows"]
-    experiment = fault.experiment(tmp_path)
+    experiment = fault_named("a convolution overflows").experiment(tmp_path)
     first = searched(experiment).first
     assert first is not None
     ((key, modules),) = first.changes

@@ -24,12 +24,12 @@ from engine.protocol.events import Phase, Samples
 from engine.protocol.jobs import Control
 from engine.protocol.ranges import QUANTITIES, Exponents
 from engine.training.numerics.bench import StoppedError, with_precision
-from engine.training.numerics.parts import _MAKERS
 from engine.training.numerics.ranges import ExponentCount, measure_ranges, read_histograms, record_tensors
+from engine.training.numerics.study import _MAKERS
 from engine.training.runs.loop import train
 from tests.benchmarks.planted import Planted
 
-from .conftest import TINY, end_of, part_of
+from .conftest import FEW, TINY, end_of, part_of
 
 NUMBERS = arrays.arrays(
     st.sampled_from([np.float16, np.float32, np.float64]), st.integers(0, 60), elements=None
@@ -113,8 +113,8 @@ def test_every_module_has_its_rows(make_bench):
 
 
 def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench):
-    plain = part_of(make_bench(), measure_ranges)
-    scaled = part_of(make_bench(precision="fp16", scaler={"init_scale": 256.0}), measure_ranges)
+    plain = part_of(make_bench(**FEW), measure_ranges)
+    scaled = part_of(make_bench(**FEW, precision="fp16", scaler={"init_scale": 256.0}), measure_ranges)
     assert scaled.scale == 256
     assert [row.exponents for row in plain.rows] == [row.exponents for row in scaled.rows]
     assert "float16" in {row.dtype for row in scaled.of("activation")}
@@ -123,7 +123,8 @@ def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench):
 def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench):
     lost = {}
     for scale in (2.0**-12, 2.0**10):
-        ranges = part_of(make_bench(precision="fp16", scaler={"init_scale": scale}), measure_ranges)
+        bench = make_bench(**FEW, precision="fp16", scaler={"init_scale": scale})
+        ranges = part_of(bench, measure_ranges)
         lost[scale] = sum(row.became_zero for row in ranges.of("gradient"))
         said = any("of all gradients underflow" in note for note in ranges.notes)
         assert said == (scale < 1)
@@ -132,7 +133,8 @@ def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench):
 
 def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench):
     ranges = part_of(
-        make_bench(precision="fp16", scaler={"init_scale": 2.0**40, "backoff_factor": 0.01}), measure_ranges
+        make_bench(**FEW, precision="fp16", scaler={"init_scale": 2.0**40, "backoff_factor": 0.01}),
+        measure_ranges,
     )
     assert 1 < ranges.scale < 2.0**40
     assert not any(row.became_nonfinite for row in ranges.rows)
@@ -202,7 +204,7 @@ def test_an_activation_that_is_computed_again_counts_once():
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_trainee_has_the_losses_of_the_run_to_the_last_bit(make_bench, precision):
-    settings = {"precision": precision, "schedule": {"name": "cosine", "warmup_steps": 2}}
+    settings = {**FEW, "precision": precision, "schedule": {"name": "cosine", "warmup_steps": 2}}
     bench = make_bench(**settings)
     with bench.trainee() as trainee:
         losses = [trainee.train(group).loss for group in bench.groups(4)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +13,11 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.models.recompute import checkpoint_activations
-from engine.training.numerics.bench import Bench
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
+from .conftest import FEW
+
 CPU = torch.device("cpu")
-MakeBench = Callable[..., Bench]
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def test_nothing_stays_registered_even_after_a_failure():
 
 
 def test_watching_changes_no_bit(make_bench):
-    bench = make_bench(precision="fp16", step={"gradient_accumulation": 2})
+    bench = make_bench(**FEW, precision="fp16", step={"gradient_accumulation": 2})
 
     def losses(is_watched: bool) -> tuple[list[float], list[Tensor]]:
         with bench.trainee() as trainee:

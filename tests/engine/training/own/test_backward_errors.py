@@ -9,7 +9,7 @@ from engine.protocol.advice import FindingKind
 from engine.protocol.jobs import Control
 from engine.training.checks.check import check
 from engine.training.doctor import read_catalog
-from engine.training.failures import details_of, problem_of
+from engine.training.failures import error_details, problem_of
 from engine.training.models.own import run_backward, with_forward_line
 from engine.training.numerics.bench import Bench
 from engine.training.runs.plan import RunPlan
@@ -100,7 +100,7 @@ def test_jobs_that_train_name_it_too(own, job, step):
     line = line_of(text, "# here")
     problem = problem_of(raised.value)
     assert problem.message.startswith(f"net.py, line {line}, in forward: RuntimeError: expected scalar type")
-    assert f"line {line}, in forward" in details_of(raised.value)
+    assert f"line {line}, in forward" in error_details(raised.value)
 
 
 @pytest.mark.parametrize("step", ["", STEP], ids=["loss", "step"])

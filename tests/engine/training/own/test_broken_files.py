@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from engine.experiment.problem import Kind
 from engine.training.data.own import load_own_data, seeded, synthetic_batch
-from engine.training.failures import details_of, problem_of
+from engine.training.failures import error_details, problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 from tests.engine.training.conftest import line_of, trained
@@ -89,7 +89,7 @@ def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said
         assert (
             problem.message.startswith(f"net.py, line {line_of(text, part)}") and problem.kind is Kind.REQUEST
         )
-        assert "site-packages" not in details_of(error) and "engine" not in details_of(error)
+        assert "site-packages" not in error_details(error) and "engine" not in error_details(error)
 
 
 @pytest.mark.usefixtures("forked_loaders")

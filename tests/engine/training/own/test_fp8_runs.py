@@ -20,7 +20,7 @@ from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models import tensor_cores
 from engine.training.models.libraries import quiet
-from engine.training.numerics.parts import study_numerics
+from engine.training.numerics.study import study_numerics
 from engine.training.precision import (
     EMULATED_NOTE,
     Processor,
@@ -151,14 +151,6 @@ def test_a_run_says_which_layers_are_in_fp8_and_tells_no_speed(runs: OwnRuns) ->
     summary = run.summary
     assert (summary.samples_per_second, summary.step_ms, summary.speed_note) == (None, None, EMULATED_NOTE)
     assert f"Throughput: {EMULATED_NOTE}" in run.logs
-
-
-def test_a_resumed_run_has_the_losses_of_one_that_never_stopped(runs: OwnRuns, tmp_path: Path) -> None:
-    asked = experiment(runs, checkpoint={"last": True}, step={"fp8_recipe": "rowwise"}, steps=60)
-    first = trained(asked, tmp_path / "kept", stop_after=3)
-    resumed = trained(asked, tmp_path / "kept", resume=True)
-    assert 3 <= len(first.losses) < 60
-    assert first.losses + resumed.losses == trained(asked).losses
 
 
 def test_check_lists_each_linear_layer_with_the_tokens_of_a_batch(runs: OwnRuns) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from engine.protocol.profile import StepPart
 from engine.training.profile import recording
-from engine.training.profile.bar import step_bar
-from engine.training.profile.rows import build_tables
+from engine.training.profile.breakdown import build_tables, step_bar
 from tests.engine.training.profile.recorded import MAIN, Recorded
 
 GEMM = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel"

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.training.profile.formulas import Flops, flops_of
 from engine.training.profile.profile import _Counter
+from engine.training.profile.trace import Flops, flops_of
 
 N = 2
 """Samples of a batch."""

@@ -117,14 +117,10 @@ def test_calls_are_grouped_by_implementation_and_format():
     ]
     assert [row.matrix_unit_fraction for row in rows] == [1, 0, 0]
     assert formats_on_units(primitives_in(LINES, ["bf16"])) == {"bf16"}
-
-
-def test_calls_of_a_slower_step_are_scaled_down_to_the_one_that_was_timed():
+    # calls of a slower step are scaled down to the one that was timed
     rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=1.3)
     assert sum(row.ms for row in rows) == pytest.approx(1.3) and rows[0].ms == pytest.approx(0.8)
-
-
-def test_a_processor_without_units_emulates_them():
+    # a processor without units emulates them
     (row, *_) = primitive_rows(primitives_in(LINES, []), step_ms=4.0)
     assert row.part is StepPart.MATRIX and row.format == "bf16"
     assert not formats_on_units(primitives_in(LINES, []))

@@ -63,33 +63,26 @@ def measured() -> Limits:
     return limits
 
 
-def peak_of_fp32() -> float | None:
+@pytest.mark.parametrize(
+    ("factors", "convolution_seconds", "peak"),
+    [
+        # the best of products and convolutions
+        (repeat(1.0), 1e-5, CONVOLUTION),
+        (repeat(1.0), 1e-3, PRODUCT),
+        # calls that nothing disturbed count, for which it waits a while, or withholds the peak
+        (cycle((130.0, 1.0, 45.0)), 1e-5, CONVOLUTION),
+        (chain((2.0 + 1.1**call for call in range(200)), repeat(1.0)), 1e-5, CONVOLUTION),
+        ((1.1**call for call in count()), 1e-5, None),
+    ],
+    ids=["convolutions", "products", "disturbed now and then", "disturbed at first", "never undisturbed"],
+)
+def test_a_peak_is_the_best_that_nothing_disturbed(factors, convolution_seconds, peak, monkeypatch, request):
+    if "at first" in request.node.callspec.id:
+        monkeypatch.setattr(module, "_PATIENCE_SECONDS", 60.0)
+    Device(monkeypatch, factors).convolutions = convolution_seconds
     limits = measured()
-    assert limits.withheld == (() if limits.peaks else ("fp32",))
-    return 1e12 * limits.peaks[0].tflops if limits.peaks else None
-
-
-def test_a_peak_is_the_best_of_products_and_convolutions(monkeypatch):
-    device = Device(monkeypatch, repeat(1.0))
-    assert peak_of_fp32() == pytest.approx(CONVOLUTION)
-    device.convolutions = 1e-3
-    assert peak_of_fp32() == pytest.approx(PRODUCT)
-
-
-def test_calls_that_nothing_disturbed_count(monkeypatch):
-    Device(monkeypatch, cycle((130.0, 1.0, 45.0)))
-    assert peak_of_fp32() == pytest.approx(CONVOLUTION)
-
-
-def test_a_peak_is_measured_until_nothing_disturbs_it(monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 60.0)
-    Device(monkeypatch, chain((2.0 + 1.1**call for call in range(200)), repeat(1.0)))
-    assert peak_of_fp32() == pytest.approx(CONVOLUTION, rel=1e-3)
-
-
-def test_a_peak_that_was_never_undisturbed_is_withheld(monkeypatch):
-    Device(monkeypatch, (1.1**call for call in count()))
-    assert peak_of_fp32() is None
+    assert limits.withheld == (() if peak else ("fp32",))
+    assert [1e12 * found.tflops for found in limits.peaks] == pytest.approx([peak] if peak else [], rel=1e-3)
 
 
 def test_a_peak_can_be_measured_again(monkeypatch):
@@ -114,15 +107,12 @@ def test_nothing_is_said_of_a_stopped_measurement():
     assert measure_limits(CPU, control) is None
 
 
-def test_a_format_too_slow_to_measure_is_left_out(monkeypatch):
-    monkeypatch.setattr(module, "_TOO_SLOW_SECONDS", 0.0)
-    assert measured().peaks == ()
-
-
-def test_a_format_that_the_device_cannot_multiply_in_is_left_out(monkeypatch):
+def test_a_format_that_is_too_slow_or_cannot_be_multiplied_in_is_left_out(monkeypatch):
     formats = {"fp32": module._FORMATS["fp32"], "bits": (Precision.FP32, torch.bool)}
     monkeypatch.setattr(module, "_FORMATS", formats)
     assert [peak.format for peak in measured().peaks] == ["fp32"]
+    monkeypatch.setattr(module, "_TOO_SLOW_SECONDS", 0.0)
+    assert measured().peaks == ()
 
 
 def test_flags_and_random_numbers_stay_as_they_were():

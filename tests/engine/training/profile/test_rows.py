@@ -8,9 +8,8 @@ import pytest
 
 from engine.protocol.profile import StepPart, TimeRow
 from engine.training.profile import recording
-from engine.training.profile.bar import step_bar
+from engine.training.profile.breakdown import ROOT, Tables, build_tables, step_bar
 from engine.training.profile.chrome import read_trace
-from engine.training.profile.rows import ROOT, Tables, build_tables
 from tests.engine.training.profile.recorded import AUTOGRAD, Recorded
 
 GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn"
@@ -47,9 +46,9 @@ def _linear_step(recorded: Recorded, begin: float) -> None:
     recorded.kernel(GEMM, begin + 320, begin + 380, launched=begin + 315, thread=AUTOGRAD)
 
 
-def _tables(recorded: Recorded, folder: Path) -> Tables:
+def _tables(recorded: Recorded, folder: Path, units: tuple[str, ...] = ()) -> Tables:
     trace = recorded.read(folder)
-    return build_tables(trace, step_bar(trace, step_ms=1.0, data_wait_ms=0.0))
+    return build_tables(trace, step_bar(trace, 1.0, 0.0, units), units)
 
 
 def _row(rows: tuple[TimeRow, ...], name: str) -> TimeRow:
@@ -135,8 +134,7 @@ def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(recorded,
         inputs=[*shapes, *settings, ([], "Scalar")],
         values=[*values, "1"],
     )
-    trace = recorded.read(tmp_path)
-    found = build_tables(trace, step_bar(trace, 1.0, 0.0, ("bf16",)), ("bf16",))
+    found = _tables(recorded, tmp_path, ("bf16",))
     convolution = _row(found.operations, "aten::mkldnn_convolution")
     assert (convolution.part, convolution.format) == (StepPart.MATRIX_UNITS, "bf16")
     assert convolution.flops == 2 * (2 * 4 * 8 * 8) * (3 * 3 * 3)
@@ -162,8 +160,7 @@ def test_a_depthwise_convolutions_backward_pass_has_the_flops_of_its_own_weights
         inputs=[pictures, pictures, weight, *(([], kind) for kind in types)],
         values=["", "", "", *values],
     )
-    trace = recorded.read(tmp_path)
-    found = build_tables(trace, step_bar(trace, 1.0, 0.0))
+    found = _tables(recorded, tmp_path)
     flops = _row(found.operations, "aten::convolution_backward").flops
     assert flops == products * 2 * (2 * 8 * 8) * (6 * 3 * 3)
 
@@ -173,8 +170,7 @@ def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(recorde
     pooled, pictures = ([2, 3, 1, 1], "float"), ([2, 3, 8, 8], "float")
     recorded.operation("aten::_adaptive_avg_pool2d_backward", 0, 200, inputs=[pooled, pictures])
     recorded.operation("aten::zero_", 10, 20, inputs=[pictures])
-    trace = recorded.read(tmp_path)
-    found = build_tables(trace, step_bar(trace, 1.0, 0.0))
+    found = _tables(recorded, tmp_path)
     pool = _row(found.operations, "aten::_adaptive_avg_pool2d_backward")
     assert pool.ms == pytest.approx(0.19) and pool.moved_bytes == 4 * (2 * 3 + 2 * 2 * 3 * 8 * 8)
 

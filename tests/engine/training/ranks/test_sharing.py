@@ -1,4 +1,4 @@
-"""What the processes of a run share: gradients, where a step leaves some out, and how long that takes."""
+"""What the processes of a run share: samples, gradients, buffers, and how long that takes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from torch._C._distributed_c10d import FileStore
 
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.training import ranks as module
 from engine.training.failures import problem_of
 from engine.training.profile.communication import measure_bus_bandwidth
 from engine.training.ranks import (
     SAMPLED_FIRST,
     DistributedModel,
+    Rank,
     average_gradients,
     broadcast_buffers,
+    rank_indices,
     typical_times,
 )
-from engine.training.steps.captured import CompiledStep
+from engine.training.runs.checkpoints import Checkpoints
 from engine.training.steps.plain import PlainStep, RecipeRecord
+from engine.training.steps.recipe import CompiledStep
 
 LIKE_MOST = [(2.0, 0.5)] * SAMPLED_FIRST
 
@@ -179,7 +183,7 @@ def test_a_compilation_that_fails_sends_no_gradient_twice(
             raise RuntimeError(failures.pop())
 
     monkeypatch.setattr(torch, "compile", lambda model, **settings: Failing(model))
-    monkeypatch.setattr("engine.training.steps.captured._synchronize", waited_for)
+    monkeypatch.setattr("engine.training.steps.recipe._synchronize", waited_for)
     ranks = {"find_unused_parameters": True}
     step = step_of(Heads("aaa"), kind=CompiledStep, step={"recipe": "compile"}, ranks=ranks)
     if sent:
@@ -226,3 +230,45 @@ def test_two_processes_have_the_same_buffers_and_mean_gradients(tmp_path: Path) 
     code = f"from {as_rank.__module__} import as_rank; as_rank({{}}, {str(tmp_path / 'meeting')!r})"
     started = [subprocess.Popen([sys.executable, "-c", code.format(rank)]) for rank in range(2)]
     assert [process.wait() for process in started] == [0, 0]
+
+
+def shares(monkeypatch: pytest.MonkeyPatch, samples: int, batch_size: int, ranks: int) -> list[list[int]]:
+    result = []
+    for rank in range(ranks):
+        monkeypatch.setattr(module, "current_rank", lambda rank=rank: Rank(rank, ranks))
+        result.append(rank_indices(torch.arange(samples), batch_size).tolist())
+    return result
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+@pytest.mark.parametrize("batch_size", [1, 4, 7])
+@pytest.mark.parametrize("samples", [8, 24, 57, 200])
+def test_the_ranks_batches_are_the_parts_of_a_global_batch(
+    monkeypatch: pytest.MonkeyPatch, samples: int, batch_size: int, ranks: int
+) -> None:
+    parts = shares(monkeypatch, samples, batch_size, ranks)
+    kept = samples // ranks * ranks
+    together = []
+    for start in range(0, kept // ranks, batch_size):
+        batches = [part[start : start + batch_size] for part in parts]
+        assert len({len(batch) for batch in batches}) == 1
+        together.append(sorted(sample for batch in batches for sample in batch))
+    whole = batch_size * ranks
+    assert together == [list(range(start, min(start + whole, kept))) for start in range(0, kept, whole)]
+
+
+def test_a_rank_keeps_its_own_random_state_beside_the_first_ones_checkpoint(tmp_path: Path) -> None:
+    def state(steps: int, number: float) -> dict[str, object]:
+        value = torch.tensor(number)
+        parts = {"model": {"weight": value}, "optimizer": {"weight": value}, "random": {"cpu": value}}
+        return {**parts, "scaler": {}, "progress": {"tally": {"steps": steps}}}
+
+    first, second = Checkpoints(tmp_path), Checkpoints(tmp_path, 1)
+    first.save("last", state(5, 1.0))
+    second.save("last", state(5, 2.0))
+    loaded = second.load("last")
+    assert loaded["model"]["weight"] == 1.0 and loaded["random"]["cpu"] == 2.0
+    assert first.load("last")["random"]["cpu"] == 1.0
+    # killed between the two files: what is left is of another step
+    first.save("last", state(6, 3.0))
+    assert second.load("last")["random"]["cpu"] == 3.0

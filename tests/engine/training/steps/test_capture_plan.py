@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from engine.protocol.events import PhaseName
-from engine.training.steps.captured import CapturePlan, GroupAction, without_garbage_collection
+from engine.training.steps.recipe import CapturePlan, GroupAction, without_garbage_collection
 
 Group = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -23,25 +22,7 @@ def actions(plan: CapturePlan, *groups: Group) -> list[GroupAction]:
     return [plan.action_for(batches) for batches in groups]
 
 
-def test_groups_of_one_shape_warm_up_are_captured_once_and_replayed() -> None:
-    plan = CapturePlan()
-    phases = []
-    for number in range(7):
-        phases.append(plan.phase)
-        expected = (
-            GroupAction.WARM_UP if number < 3 else GroupAction.CAPTURE if number == 3 else GroupAction.REPLAY
-        )
-        assert plan.action_for(group(16)) is expected
-    assert phases == [PhaseName.WARMING_UP] * 3 + [PhaseName.CAPTURING, None, None, None]
-
-
-W, C, R, B, G = (
-    GroupAction.WARM_UP,
-    GroupAction.CAPTURE,
-    GroupAction.REPLAY,
-    GroupAction.BESIDE,
-    GroupAction.GO_WITHOUT,
-)
+W, C, R, B = (GroupAction.WARM_UP, GroupAction.CAPTURE, GroupAction.REPLAY, GroupAction.UNCAPTURED)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +42,6 @@ def test_an_epoch_of_one_whole_and_one_small_group_is_captured_all_the_same() ->
     plan = CapturePlan()
     found = actions(plan, *[group(3), group(16)] * 6)
     assert found.count(C) == 1 and found[-1] is R and not plan.is_given_up
-
-
-def test_shapes_that_keep_changing_are_given_up_and_then_nothing_is_captured() -> None:
-    plan = CapturePlan()
-    found = actions(plan, *(group(16, side=side) for side in range(8, 30)))
-    assert plan.is_given_up and plan.phase is None
-    assert C not in found and found[-1] is G
-    assert actions(plan, *[group(16)] * 5) == [G] * 5
 
 
 class Cycle:

@@ -11,7 +11,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.experiment import Experiment, layered
-from engine.training.models.build import build_model
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
@@ -25,7 +24,10 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, float]]] = {
 
 
 def small_cnn() -> nn.Module:
-    return build_model("small-cnn", image_size=8, channels=1, num_classes=4, seed=0)
+    """A CNN so small that a CPU which only emulates FP16 trains it fast."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(144, 4))
 
 
 def pictures(number: int, size: int = 4) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -201,24 +203,6 @@ def test_a_small_gradient_is_not_clipped(hello: Any) -> None:
     free, clipped = hello(epochs=5), hello(epochs=5, step={"clip_norm": 1e6})
     assert clipped.samples.loss == pytest.approx(free.samples.loss)
     assert free.samples.grad_norm is None and len(clipped.samples.grad_norm) == 5
-
-
-@pytest.mark.parametrize(
-    ("precision", "clip_norm", "columns"),
-    [
-        ("fp32", None, "loss"),
-        ("fp32", 1.0, "loss grad_norm"),
-        ("fp16", 1.0, "loss grad_scale found_inf grad_norm"),
-        ("fp16-unscaled", None, "loss"),
-    ],
-)
-def test_a_step_gives_one_row_of_figures(precision: str, clip_norm: float | None, columns: str) -> None:
-    step = step_of(
-        nn.Linear(10, 1), {"precision": precision, "step": {"clip_norm": clip_norm}}, loss=mse_loss
-    )
-    row = step([(torch.randn(4, 10), torch.randn(4, 1))])
-    assert " ".join(step.columns) == columns
-    assert row.shape == (len(step.columns),) and row.dtype is torch.float32 and not row.requires_grad
 
 
 @pytest.mark.parametrize(("precision", "sizes"), [("fp32", [4] * 4), ("fp16", [4] * 4), ("fp32", [11, 5])])

@@ -58,7 +58,7 @@ def tune(work: Work) -> None:
         seconds = time.monotonic() - began
         tuning, search_seconds = _searched(store, launcher, catalog, asked, plan)
     best = max(speeds, key=lambda places: speeds[places])
-    found = space.of_changes(tuning.winner_changes)
+    found = space.places_for(tuning.winner_changes)
     share = speeds[found] / speeds[best] if found in speeds else 0.0
     work.report("tune", share, f"(found: {space.words(found)}; best: {space.words(best)}; of {space.size})")
     with_proof = f"({tuning.seconds / seconds:.2f} with the proof, {tuning.runs} runs)"

@@ -77,12 +77,8 @@ def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
 
 
 def row_text(window: MainWindow, run_id: str) -> str:
-    model = window.runs.table.model()
-    for row in range(model.rowCount()):
-        cells = [str(model.index(row, column).data() or "") for column in range(model.columnCount())]
-        if [run.id for run in window.runs.model.runs_at(row)] == [run_id]:
-            return " | ".join(cells)
-    raise AssertionError(f"{run_id} is not in the table")
+    model = window.runs.model
+    return " | ".join(model.text(model.lines[run_id], column) for column in range(model.columnCount()))
 
 
 @in_a_process

@@ -46,7 +46,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
     window: MainWindow, training: Any, tiny: Experiment
 ) -> None:
     sides = (("FP32", tiny), ("BF16 AMP", experiment_from({**tiny.model_dump(), "precision": "bf16"})))
-    window._submit(Request("Tiny", sides, name="Tiny", repeats=2))
+    window.experiments.submit_request(Request("Tiny", sides, name="Tiny", repeats=2))
     assert window.live.page.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 1 of 2"
     training.wait_for_end(window, 4)
     records = sorted(window.experiments.runs.records(), key=lambda record: record.started)
@@ -68,7 +68,7 @@ def test_a_queued_run_can_be_taken_out(
     (second,) = training.submit(window, tiny)
     # how long a run takes that was never made is not known
     qtbot.waitUntil(lambda: window.live.page.strip.left.text().startswith("at least "), timeout=60_000)
-    window.runs.edits.experiments.dequeue(second)
+    window.runs.experiments.dequeue(second)
     qtbot.waitUntil(lambda: window.live.page.strip.left.text()[:1].isdigit(), timeout=60_000)
     assert window.experiments.runs.record(second) is None and window.experiments.waiting == ()
     window.experiments.stop()
@@ -150,7 +150,7 @@ def test_a_stopped_run_is_resumed_from_its_last_checkpoint(
     training.wait_for_steps(window, other)
     window.runs.resume_requested.emit(run_id)
     assert runs.record(run_id).status is Status.QUEUED and runs.live(run_id).status == "queued"
-    window.runs.edits.experiments.dequeue(run_id)
+    window.runs.experiments.dequeue(run_id)
     assert runs.record(run_id).status is Status.STOPPED and runs.live(run_id).status == "stopped"
     window.experiments.stop()
     training.wait_for_end(window, 2)

@@ -16,8 +16,8 @@ from torch.nn.functional import cross_entropy
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
 from engine.training.data.batches import Batch
-from engine.training.steps.captured import Capture, CapturedStep
 from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
+from engine.training.steps.recipe import Capture, CapturedStep
 
 CPU = torch.device("cpu")
 NOT_PERMITTED = "operation not permitted when stream is capturing"

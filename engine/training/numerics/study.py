@@ -1,15 +1,18 @@
-"""Advice on lost values (overflow, underflow, loss scale, clipping, 16-bit sums), and on time and memory."""
+"""A numerics study: the requested parts one after another, and the advice on their results."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, suppress
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import named
+from engine.protocol import jobs
 from engine.protocol.advice import Advice, AdviceKind, Advices, Changes, fast_recipe, larger_batch
-from engine.protocol.events import Event
-from engine.protocol.numerics import Cause, NumericsResults, Operation, Part, most_skips
+from engine.protocol.events import Event, Finished, PartMeasured, Summary
+from engine.protocol.jobs import Control
+from engine.protocol.numerics import Cause, NumericsResults, Operation, Part, PartResult, most_skips
 from engine.protocol.ranges import (
     ELSEWHERE,
     FP16,
@@ -20,8 +23,17 @@ from engine.protocol.ranges import (
     lost_fraction,
     module_title,
 )
-from engine.training.numerics.bench import Bench
+from engine.training.doctor import read_catalog
+from engine.training.measuring.memory_cap import memory_cap
+from engine.training.numerics.bench import Bench, StoppedError, open_bench
+from engine.training.numerics.divergence import measure_divergence
 from engine.training.numerics.evidence import NumericsEvidence, gather_evidence
+from engine.training.numerics.fp32_modules import find_fp32_modules
+from engine.training.numerics.nonfinite import find_nonfinite
+from engine.training.numerics.precision_map import map_precision
+from engine.training.numerics.ranges import measure_ranges
+from engine.training.runs.plan import RunPlan
+from engine.training.runs.prepare import select_device
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
@@ -447,3 +459,42 @@ def _unshortened(evidence: NumericsEvidence) -> dict[str, Changes | str]:
     has_tf32 = evidence.device.precision(Precision.TF32).available
     precision = Precision.TF32 if has_tf32 else Precision.FP32
     return {"changes": (("precision", precision.value),), "action": f"Use {precision.label}"}
+
+
+Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult]]
+"""A function that reports its progress as phases and returns its part. It raises StoppedError."""
+
+_MAKERS: Mapping[Part, Make] = {
+    "map": map_precision,
+    "range": measure_ranges,
+    "nan": find_nonfinite,
+    "ladder": measure_divergence,
+    "islands": find_fp32_modules,
+}
+
+
+def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]:
+    """Measure the requested parts. The last event is `Finished`.
+
+    Raise ProblemError of kind `REQUEST` if the experiment cannot run here or its model cannot be watched.
+    Also raise any error of a step, after the parts before it.
+    """
+    plan = RunPlan(job.experiment, read_catalog())
+    select_device(plan)
+    with memory_cap(plan.device, plan.experiment.memory_cap_gib):
+        bench = yield from open_bench(plan, control)
+        if bench is not None:
+            with closing(bench), suppress(StoppedError):
+                yield from _parts(bench, job)
+    yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
+
+
+def _parts(bench: Bench, job: jobs.StudyNumerics) -> Iterator[Event]:
+    results = NumericsResults()
+    for part in job.parts:
+        bench.check_stop()
+        result = yield from _MAKERS[part](bench, job)
+        results = results.with_part(result)
+        yield PartMeasured(result=result)
+    bench.check_stop()
+    yield PartMeasured(result=(yield from advise_on_numerics(bench, results)))
