@@ -127,14 +127,14 @@ def take(
         steps = GPU_STEPS
     if steps is not None:
         form = window.setup.form
-        form.length.unit_button.click()
+        form.length.unit.edited.emit("steps")
         form.length.setText(str(steps))
         form.length.edited.emit(str(steps))
     window.setup.question_box.list.open()
     grab(application, window, folder, "questions")
     window.setup.question_box.list.dismiss()
     # without repeats a headline has no interval
-    window.setup.form.repeat.edited.emit(REPEATS)
+    window.setup.set_text("repeat", REPEATS)
     run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
     window.setup.run_action.trigger()
     run_until(lambda: len(window.live.runs()) >= 2, within_seconds=seconds)
@@ -148,7 +148,7 @@ def take(
     run_until(lambda: window.live.answer() is not None, within_seconds=START_SECONDS)
     grab(application, window, folder, "experiment")
     run_ids = tuple(run.id for run in window.experiments.runs.records())
-    window.setup.form.repeat.edited.emit("1")
+    window.setup.set_text("repeat", "1")
     profile(application, window, folder, seconds, run_ids[:2])
     show_results(application, window, folder, run_ids)
     show_race(application, window, folder)
@@ -254,16 +254,16 @@ def sweep(application: QApplication, window: MainWindow, folder: Path, seconds: 
     """Sweep batch sizes: show it in progress, with other jobs in the queue, and at its end."""
     window.show_page("compare")
     form, works = window.setup.form, window.experiments.works
-    if "epochs" in form.length.unit_button.text():
-        form.length.unit_button.click()
+    form.length.unit.edited.emit("steps")
     form.length.edited.emit(str(SWEEP_STEPS))
-    form.batch_size.edited.emit("32, 64, 128")
+    window.show_page("sweep")
+    window.setup.set_axis("batch_size", ("32", "64", "128"))
     run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
     window.setup.run_action.trigger()
     run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
     window.show_page("compare")
     window.setup.set_text("batch_size", "64")
-    for add in (window.setup.queue_action.trigger, lambda: window.setup.submit("limit")):
+    for add in (window.setup.run_action.trigger, lambda: window.setup.submit("limit")):
         add()
     # the runs begin once all pilots are over
     run_until(lambda: window.experiments.running is not None, within_seconds=seconds)

@@ -54,7 +54,6 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._setup.draft_changed.connect(self.refresh)
         self._panel.memory_chosen.connect(self._choose_memory)
         self._panel.changes_wanted.connect(self._setup.use_changes)
-        self._panel.empty.pressed.connect(lambda: self._setup.submit("limit"))
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.show_refusal)
         self._forecaster.made.connect(self._setup.survey_thread.survey_again)
@@ -89,16 +88,24 @@ class LimitController(StudyController[StudyView[Limit]]):
         device = self._device()
         device_mib = None if device is None else device.memory_mib
         if self._setup.question != "limit":
-            # the need is that of one cell; a sweep's own lines say what all need
-            is_known = self._setup.is_sweeping and self._setup.survey_thread.knows_memory()
-            need = None if is_known else self._need
-            draft = self._setup.draft
-            is_shared = draft is not None and not draft.has_one_device
-            self._setup.foot.need.show_need(need, self._cap_mib() or device_mib, per_device=is_shared)
+            # the need is that of one cell; a sweep says what all need
+            if not (self._setup.is_sweeping and self._setup.survey_thread.knows_memory()):
+                self._setup.foot.need.show_need(
+                    self._need,
+                    self._cap_mib() or device_mib,
+                    per_device=not self._setup.has_one_device,
+                    most=self._most(),
+                )
             return
         usual = self._cpu_limit() or default_memory_cap(device)
         usual_mib = device_mib if usual is None else usual * MIB_PER_GIB
         self._setup.foot.need.show_cap(self._cap_mib() or usual_mib, device_mib)
+
+    def _most(self) -> str:
+        """Return the label of the side that needs the most memory. Empty for a single one."""
+        sides = self._setup.outcome().experiments
+        needs = {label: self._forecaster.needed_mib(experiment) for label, experiment in sides}
+        return max(needs, key=lambda label: needs[label] or 0.0) if len(needs) > 1 else ""
 
     def _device(self) -> DeviceEntry | None:
         catalog = self._experiments.catalog

@@ -18,7 +18,7 @@ from gui.widgets import Field
 from gui.widgets.boxes import in_column, in_row
 from gui.widgets.labels import plain_tip
 
-_GRANULARITIES = (1, 8, 16, 32, 64)
+_GRANULARITIES, _USUAL = (1, 8, 16, 32, 64), "8"
 
 
 class LimitOptions(QWidget):
@@ -30,7 +30,7 @@ class LimitOptions(QWidget):
         self.granularity_box = box = SearchBox("Multiples of", tip, takes_any=True)
         box.setValidator(QIntValidator(1, 1_000_000, box))
         box.set_groups([ChoiceGroup("", [Row(str(size)) for size in _GRANULARITIES])])
-        box.set_value(str(_GRANULARITIES[0]))
+        box.set_value(_USUAL)
         self.memory = MemoryChooser()
         in_row(self.memory, Field("Multiples of", box), parent=self, spacing=12)
 

@@ -22,7 +22,6 @@ from gui.charts.painter import DrawingView
 from gui.limit.options import LimitOptions
 from gui.session.views import StudyView
 from gui.widgets import Button, ComboBox, EmptyState, label
-from gui.widgets.actions import with_keys
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import describe
 
@@ -55,9 +54,6 @@ class LimitPanel(StudyPage[StudyView[Limit]]):
             "How large a batch fits in memory, and how much larger is it in mixed precision?",
             "Each trial trains at least three steps with the settings in the form. The search ends when one "
             "batch size fits and the next does not.",
-            "Find the largest batch",
-            with_keys("Search in each precision selected in the form", "limit"),
-            is_solid=True,
         )
         self.options = LimitOptions()
         self.memory = self.options.memory

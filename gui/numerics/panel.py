@@ -131,9 +131,6 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
             "Where does this model lose precision, and what causes a NaN?",
             "Trains a few steps and records every operation: its dtype, which values overflow or underflow, "
             "and which module produces the first NaN or Inf.",
-            "Examine",
-            "Examine the form's first half-precision run",
-            is_solid=True,
         )
         super().__init__(empty, widgets={"map": self._make_map, "ranges": self._make_ranges}, parent=parent)
         self._kept: Sequence[str] = ()
@@ -143,7 +140,6 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         in_column(
             label("Parts", "label"), *self.boxes, parent=self.parts_choice, margins=(0, 0, 0, 14), spacing=8
         )
-        empty.pressed.connect(self.study_wanted)
         self.offer_taken.connect(self._want)
         self.asked.connect(self._act)
         self.show_view(None)

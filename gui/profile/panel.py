@@ -48,15 +48,11 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
             "Where does a step's time go, and what would make it faster?",
             "Records a few steps after warm-up and splits their time into matrix work, memory, copies, the "
             "optimizer and waiting, for each precision side by side.",
-            "Profile",
-            "Profile the form's experiments, FP32 first",
-            is_solid=True,
         )
         self._table = TABLES[0]
         widgets = {"bars": self._bars, "rows": self._rows, "roofline": Roofline}
         super().__init__(empty, (self.again,), widgets, parent)
         self._traces = self._offer_viewer()
-        self.empty.pressed.connect(self.profile_wanted)
         self.show_view(None)
 
     def show_view(self, view: StudyView[Profiles] | None) -> None:

@@ -68,6 +68,11 @@ class Forecaster(QObject):
         known = self._known.get(forecast_key(experiment))
         return known.lines if known is not None and known.quantity == "allocated" else ()
 
+    def needed_mib(self, experiment: Experiment) -> float | None:
+        """Return the memory that an experiment needs. None while it is unknown."""
+        made = self._known.get(forecast_key(experiment))
+        return None if made is None else needed_mib(made.lines, experiment.batch_size)
+
     def stop(self) -> None:
         self._wanted = ()
         self._timer.stop()

@@ -26,7 +26,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import counted, duration
 from gui.session.request import Request
 from gui.setup.draft import Draft
-from gui.setup.fields import NUMBER_KEYS, clean, join_values
+from gui.setup.fields import NUMBER_KEYS, SETTINGS, clean
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -86,7 +86,7 @@ def check(
     judges_machine: bool = True,
     ignored: Collection[str] = (),
 ) -> Outcome:
-    """Validate every run of the draft, with the first value of each setting. `look` looks up the data.
+    """Validate every run of the draft, with the first value of each axis. `look` looks up the data.
 
     Without a catalog, or without `judges_machine`, validate only what does not depend on the machine.
     `refused` are problems of experiments that the worker has refused. `file_problem`: why the model file
@@ -117,11 +117,12 @@ def check(
                 first.setdefault(problem.key or "", problem)
     repeats = 1
     try:
-        repeats = _Repeats.model_validate({"repeat": clean("repeat", draft.repeats)}).repeat
+        repeats = _Repeats.model_validate({"repeat": clean("repeat", draft.text("repeat"))}).repeat
         check_seeds(experiments, repeats)
     except ValidationError as error:
         if "repeat" not in ignored:
-            first.setdefault("repeat", problems_from_validation(error, {"repeat": "Repeat"})[0])
+            titles = {"repeat": SETTINGS["repeat"].title}
+            first.setdefault("repeat", problems_from_validation(error, titles)[0])
     except ProblemError as error:
         first.setdefault("seed", error.problem)
     epochs = tuple(_steps_in_epoch(experiment, catalog, look) for _, experiment in experiments)
@@ -178,9 +179,9 @@ def explanation(problem: Problem) -> str:
 
 
 def request(draft: Draft, outcome: Outcome) -> Request:
-    """Create the request of a valid draft, with the first value of each setting."""
+    """Create the request of a valid draft, with the first value of each axis."""
     labels = [label for label, _ in outcome.experiments]
-    name = draft.name.strip() or None
+    name = draft.text("name").strip() or None
     title = name or _title(labels, outcome.repeats)
     return Request(title, outcome.experiments, name, outcome.repeats)
 
@@ -206,9 +207,9 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
 
 
 def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
-    """Describe the plan: "2 runs, 940 steps each", with a warning if the runs are too short.
+    """Describe the plan: "2 runs, 940 steps each", or with the time of each once, "2 runs, about 3 min".
 
-    `seconds` is the total time of training each once, if known: "2 runs, 9 steps each, about 3 min".
+    Runs that are too short are mentioned: "2 runs, 9 steps each (throughput needs 60)".
     """
     count = len(outcome.experiments) * outcome.repeats
     planned = [
@@ -216,15 +217,14 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
         for (_, experiment), epoch in zip(outcome.experiments, outcome.epochs, strict=True)
     ]
     lengths = {_length(experiment, steps) for experiment, steps in planned}
-    time = "" if seconds is None else f", about {duration(seconds * outcome.repeats)}"
-    if len(lengths) != 1:
-        return counted(count, "run") + time
-    plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "") + time
-    first, steps = planned[0]
-    least = first.least_steps
-    return (
-        f"{plan} (at least {least:,} to measure throughput)" if steps is not None and steps < least else plan
-    )
+    if seconds is not None:
+        plan = f"{counted(count, 'run')}, about {duration(seconds * outcome.repeats)}"
+    elif len(lengths) == 1:
+        plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "")
+    else:
+        plan = counted(count, "run")
+    short = [first.least_steps for first, steps in planned if steps is not None and steps < first.least_steps]
+    return f"{plan} (throughput needs {max(short):,})" if short else plan
 
 
 def _length(experiment: Experiment, steps: int | None) -> str:
@@ -257,11 +257,11 @@ def converted_length(draft: Draft, outcome: Outcome) -> tuple[str, str]:
     key = draft.length_key
     other = "steps" if key == "epochs" else "epochs"
     per_epoch = next(iter(outcome.epochs), None)
-    lengths = [clean(key, value) for value in draft.values(key)]
-    if per_epoch is None or not all(length.isdecimal() for length in lengths):
+    length = clean(key, draft.text(key))
+    if per_epoch is None or not length.isdecimal():
         return other, draft.text(key)
     factor = per_epoch if key == "epochs" else 1 / per_epoch
-    return other, join_values(other, (f"{max(1, round(int(length) * factor)):,}" for length in lengths))
+    return other, f"{max(1, round(int(length) * factor)):,}"
 
 
 def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:

@@ -1,8 +1,9 @@
-"""The controls of the setup form. Their values are text, with a unit or a note inside the field."""
+"""The editors of the setup form. Their values are text, with a label, a unit or a note inside the field.
+
+Each has the signal `edited`, which carries new text, `set_value` and `set_label`.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
@@ -14,28 +15,28 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyleOptionComboBox,
     QStylePainter,
-    QToolButton,
     QWidget,
 )
 
 from engine.experiment.experiment import setting_help, setting_title
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
+from gui.setup.facts import Choices
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.widgets import ComboBox, Segmented, set_property
+from gui.widgets import ComboBox, Segmented
 from gui.widgets.boxes import Stretch, grid_of, in_column, in_row
 from gui.widgets.labels import describe
 
 
 class InnerNote(QWidget):
-    """A note inside another control, such as "×". It paints its own text.
+    """A label or a unit inside another control, such as "steps". It paints its own text.
 
     A label would inherit the combo box's font and color.
     """
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignRight) -> None:
         super().__init__()
-        self._text = text
+        self._text, self._align = text, align
         self._font = font(12)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
@@ -58,20 +59,18 @@ class InnerNote(QWidget):
         painter = QPainter(self)
         painter.setFont(self._font)
         painter.setPen(QColor(palette.text3 if self.isEnabled() else palette.off))
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, self._text)
+        painter.drawText(self.rect(), self._align | Qt.AlignmentFlag.AlignVCenter, self._text)
         painter.end()
 
 
-_ARROW_WIDTH = 32
-GAP = 8
+_ARROW_WIDTH, _ARROW, _UNIT_WIDTH = 32, 28, 84
+GAP, _LEAST_WIDTH = 8, 60
 # a line edit begins its text 2 px further in than a combo box
 FLUSH = -2
 
-Choices = Sequence[tuple[str, str]]
-
 
 class NumberEdit(QLineEdit):
-    """A text field for a number, with its unit at the right.
+    """A text field for a number or a text, with its unit at the right, and perhaps its label at the left.
 
     It accepts any text, which the form validates.
     """
@@ -81,9 +80,11 @@ class NumberEdit(QLineEdit):
         self.edited = self.textEdited
         describe(self, name, tip)
         self.setPlaceholderText(hint)
-        self.setTextMargins(FLUSH, 0, 0, 0)
-        self._row = in_row(Stretch(), parent=self, margins=(11, 0, 11, 0), spacing=0)
+        self._label = InnerNote(align=Qt.AlignmentFlag.AlignLeft)
+        self._row = in_row(self._label, Stretch(), parent=self, margins=(12, 0, 11, 0), spacing=0)
         self._unit: QWidget | None = None
+        self.setMinimumWidth(_LEAST_WIDTH)
+        self.set_label("", 0)
         if unit:
             self.put_right(InnerNote(unit))
 
@@ -93,11 +94,16 @@ class NumberEdit(QLineEdit):
         self._row.addWidget(widget)
         self.keep_clear()
 
+    def set_label(self, text: str, width: int) -> None:
+        """Show the label inside the field, in `width` pixels. "" removes it."""
+        self._label.set_text(text)
+        self._label.setFixedWidth(width if text else 0)
+        self.keep_clear()
+
     def keep_clear(self) -> None:
-        """Keep the typed text clear of the widget at the right."""
-        if self._unit is not None:
-            taken = 0 if self._unit.isHidden() else self._unit.sizeHint().width() + GAP
-            self.setTextMargins(FLUSH, 0, taken, 0)
+        """Keep the typed text clear of what else is in the field."""
+        taken = 0 if self._unit is None or self._unit.isHidden() else self._unit.sizeHint().width() + GAP
+        self.setTextMargins(FLUSH + self._label.width(), 0, taken, 0)
 
     def set_value(self, text: str) -> None:
         """Show a value. If the text is equal, keep the cursor where it is."""
@@ -111,36 +117,33 @@ class NumberEdit(QLineEdit):
             self.keep_clear()
 
 
-def link_button(words: str = "", tip: str = "") -> QToolButton:
-    """Return a small button without a frame, for the inside of a field or its label."""
-    button = QToolButton()
-    button.setText(words)
-    button.setProperty("kind", "link")
-    button.setCursor(Qt.CursorShape.PointingHandCursor)
-    describe(button, words, tip)
-    return button
+UNITS = ("steps", "epochs")
 
 
 class LengthEdit(NumberEdit):
-    """The length of training: a number, and a button inside the field that changes its unit."""
+    """The length of training: a number and its unit. `unit_chosen` carries `steps` or `epochs`."""
+
+    unit_chosen = Signal(str)
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip)
-        self.unit_button = link_button()
-        self.put_right(self.unit_button)
+        self.unit = ChoiceBox("Unit of the length", "Set the length in steps or in epochs")
+        self.unit.setProperty("kind", "unit")
+        self.unit.set_choices([(unit, unit) for unit in UNITS])
+        self.unit.setFixedWidth(_UNIT_WIDTH)
+        self.unit.edited.connect(self.unit_chosen)
+        self.put_right(self.unit)
+        self._row.setContentsMargins(12, 0, 1, 0)
 
-    def set_unit(self, unit: str) -> None:
-        """Show `steps` or `epochs` as the unit, and offer the other."""
-        other = "epochs" if unit == "steps" else "steps"
-        self.unit_button.setText(unit)
-        describe(self.unit_button, f"Length in {unit}", f"In {unit}. Click to set the length in {other}.")
-        self.keep_clear()
+    def keep_clear(self) -> None:
+        self.setTextMargins(FLUSH + self._label.width(), 0, 0 if self._unit is None else _UNIT_WIDTH, 0)
 
 
 class ChoiceBox(ComboBox):
     """A combo box with a few values. The mouse wheel scrolls the form, not the value."""
 
     edited = Signal(str)
+    mutes_caption = True
 
     def __init__(self, name: str, tip: str, choices: Choices = ()) -> None:
         super().__init__()
@@ -151,7 +154,8 @@ class ChoiceBox(ComboBox):
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._info = InnerNote()
         self._wordings: tuple[str, ...] = ()
-        self._words = self._caption = self._several = ""
+        self._words = self._caption = self._label = ""
+        self._indent = 0
         in_row(Stretch(), self._info, parent=self, margins=(11, 0, _ARROW_WIDTH, 0), spacing=0)
         if choices:
             self.set_choices(choices)
@@ -187,19 +191,16 @@ class ChoiceBox(ComboBox):
         """Return the (value, text) pairs in the list."""
         return [(str(self.itemData(row) or ""), self.itemText(row)) for row in range(self.count())]
 
-    def set_values(self, values: Sequence[str]) -> None:
-        """Show one or several values: "SGD, AdamW"."""
-        self.set_value(values[0])
-        words = dict(self.choices())
-        self._several = ", ".join(words.get(value, value) for value in values) if len(values) > 1 else ""
+    def set_label(self, text: str, width: int) -> None:
+        """Show the label inside the box, in `width` pixels. "" removes it."""
+        self._label, self._indent = text, width if text else 0
         self._fit_info()
 
     def set_caption(self, words: str) -> None:
-        """Show a muted caption instead of the selected text. "" removes it."""
+        """Show a caption instead of the selected text. "" removes it."""
         if words != self._caption:
             self._caption = words
             self.setAccessibleDescription(words)
-            set_property(self, "caption", "true" if words else "false")
             self._fit_info()
 
     def set_info(self, *wordings: str) -> None:
@@ -212,27 +213,37 @@ class ChoiceBox(ComboBox):
         self._fit_info()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.isEditable():
-            super().paintEvent(event)
-            return
-        painter, option = QStylePainter(self), QStyleOptionComboBox()
+        palette, painter, option = theme().palette, QStylePainter(self), QStyleOptionComboBox()
         self.initStyleOption(option)
-        option.currentText = self._words
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
-        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+        left, whole = self._left_margin(), self.rect()
+        if self._label:
+            painter.setFont(font(12))
+            painter.setPen(QColor(palette.text3))
+            painter.drawText(whole.adjusted(left, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self._label)
+        if not self.isEditable():
+            painter.setFont(self.font())
+            is_muted = (self._caption and self.mutes_caption) or self.property("kind") == "unit"
+            ink = palette.text2 if is_muted else palette.text
+            painter.setPen(QColor(ink if self.isEnabled() else palette.off))
+            rect = whole.adjusted(left + self._indent, 0, 0, 0)
+            painter.drawText(rect, Qt.AlignmentFlag.AlignVCenter, self._words)
         painter.end()
+
+    def _left_margin(self) -> int:
+        return GAP if self.property("kind") == "unit" else 12
 
     def _fit_info(self) -> None:
         """Show the full text if it fits next to the fact, else the part before its first comma."""
-        metrics, room = QFontMetrics(self.font()), self.width() - 11 - GAP - _ARROW_WIDTH
-        whole = self._several or self._caption or self.currentText()
-        is_shortened = not self._several and (self._wordings or self._caption)
-        short = whole.partition(",")[0] if is_shortened else whole
+        metrics, room = QFontMetrics(self.font()), self.width() - self._left_margin() - self._indent - _ARROW
+        whole = self._caption or self.currentText()
+        short = whole.partition(",")[0] if self._wordings or self._caption or self._label else whole
         for words, fact in [(whole, fact) for fact in self._wordings[:1] or ("",)] + [
             (short, fact) for fact in (*self._wordings, "")
         ]:
             self._info.set_text(fact)
-            if metrics.horizontalAdvance(words) + self._info.sizeHint().width() <= room:
+            taken = self._info.sizeHint().width() + 2 * GAP if fact else 0
+            if metrics.horizontalAdvance(words) + taken <= room:
                 break
         self._words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, room)
         self.update()
@@ -282,7 +293,10 @@ RECIPES: Choices = (
 
 
 class RecipeEdit(QWidget):
-    """The control to choose the optimizations of the training step. `edited` carries them as text."""
+    """The control to choose the optimizations of the training step. `edited` carries them as text.
+
+    The form lays out `parts`, the check boxes of Custom, below it.
+    """
 
     edited = Signal(str)
 
@@ -290,38 +304,27 @@ class RecipeEdit(QWidget):
         super().__init__()
         self._value = PLAIN
         self._chose_parts = False
-        self.several = QLineEdit()
-        self.several.setReadOnly(True)
-        describe(self.several, f"{setting_title('step.recipe')}: several values", setting_help("step.recipe"))
-        self.several.setProperty("several", "true")
-        self.several.hide()
         names = tuple((key, name) for key, (name, _) in _CHOICES.items())
-        self.choice = Segmented(names, setting_title("step.recipe"), setting_help("step.recipe"))
-        for key, (_, tip) in _CHOICES.items():
-            self.choice.button(key).setToolTip(tip)
+        title, tip = setting_title("step.recipe"), setting_help("step.recipe")
+        self.choice, self.box = Segmented(names, title, tip), ChoiceBox(title, tip, names)
+        for key, (_, about) in _CHOICES.items():
+            self.choice.button(key).setToolTip(about)
         self.choice.changed.connect(self._choose)
+        self.box.edited.connect(self._choose)
+        self.box.hide()
         self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
         self.parts = QWidget()
         grid = grid_of(self.parts, margins=(0, 0, 0, 12), spacing=(8, 8), grows=(0, 1))
         for place, box in enumerate(self.boxes.values()):
             grid.addWidget(box, place // 2, place % 2)
-        in_column(self.choice, self.several, parent=self)
+        in_column(self.choice, self.box, parent=self)
         self.set_value(PLAIN)
 
-    def value(self) -> str:
-        return self._value
-
-    def set_values(self, recipes: Sequence[str]) -> None:
-        """Show one value or several: "Plain, Fast"."""
-        self.set_value(recipes[0])
-        words = dict(RECIPES)
-        is_several = len(recipes) > 1
-        self.several.setText(", ".join(words.get(recipe, recipe) for recipe in recipes))
-        self.several.setCursorPosition(0)
-        self.several.setVisible(is_several)
-        self.choice.setHidden(is_several)
-        if is_several:
-            self.parts.hide()
+    def set_label(self, text: str, width: int) -> None:
+        """Show a box with the label inside, or with "" a row of segments."""
+        self.choice.setHidden(bool(text))
+        self.box.setVisible(bool(text))
+        self.box.set_label(text, width)
 
     def set_value(self, recipe: str) -> None:
         """Show a value. The check boxes stay visible unless it changed from outside."""
@@ -331,7 +334,8 @@ class RecipeEdit(QWidget):
 
     def _show(self) -> None:
         in_parts = self._chose_parts or self._value not in (PLAIN, FAST)
-        self.choice.set_value(_CUSTOM if in_parts else self._value)
+        for control in (self.choice, self.box):
+            control.set_value(_CUSTOM if in_parts else self._value)
         self.parts.setVisible(in_parts)
         chosen = RECIPE_PARTS if self._value == FAST else self._value.split("+")
         for part, box in self.boxes.items():

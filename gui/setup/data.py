@@ -55,10 +55,10 @@ class DataReader(QObject):
 
     def words(self, draft: Draft | None) -> str:
         """Return the size of the draft's file of arrays: "60,000 samples". Empty if there are none."""
-        if draft is None or draft.with_first_values.text("dataset") != ARRAYS:
+        if draft is None or draft.first.text("dataset") != ARRAYS:
             return ""
         path, inputs, targets = (
-            draft.with_first_values.text(key).strip() for key in ("path", "data.inputs", "data.targets")
+            draft.first.text(key).strip() for key in ("path", "data.inputs", "data.targets")
         )
         found = self._found.get((ARRAYS, path, inputs, targets))
         if found is None:
@@ -167,7 +167,7 @@ class FolderCounter(QObject):
 
     def follow(self, draft: Draft, catalog: Catalog | None) -> None:
         """Count the contents of the draft's folder, if its dataset uses one."""
-        draft = draft.with_first_values
+        draft = draft.first
         dataset = draft.text("dataset")
         has_path = catalog is not None and draft.applies("path", catalog)
         path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None

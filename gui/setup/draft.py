@@ -26,10 +26,9 @@ from engine.experiment.presets import Preset
 from engine.experiment.setting import FormValues
 from engine.protocol.advice import Changes
 from engine.words.names import applies
-from gui.setup.fields import NUMBER_KEYS, OPTIONS, clean, field_text, join_values, split_values, top_options
+from gui.setup.fields import FORM_SETTINGS, NUMBER_KEYS, OPTIONS, clean, field_text, top_options
 
 _LENGTHS = ("epochs", "steps")
-_ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
 _DECIDING = (
     *(
         "model",
@@ -46,74 +45,95 @@ _DECIDING = (
 """Settings whose values decide whether others apply."""
 _MOST_CHOICES = 64
 _DATASET_OWN = {"image_size": None, "num_classes": None}
+_FORM_DEFAULTS = {"repeat": 1, "within": None, "hours": None, "name": None}
 
 
 @dataclass(frozen=True)
 class Draft:
     """The content of the form: a preset and the user's changes to it. It is immutable.
 
-    `changes` has the text of settings by dotted key, which may contain several values. `precisions` are the
-    selected ones, None for the preset's. `repeats`, `within_percent` and `most_hours` are texts and not
-    settings of the experiment. `has_gpu` selects one of the preset's two sizes. If `keeps_code`, the model's
-    code comes from a saved run, and the model file is not read.
+    `changes` has the text of fields by key, such as "batch_size" or "repeat". `own_axes` are the values to
+    sweep by dotted key, and `precisions` the selected ones, both None for the preset's. `has_gpu` selects one
+    of the preset's two sizes. If `keeps_code`, the model's code comes from a saved run, and the model file is
+    not read.
     """
 
     preset: Preset
     changes: Mapping[str, str] = field(default_factory=dict)
+    own_axes: Mapping[str, tuple[str, ...]] | None = None
     precisions: tuple[Precision, ...] | None = None
-    name: str = ""
-    repeats: str = "1"
-    within_percent: str = ""
-    most_hours: str = ""
     has_gpu: bool = False
     keeps_code: bool = False
 
     @cached_property
     def base(self) -> dict[str, Any]:
-        """Return the preset's settings by dotted key."""
-        return flattened(experiment_from(self.preset.base(self.has_gpu)))
+        """Return the preset's settings by dotted key, and the defaults of the form's other fields."""
+        return {**flattened(experiment_from(self.preset.base(self.has_gpu))), **_FORM_DEFAULTS}
 
     def text(self, key: str) -> str:
+        """Return the text of a field. "length" is `epochs` or `steps`."""
+        key = self.length_key if key == "length" else key
         if key in self.changes:
             return self.changes[key]
         if key in _DATASET_OWN and "dataset" in self.changes:
             return ""
-        swept = self.preset.sweep_for(self.has_gpu).get(key, (self.base[key],))
-        return join_values(key, (field_text(key, value) for value in swept))
-
-    def values(self, key: str) -> tuple[str, ...]:
-        """Return the values in the field of `key`, usually one."""
-        return split_values(key, self.text(key))
+        return field_text(key, self.base[key])
 
     @cached_property
-    def multi_valued_keys(self) -> tuple[str, ...]:
-        """Return the settings with several values, without the precision, in the order of the form."""
-        keys = (*_ALWAYS_SHOWN[:4], self.length_key, *_ALWAYS_SHOWN[4:], *OPTIONS)
-        return tuple(key for key in keys if len(self.values(key)) > 1)
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the values to sweep, by dotted key. Only the question Sweep uses them."""
+        if self.own_axes is not None:
+            return self.own_axes
+        swept = self.preset.sweep_for(self.has_gpu).items()
+        return {
+            key: tuple(field_text(key, value) for value in values)
+            for key, values in swept
+            if key != "precision"
+        }
+
+    def without_axes(self) -> Draft:
+        """Return the draft of a question that does not sweep."""
+        return replace(self, own_axes={}) if self.axes else self
+
+    def with_axis(self, key: str, values: Sequence[str] | None) -> Draft:
+        """Return the draft with these values to sweep. None removes the axis."""
+        axes = {**self.axes, key: tuple(values)} if values is not None else dict(self.axes)
+        if values is None:
+            axes.pop(key, None)
+        return self._with_axes(axes)
+
+    def _with_axes(self, axes: Mapping[str, tuple[str, ...]]) -> Draft:
+        preset = replace(self, own_axes=None)
+        is_same = list(preset.axes.items()) == list(axes.items())
+        return preset if is_same else replace(self, own_axes=dict(axes))
 
     def swept(self, catalog: Catalog | None) -> tuple[str, ...]:
-        """Return the keys in `multi_valued_keys` that apply. If there are any, the draft is a sweep."""
-        return tuple(key for key in self.multi_valued_keys if self.applies(key, catalog))
+        """Return the keys of the axes that apply and have several values."""
+        return tuple(
+            key for key, values in self.axes.items() if len(values) > 1 and self.applies(key, catalog)
+        )
 
     @cached_property
-    def with_first_values(self) -> Draft:
-        """Return the draft with only the first value of every setting."""
-        if not self.multi_valued_keys:
+    def first(self) -> Draft:
+        """Return the draft with the first value of each axis as the text of its field."""
+        if not self.axes:
             return self
-        first = {key: self.values(key)[0] for key in self.multi_valued_keys}
-        return replace(self, changes={**self.changes, **first})
+        lengths = set(_LENGTHS) if self.axes.keys() & set(_LENGTHS) else set()
+        kept = {key: text for key, text in self.changes.items() if key not in lengths}
+        first = {key: values[0] for key, values in self.axes.items()}
+        return replace(self, changes={**kept, **first}, own_axes={})
 
     @property
     def has_one_device(self) -> bool:
         """Return False if any of the values trains a run on multiple devices."""
-        return all(clean("devices", value) in ("1", "") for value in self.values("devices"))
+        counts = self.axes.get("devices", (self.text("devices"),))
+        return all(clean("devices", value) in ("1", "") for value in counts)
 
     @property
     def length_key(self) -> str:
         """Return the unit of the length: `epochs` or `steps`."""
-        for given in (self.changes, self.preset.sweep_for(self.has_gpu)):
-            if changed := [key for key in _LENGTHS if key in given]:
-                return changed[0]
+        if changed := [key for key in _LENGTHS if key in self.changes]:
+            return changed[0]
         return "steps" if self.base["steps"] is not None else "epochs"
 
     @cached_property
@@ -128,14 +148,19 @@ class Draft:
 
     def is_changed(self, catalog: Catalog | None) -> bool:
         """Return True if any setting that applies differs from the preset."""
-        return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
+        changed = self.changes.keys() - FORM_SETTINGS.keys()
+        has_own = self.precisions is not None or self.own_axes is not None
+        return has_own or any(self.applies(key, catalog) for key in changed)
 
     def changed_options(self, catalog: Catalog | None) -> int:
         """Return how many settings under "More options" differ from the preset."""
-        return len((self.changes.keys() & OPTIONS.keys()) - set(top_options(catalog))) + bool(self.name)
+        return len((self.changes.keys() & OPTIONS.keys()) - set(top_options(catalog)))
 
     def with_change(self, key: str, text: str) -> Draft:
         """Return the draft with new text in a field. Text equal to the preset's is not a change."""
+        key = self.length_key if key == "length" else key
+        if key in _LENGTHS:
+            return self.with_length(key, text)
         rest = {name: value for name, value in self.changes.items() if name != key}
         without = replace(self, changes=rest)
         return without if _same(key, text, without.text(key)) else replace(self, changes={**rest, key: text})
@@ -178,8 +203,6 @@ class Draft:
             if key == "precision":
                 kept = [precision for precision in draft.selected if not precision.is_autocast]
                 draft = draft.with_precisions([*kept, Precision(text)])
-            elif key in _LENGTHS:
-                draft = draft.with_length(key, text)
             else:
                 draft = draft.with_change(key, text)
         return draft
@@ -200,7 +223,8 @@ class Draft:
 
     def with_experiment(self, experiment: Experiment) -> Draft:
         """Return the draft of `experiment`, as changes to the preset."""
-        draft = replace(self, changes={}, precisions=None)
+        kept = {key: text for key, text in self.changes.items() if key in FORM_SETTINGS}
+        draft = replace(self, changes=kept, precisions=None)
         values = flattened(experiment)
         for key in ("model", "dataset", *(name for name in values if name not in _NOT_TEXT)):
             draft = draft.with_change(key, field_text(key, values[key]))
@@ -219,11 +243,9 @@ class Draft:
             "preset": self.preset.name,
             "changes": dict(self.changes),
             "precisions": None if self.precisions is None else [entry.value for entry in self.precisions],
-            "name": self.name,
-            "repeats": self.repeats,
-            "plan": [self.within_percent, self.most_hours],
+            "axes": {key: list(values) for key, values in self.axes.items()},
             "settings": {key: self.text(key) for key in self.base if key not in ("precision", *_LENGTHS)},
-            "length": [self.length_key, self.text(self.length_key)],
+            "length": [self.length_key, self.text("length")],
             "ticked": [entry.value for entry in self.selected],
             "keeps_code": self.keeps_code,
         }
@@ -231,11 +253,10 @@ class Draft:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """Read the output of `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
-        repeats = str(state.get("repeats", "1"))
-        is_kept = state.get("keeps_code") is True
-        within, hours = map(str, state.get("plan", ("", "")))
-        draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu, keeps_code=is_kept)
-        draft = replace(draft, within_percent=within, most_hours=hours)
+        draft = cls(preset, has_gpu=has_gpu, keeps_code=state.get("keeps_code") is True)
+        given = dict(state.get("axes", {})).items()
+        axes = {key: tuple(map(str, values)) for key, values in given if key in draft.base and values}
+        draft = draft._with_axes(axes) if "axes" in state else draft
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
             chosen = state["precisions"]
@@ -257,18 +278,17 @@ class Draft:
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
         """Return True if a setting applies with any of the values. Else it is hidden and ignored."""
-        return any(draft._applies(key, catalog) for draft in self._choices)
+        return key in FORM_SETTINGS or any(draft._applies(key, catalog) for draft in self._choices)
 
     @cached_property
     def _choices(self) -> tuple[Draft, ...]:
         """Return a draft for each combination of the values that decide which settings apply."""
-        keys = [key for key in self.multi_valued_keys if key in _DECIDING]
+        first, keys = self.first, [key for key in self.axes if key in _DECIDING]
         if not keys:
-            return (self.with_first_values,)
-        combined = islice(product(*(self.values(key) for key in keys)), _MOST_CHOICES)
-        changes = self.with_first_values.changes
-        chosen = ({**changes, **dict(zip(keys, values, strict=True))} for values in combined)
-        return tuple(replace(self.with_first_values, changes=each) for each in chosen)
+            return (first,)
+        combined = islice(product(*(self.axes[key] for key in keys)), _MOST_CHOICES)
+        chosen = ({**first.changes, **dict(zip(keys, values, strict=True))} for values in combined)
+        return tuple(replace(first, changes=each) for each in chosen)
 
     def _applies(self, key: str, catalog: Catalog | None) -> bool:
         device = catalog.device(self.text("device")) if catalog else None
@@ -285,9 +305,9 @@ class Draft:
     def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the runs as (label, nested settings), at least one per selected precision.
 
-        Values may be text. Settings with several values have the first one.
+        Values may be text. An axis has its first value.
         """
-        given = self.with_first_values.changes
+        given = self.first.changes
         base = layered(self.preset.base(self.has_gpu), _DATASET_OWN if "dataset" in given else {})
         changes = self._applying_changes(catalog)
         own = self._own_variants()
@@ -299,8 +319,12 @@ class Draft:
                 yield (label if kept else precision.label), settings
 
     def _applying_changes(self, catalog: Catalog | None) -> dict[str, Any]:
-        first = self.with_first_values.changes.items()
-        changes: dict[str, Any] = {key: clean(key, text) for key, text in first if self.applies(key, catalog)}
+        first = self.first.changes.items()
+        changes: dict[str, Any] = {
+            key: clean(key, text)
+            for key, text in first
+            if key not in FORM_SETTINGS and self.applies(key, catalog)
+        }
         unused = {key: value for key, value in _DEFAULTS.items() if not self.applies(key, catalog)}
         return _nested({**changes, **unused})
 

@@ -1,4 +1,4 @@
-"""The settings under "More options" in their groups, and the text of values in fields. Does not use Qt."""
+"""The settings of the form in their groups, and the text of values in fields. Does not use Qt."""
 
 from __future__ import annotations
 
@@ -8,19 +8,60 @@ from typing import Any
 
 from engine.experiment.catalog import Catalog
 from engine.experiment.experiment import all_settings, setting_help
-from engine.experiment.own.library_models import ModelRef
-from engine.experiment.setting import EntryKind, Group
+from engine.experiment.setting import EntryKind, Group, Setting
 
-_IN_ORDER = sorted(all_settings().values(), key=lambda setting: setting.place)
+FORM_SETTINGS = {
+    setting.key: setting
+    for setting in (
+        Setting(
+            "Preset",
+            "A ready-made experiment to start from. You can change everything below and save it as your "
+            "own preset (Ctrl+S).",
+            key="preset",
+            entry=EntryKind.CHOICE,
+        ),
+        Setting("Length", "Length of each run, in epochs or in steps.", key="length", entry=EntryKind.NUMBER),
+        Setting(
+            "Repeats",
+            "Runs per precision. Runs alternate, each in a new process with the next seed. Use 3 or more "
+            "to get a useful confidence interval.",
+            key="repeat",
+            entry=EntryKind.NUMBER,
+        ),
+        Setting(
+            "To within",
+            "Repeat the least certain combinations until every 95% interval is within this percentage. "
+            "Empty: use Repeats.",
+            unit="%",
+            hint="any",
+            key="within",
+            entry=EntryKind.NUMBER,
+        ),
+        Setting(
+            "Time limit",
+            "Start no new runs after this many hours. Empty: no limit.",
+            unit="h",
+            hint="no limit",
+            key="hours",
+            entry=EntryKind.NUMBER,
+        ),
+        Setting(
+            "Name",
+            "Name of the new runs in the table. Empty: runs are numbered.",
+            hint="numbered",
+            key="name",
+            group=Group.MACHINE,
+            place=99,
+        ),
+    )
+}
+"""The fields of the form that are not settings of a run."""
+SETTINGS = {**all_settings(), **FORM_SETTINGS}
+_IN_ORDER = sorted(SETTINGS.values(), key=lambda setting: setting.place)
 GROUPS = {group: tuple(setting for setting in _IN_ORDER if setting.group is group) for group in Group}
 OPTIONS = {setting.key: setting for settings in GROUPS.values() for setting in settings}
-NUMBER_KEYS = {
-    "repeat",
-    "within",
-    "hours",
-    *(key for key, setting in all_settings().items() if setting.entry is EntryKind.NUMBER),
-}
-TEXT_KEYS = {key for key, setting in all_settings().items() if setting.entry is EntryKind.TEXT}
+NUMBER_KEYS = {key for key, setting in SETTINGS.items() if setting.entry is EntryKind.NUMBER}
+TEXT_KEYS = {key for key, setting in SETTINGS.items() if setting.entry is EntryKind.TEXT}
 """Typed settings whose values may contain commas."""
 
 
@@ -29,21 +70,11 @@ def top_options(catalog: Catalog | None) -> tuple[str, ...]:
     return ("device", "devices") if catalog is not None and catalog.has_several_gpus else ()
 
 
-TIPS = {
-    "preset": "A ready-made experiment to start from. You can change everything below and save it as your "
-    "own preset (Ctrl+S).",
-    "model": f"{setting_help('model')} Type parts of a name to search, or open your own Python file. You "
-    "can also drop it on the window.",
-    "check": "Find mixed-precision mistakes in the model without training it, and show its modules.",
-    "repeat": "Runs per precision. Runs alternate, each in a new process with the next seed. Use 3 or more "
-    "to get a useful confidence interval.",
-    "within": "Repeat the least certain combinations until every 95% interval is within this percentage. "
-    "Empty: use Repeat.",
-    "hours": "Start no new runs after this many hours. Empty: no limit.",
-    "length": "Length of each run, in epochs or in steps.",
-    "name": "Name of the new runs in the table. Empty: runs are numbered.",
-}
-"""Tooltips of fields that are not settings of a run, or whose tooltip is longer."""
+MODEL_TIP = (
+    f"{setting_help('model')} Type parts of a name to search, or open your own Python file. You "
+    "can also drop it on the window."
+)
+CHECK_TIP = "Find mixed-precision mistakes in the model without training it, and show its modules."
 
 
 def field_text(key: str, value: Any) -> str:
@@ -65,7 +96,6 @@ def field_text(key: str, value: Any) -> str:
 
 # a comma after a leading zero is a decimal comma, which the validation refuses
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}([,\u00a0\u2009\u202f ]\d{3})+(\.\d*)?")
-_LIST_COMMA = re.compile(r",\s+")
 _DECIMAL_COMMA = re.compile(r"\s*\d+,\d+\s*")
 NONE = "none"
 """An empty field, as one of several values."""
@@ -80,32 +110,21 @@ def clean(key: str, text: str) -> str:
 
 
 def split_values(key: str, text: str) -> tuple[str, ...]:
-    """Return the values in a field's text: "32, 64, 128", or with semicolons. There is at least one.
+    """Return the values of an axis in typed text: "32, 64, 128", or with semicolons.
 
-    In typed text and in file names, only semicolons separate values. A comma without a space is not a
-    separator if it can be a thousands separator ("64,128") or a decimal comma, which validation rejects.
+    In texts, only semicolons separate values. A comma without a space may be a thousands separator ("1,024"),
+    or a decimal comma, which validation rejects.
     """
-    if key == "code" or not ("," in text or ";" in text):
-        return (text,)
-    if ";" in text:
-        parts = text.split(";")
-    elif key in TEXT_KEYS or ModelRef(text).file is not None:
-        return (text,)
-    elif _LIST_COMMA.search(text):
-        parts = _LIST_COMMA.split(text)
-    elif _THOUSANDS.fullmatch(text.strip()) or (key in NUMBER_KEYS and _DECIMAL_COMMA.fullmatch(text)):
-        return (text,)
-    else:
-        parts = text.split(",")
-    given = [part.strip() for part in parts]
+    whole = text.strip()
+    is_one = _THOUSANDS.fullmatch(whole) or (key in NUMBER_KEYS and _DECIMAL_COMMA.fullmatch(whole))
+    mark = ";" if ";" in text or key in TEXT_KEYS else r",\s+" if re.search(r",\s", text) else ","
+    parts = [whole] if is_one and mark == "," else [part.strip() for part in re.split(mark, text)]
     # what follows the last separator is still to be typed
-    while len(given) > 1 and not given[-1]:
-        given.pop()
-    return tuple(given)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return tuple("" if part.lower() == NONE else part for part in parts)
 
 
 def join_values(key: str, values: Iterable[str]) -> str:
-    given = list(values)
-    if len(given) == 1:
-        return given[0]
-    return ("; " if key in TEXT_KEYS else ", ").join(value or NONE for value in given)
+    """Return the values of an axis as typed text, the inverse of `split_values`."""
+    return ("; " if key in TEXT_KEYS else ", ").join(value or NONE for value in values)

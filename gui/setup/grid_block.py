@@ -1,4 +1,4 @@
-"""The grid above the form's buttons: a square for each cell, skipped cells, memory and time."""
+"""The grid of a sweep in the form: a square for each cell, skipped cells, and the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, Q
 
 from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
-from gui.setup.survey import Survey, memory_words, plan_words, skipped_words, time_words
+from gui.setup.survey import Survey, plan_words, skipped_words, time_words
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -24,7 +24,7 @@ _PITCHES = (14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 class GridBlock(QWidget):
-    """A preview of a sweep's grid below the form, hidden without a sweep.
+    """A preview of a sweep's grid below its axes, hidden without a sweep.
 
     A click on its `map` opens a dialog with the full grid.
     """
@@ -32,10 +32,10 @@ class GridBlock(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.map = CellsMap()
-        self._lines = [label("", "label") for _ in range(3)]
+        self._lines = [label("", "hint") for _ in range(2)]
         for line in self._lines:
             line.setWordWrap(True)
-        in_column(self.map, *self._lines, parent=self, spacing=4)
+        in_column(self.map, *self._lines, parent=self, margins=(0, 0, 0, 8), spacing=4)
         self.hide()
 
     def show_survey(self, survey: Survey | None) -> None:
@@ -44,7 +44,7 @@ class GridBlock(QWidget):
         if survey is None or survey.grid is None:
             return
         self.map.show_survey(survey)
-        said = (skipped_words(survey), memory_words(survey), time_words(survey, datetime.now()))
+        said = (skipped_words(survey), time_words(survey, datetime.now()))
         for line, words in zip(self._lines, said, strict=True):
             set_text(line, words)
             line.setVisible(bool(words))

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import QElapsedTimer, QSize, Signal
+from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
-from engine.experiment.presets import Preset
+from engine.experiment.presets import Preset, all_presets
 from engine.experiment.problem import Problem
+from engine.experiment.sweep import Grid
 from engine.export.document import changes_words
 from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
-from gui.setup.check import Outcome, check, request, unresolved
+from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
-from gui.setup.fields import TIPS
+from gui.setup.fields import CHECK_TIP
 from gui.setup.foot import SetupFoot
 from gui.setup.form import FormArea
 from gui.setup.grid_block import GridDialog
@@ -37,54 +37,40 @@ from gui.setup.question import (
     plan_text,
 )
 from gui.setup.saving import OwnPresets
-from gui.setup.survey import PENDING, Survey, SurveyThread, sweep_request
+from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
 from gui.widgets import IconButton, label
 from gui.widgets.actions import connect_button, make_action, set_enabled
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
-WIDTH, _LOW_BELOW = 320, 748
-"""The window is 52 higher."""
+WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _NOT_NOW = "The model can be checked when no run is active."
-_FIRST_VALUES = "Kept the first value of each setting with several values."
-
-
-def _nothing(*_: object) -> None:
-    pass
-
-
-@dataclass(frozen=True)
-class FormActions:
-    """Functions that the form calls in the window, such as to submit experiments.
-
-    `notify_change(message, undo)` shows a message about a change that the form made by itself, with Undo.
-    """
-
-    submit: Callable[[Request], object] = _nothing
-    check: Callable[[Experiment], object] = _nothing
-    show_page: Callable[[Question], object] = _nothing
-    report: Callable[[Problem], object] = _nothing
-    notify_change: Callable[[str, Callable[[], object]], object] = _nothing
-    expected_seconds: Callable[[Experiment], float | None] = lambda _: None
 
 
 class SetupPanel(Surface):
     """The side panel with the setup form. It owns the chosen question and the `Draft`, which the form shows.
 
-    `draft_changed` is emitted after every change. `preset_chosen` carries a Preset.
+    `submitted` carries a Request to run or queue, `check_wanted` the experiment whose model to check, and
+    `page_wanted` a question. `draft_changed` is emitted after every change, `preset_chosen` carries a Preset.
+    `changed_itself` carries a message about a change that the form made by itself, and its undo function.
     """
 
+    submitted = Signal(object)  # Request
+    check_wanted = Signal(object)  # Experiment
+    page_wanted = Signal(str)
     draft_changed = Signal()
     preset_chosen = Signal(object)  # Preset
+    changed_itself = Signal(str, object)  # Callable[[], object]
+    reported = Signal(object)  # Problem
 
     def __init__(
         self,
         parent: QWidget | None = None,
         trusted: TrustedCode | None = None,
-        actions: FormActions | None = None,
+        expected_seconds: Callable[[Experiment], float | None] = lambda _: None,
     ) -> None:
         super().__init__("side", parent=parent)
-        self.act = actions or FormActions()
+        self.expected_seconds = expected_seconds
         self.presets: tuple[Preset, ...] = ()
         self.draft: Draft | None = None
         self._catalog: Catalog | None = None
@@ -92,26 +78,23 @@ class SetupPanel(Surface):
         self._outcome = Outcome((), {})
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
-        self._busy: str | None = None
+        self._is_busy = False
         self._without_engine: str | None = None
         self.question: Question = "compare"
-        self._has_turned = self._is_compact = False
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
+        self._pressed = QElapsedTimer()
+        self._last: tuple[Question, Draft] | None = None
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
         self.folder, self.data, self.survey_thread = FolderCounter(self), DataReader(self), SurveyThread(self)
         self.run_action = make_action(self, "Compare", self._submit_form)
-        self.queue_action = make_action(self, "Add to queue", self._submit_form)
+        self.run_action.setAutoRepeat(False)
         self.check_action = make_action(self, "Check", self._check_model)
         self.reset_action = make_action(self, "Reset the form", lambda: self.change(Draft.reset))
         self._lay_out()
-        self.picker = ModelPicker(self, self.form.model, trusted or TrustedCode())
-        connect_button(self.form.check, self.check_action)
-        self.folder.changed.connect(self._show_folder)
-        self.data.changed.connect(self._on_change)
-        self.survey_thread.changed.connect(self._on_change)
-        self.foot.grid.map.clicked.connect(self._open_grid)
+        self.picker = ModelPicker(self.form.model, trusted or TrustedCode(), self)
+        self._connect()
         self._refresh()
 
     def set_presets(self, presets: Sequence[Preset]) -> None:
@@ -124,9 +107,14 @@ class SetupPanel(Surface):
     def choose_preset(self, name: str) -> None:
         """Start from a preset. Raises KeyError for an unknown name."""
         preset = {preset.name: preset for preset in self.presets}[name]
+        swept_before = self.draft is not None and bool(Draft(self.draft.preset).axes)
         self.set_draft(Draft(preset))
         if preset.kind in ("limit", "numerics"):
             self.set_question(preset.kind)
+        elif self.draft is not None and self.draft.axes:
+            self.set_question("sweep")
+        elif swept_before and self.question == "sweep":
+            self.set_question("compare")
         self.preset_chosen.emit(preset)
 
     def show_reading(self, machine: str) -> None:
@@ -157,30 +145,27 @@ class SetupPanel(Surface):
             self._refused[experiment] = problem
             self._on_change()
 
-    def set_busy(self, sentence: str | None) -> None:
-        """Set the sentence about the job in progress, which disables all but the queue. None if idle."""
-        if sentence != self._busy:
-            self._busy = sentence
+    def set_busy(self, is_busy: bool) -> None:
+        """Set whether a job is in progress. The button then adds to the queue."""
+        if is_busy != self._is_busy:
+            self._is_busy = is_busy
             self._refresh()
 
+    def set_compact(self, is_compact: bool) -> None:
+        """Fit into a low or narrow window, with labels inside the fields."""
+        self.form.set_compact(is_compact)
+        self.question_box.set_compact(is_compact)
+        self._head.setContentsMargins(16, 6 if is_compact else 14, 12, 0)
+        self._asked.setContentsMargins(16, 6, 16, 8 if is_compact else 12)
+        self._refresh()
+
     def set_question(self, question: Question) -> None:
-        """Switch to another question, with its fields, button and page.
-
-        Several values in a field make a comparison a sweep, until there is only one again.
-        """
-        before = self.draft
-        if question == "compare" and before is not None and before.swept(self._catalog):
-            self.draft, self._file_problem = self.picker.follow(before.with_first_values)
-            self.act.notify_change(_FIRST_VALUES, lambda: self.set_draft(before))
-        self._has_turned = False
-        self._turn_to(question)
-
-    def _turn_to(self, question: Question) -> None:
+        """Switch to another question, with its fields, button and page."""
         if question != self.question:
             self.question = question
             self.question_box.set_question(question)
             self._refresh()
-            self.act.show_page(question)
+            self.page_wanted.emit(question)
             self.draft_changed.emit()
 
     def use_changes(self, changes: Changes) -> None:
@@ -190,20 +175,24 @@ class SetupPanel(Surface):
             before = self.draft
             self.set_draft(before.with_changes(changes))
             told = f"Changed in the form: {changes_words(changes)}."
-            self.act.notify_change(told, lambda: self.set_draft(before))
+            self.changed_itself.emit(told, lambda: self.set_draft(before))
 
     def set_text(self, key: str, text: str) -> None:
         """Put a setting into the form, as if it was typed."""
         self.change(lambda draft: draft.with_change(key, text))
 
-    def set_path(self, path: str) -> None:
-        """Put a path that the user selected into the form."""
-        self.picker.name_path(path)
-        self.set_text("path", path)
+    def set_axis(self, key: str, values: Sequence[str] | None) -> None:
+        """Set the values that a sweep tries of a setting. None removes them."""
+        self.change(lambda draft: draft.with_axis(key, values))
 
     def text(self, key: str) -> str:
-        """Return the text in the field of `key`, or the first of its values. Empty without a draft."""
-        return self.draft.with_first_values.text(key) if self.draft is not None else ""
+        """Return the text of a field, in a sweep the first of its values. Empty without a draft."""
+        return self._asked_draft.first.text(key) if self.draft is not None else ""
+
+    @property
+    def has_one_device(self) -> bool:
+        """Return False if any run of the question trains on multiple devices."""
+        return self.draft is None or self._asked_draft.has_one_device
 
     def register_handler(
         self, question: Question, submit: Callable[[Any], object], refuse: Callable[[str], object]
@@ -225,10 +214,10 @@ class SetupPanel(Surface):
         if against is not None or self.draft is None or self._catalog is None:
             refuse(against or _LOOKING)
         else:
-            submit(build_job(question, self.draft, self._outcome, self._catalog, self.cpu_limit_gib))
+            submit(build_job(question, self._asked_draft, self._outcome, self._catalog, self.cpu_limit_gib))
 
     def use_settings(self, experiment: Experiment, precisions: Sequence[Precision] = ()) -> None:
-        """Put a run's settings into the form, as changes to the selected preset.
+        """Put a run's settings into the form, as changes to the selected preset. The axes of a sweep stay.
 
         With `precisions`, these are selected in place of the run's own.
         """
@@ -236,6 +225,8 @@ class SetupPanel(Surface):
             experiment = unresolved(experiment, self._catalog)
         chosen = precisions or (experiment.precision,)
         self.change(lambda draft: draft.with_experiment(experiment).with_precisions(chosen))
+        if self.question == "sweep":
+            self.set_question("compare")
 
     def reread(self) -> None:
         """Read the user's model file again from disk."""
@@ -249,12 +240,12 @@ class SetupPanel(Surface):
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
         first, survey = request(self.draft, self._outcome), self.survey()
-        if not self.is_sweeping:
+        if self.question != "sweep":
             return first
         return None if survey is None else sweep_request(self.draft, first, survey)
 
     def outcome(self) -> Outcome:
-        """Return the form's experiments, with the first value of each setting, and their problems."""
+        """Return the form's experiments, with the first value of each axis, and their problems."""
         return self._outcome
 
     def survey(self) -> Survey | None:
@@ -289,96 +280,117 @@ class SetupPanel(Surface):
         preset = offered.get(state["preset"], self.draft.preset)
         self.set_draft(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
-        # an earlier version had no questions
-        self._turn_to(next((key for key in QUESTIONS if key == state.get("question")), self.question))
+        self.set_question(next((key for key in QUESTIONS if key == state.get("question")), self.question))
 
     def sizeHint(self) -> QSize:
         return QSize(WIDTH, 848)
 
     def set_draft(self, draft: Draft) -> None:
-        """Set the draft. Several values make it a sweep."""
+        """Show another draft in the form."""
         if self.draft is not None and draft.text("model") != self.draft.text("model"):
             # another model has taken the place of the path that was being typed
             self.picker.pending = None
         self.draft, self._file_problem = self.picker.follow(self._here(draft))
         self._on_change()
-        is_sweep = bool(self.draft.swept(self._catalog))
-        if is_sweep and self.question == "compare":
-            self._has_turned = True
-            self._turn_to("sweep")
-        elif self._has_turned and not is_sweep and self.question == "sweep":
-            self._turn_to("compare")
 
     def change(self, change: Callable[[Draft], Draft]) -> None:
         """Change the draft, as if the user did."""
         if self.draft is not None:
             self.set_draft(change(self.draft))
 
+    @property
+    def is_sweeping(self) -> bool:
+        """Return True if the button would train a sweep."""
+        return bool(self.survey_thread.cells) and self.question == "sweep"
+
+    @property
+    def _asked_draft(self) -> Draft:
+        """The draft as the question uses it. Only Sweep has axes."""
+        assert self.draft is not None
+        return self.draft if self.question == "sweep" else self.draft.without_axes()
+
     def _here(self, draft: Draft) -> Draft:
         return draft.on_machine(self._catalog is not None and self._catalog.has_gpu)
 
+    def _edit(self, key: str, text: str) -> None:
+        if key == "preset":
+            self.choose_preset(text)
+        elif key == "model":
+            self.picker.set_model(text)
+        else:
+            if key == "path":
+                self.picker.name_path(text)
+            self.set_text(key, text)
+
+    def _set_unit(self, unit: str) -> None:
+        if self.draft is not None and unit != self.draft.length_key:
+            key, text = converted_length(self.draft, self._outcome)
+            self.change(lambda draft: draft.with_length(key, text))
+
     def _submit_form(self) -> None:
-        if self.draft is not None:
-            self.picker.remember(self.draft)
+        if self.draft is None:
+            return
+        interval = QGuiApplication.styleHints().mouseDoubleClickInterval()
+        is_repeated = self._last == (self.question, self.draft) and not self._pressed.hasExpired(interval)
+        self._last = self.question, self.draft
+        self._pressed.start()
+        if is_repeated:
+            # the second click of a double click would queue the same again
+            return
+        self.picker.remember(self.draft)
         if self.question not in ("compare", "sweep"):
             self.submit(self.question)
         elif (wanted := self.request()) is not None:
-            self.act.submit(wanted)
+            self.submitted.emit(wanted)
 
     def _check_model(self) -> None:
         self.reread()
         if (experiment := examined(self._outcome)) is not None and self._outcome.reason is None:
-            self.act.check(experiment)
+            self.check_wanted.emit(experiment)
 
     def _refresh(self) -> None:
-        draft = self.draft
-        if draft is not None:
-            self._show_draft(draft)
+        if self.draft is not None:
+            self._show_draft(self.draft)
         survey, against = self.survey(), self._against(self.question)
-        set_enabled(self.queue_action, against, "Run this after everything in the queue")
-        unfit = self._outcome.reason or self._unready() or (self._busy and _NOT_NOW)
-        set_enabled(self.check_action, unfit, TIPS["check"])
-        planned = (
-            "" if draft is None else plan_text(self.question, draft, self._outcome, survey, self._seconds())
-        )
-        set_enabled(self.run_action, against or self._busy, planned)
-        self.foot.grid.show_survey(survey)
-        may_wait = self.question in ("compare", "sweep")
-        self.foot.set_facts(plan=planned, against=against or "", busy=self._busy, may_wait=may_wait)
+        unfit = self._outcome.reason or self._unready() or (_NOT_NOW if self._is_busy else None)
+        set_enabled(self.check_action, unfit, CHECK_TIP)
+        planned = "" if self.draft is None else self._plan(survey)
+        set_enabled(self.run_action, against, planned)
+        may_wait = self.question in ("compare", "sweep") and not self._is_busy
+        self.foot.set_facts(plan=planned, against=against or "", may_wait=may_wait)
+        if survey is not None:
+            self.foot.need.show_words(memory_words(survey))
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
-        against = against or self._busy
-        self.own_presets.refresh(unsound if draft is not None else against)
-        set_enabled(self.reset_action, None if draft else against, "Discard the changes to the preset")
+        self.own_presets.refresh(self.draft, unsound if self.draft is not None else against)
+        set_enabled(self.reset_action, None if self.draft else against, "Discard the changes to the preset")
+
+    def _plan(self, survey: Survey | None) -> str:
+        return plan_text(self.question, self._asked_draft, self._outcome, survey, self._seconds())
 
     def _seconds(self) -> float | None:
         outcome = self._outcome
         runs = [] if outcome.reason is not None else [experiment for _, experiment in outcome.experiments]
-        seconds = [self.act.expected_seconds(run) for run in runs]
+        seconds = [self.expected_seconds(run) for run in runs]
         return None if None in seconds else sum(filter(None, seconds)) or None
 
     def _show_draft(self, draft: Draft) -> None:
         catalog, refused, file_problem = self._catalog, self._refused, self._file_problem
-        ignored = QUESTIONS[self.question].absent
-        outcome = check(draft, catalog, refused, file_problem, look=self.data.find, ignored=ignored)
+        asked, ignored = self._asked_draft, QUESTIONS[self.question].absent
+        outcome = check(asked, catalog, refused, file_problem, look=self.data.find, ignored=ignored)
         self._outcome = outcome
-        self.survey_thread.follow(draft, catalog, outcome, refused, file_problem)
+        self.survey_thread.follow(asked, catalog, outcome, refused, file_problem)
         self.picker.show(draft, catalog)
         self.form.show_question(self.question)
-        self.form.show_draft(draft, catalog)
+        self.form.show_draft(asked, catalog, keeps_model=self.picker.pending is not None)
         self.form.show_outcome(self._shown_outcome())
+        if self.question == "sweep":
+            self.form.axes.grid.show_survey(self.survey())
         self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
-        self.folder.set_paused(self._busy is not None)
-        self.folder.follow(draft, catalog)
+        self.folder.set_paused(self._is_busy)
+        self.folder.follow(asked, catalog)
         self._show_folder()
-        self.run_action.setText(button_text(self.question, draft, outcome, self.survey_thread.cells))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        is_compact = self.height() < _LOW_BELOW
-        if is_compact != self._is_compact:
-            self._is_compact = is_compact
-            self.form.set_compact(is_compact)
-            self.foot.set_compact(is_compact)
+        idle = button_text(self.question, asked, outcome, self.survey_thread.cells)
+        self.run_action.setText("Add to queue" if self._is_busy else idle)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -388,11 +400,6 @@ class SetupPanel(Surface):
         super().hideEvent(event)
         for reader in (self.folder, self.data, self.survey_thread):
             reader.stop()
-
-    @property
-    def is_sweeping(self) -> bool:
-        """Return True if the button would train a sweep."""
-        return bool(self.survey_thread.cells) and self.question == "sweep"
 
     def _shown_outcome(self) -> Outcome:
         return self.survey_thread.with_cell_problems(self._outcome) if self.is_sweeping else self._outcome
@@ -406,7 +413,8 @@ class SetupPanel(Surface):
             GridDialog(survey, self.window()).show()
 
     def _show_folder(self) -> None:
-        self.form.show_path(self.data.words(self.draft) or self.folder.words())
+        draft = None if self.draft is None else self._asked_draft
+        self.form.rows["path"].set_note(self.data.words(draft) or self.folder.words())
 
     def _against(self, question: Question) -> str | None:
         if self.draft is None:
@@ -420,6 +428,20 @@ class SetupPanel(Surface):
     def _unready(self) -> str | None:
         return self._without_engine or (self._looking if self._catalog is None else None)
 
+    def _form_to_save(self) -> tuple[Sequence[tuple[str, Experiment]], Grid | None]:
+        self.picker.finish()
+        survey = self.survey()
+        return self._outcome.experiments, None if survey is None else survey.grid
+
+    def _show_presets(self, draft: Draft) -> None:
+        # the chosen preset must be a listed one, or the form would list it again
+        self.set_draft(draft)
+        self.set_presets(all_presets())
+        self.set_draft(draft)
+
+    def _on_preset_deleted(self, draft: Draft, bring_back: Callable[[], object]) -> None:
+        self.changed_itself.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
+
     def _lay_out(self) -> None:
         buttons = []
         for icon, name, action in (
@@ -432,11 +454,35 @@ class SetupPanel(Surface):
             buttons.append(IconButton(icon, name, parent=self))
             connect_button(buttons[-1], action)
         title = label("What do you want to know?", "title")
-        head = in_row(title, Stretch(), *buttons, margins=(16, 8, 12, 0), spacing=4)
-        self.question_box = QuestionBox(self.set_question, self)
-        asked = in_row(self.question_box, margins=(16, 4, 16, 12))
+        self._head = in_row(title, Stretch(), *buttons, margins=(16, 14, 12, 0), spacing=4)
+        self.question_box = QuestionBox(self)
+        self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
         area = FormArea(self)
         self.form = area.form
-        self.foot = SetupFoot(self.run_action, self.queue_action)
-        in_column(head, asked, wide(area), self.foot, parent=self, spacing=0)
+        self.foot = SetupFoot(self.run_action)
+        in_column(self._head, self._asked, wide(area), self.foot, parent=self, spacing=0)
         self.setMinimumWidth(288)
+
+    def _connect(self) -> None:
+        form, picker, presets = self.form, self.picker, self.own_presets
+        connect_button(form.check, self.check_action, shows_text=True)
+        self.question_box.chosen.connect(self.set_question)
+        form.edited.connect(self._edit)
+        form.axis_changed.connect(self.set_axis)
+        form.tiles.chosen.connect(lambda chosen: self.change(lambda draft: draft.with_precisions(chosen)))
+        form.length.unit_chosen.connect(self._set_unit)
+        form.batch.find_max.clicked.connect(lambda: self.submit("limit"))
+        form.model.typed.connect(lambda text: picker.set_model(text, is_typed=True))
+        form.kept_code.button.clicked.connect(picker.use_file)
+        form.grid_wanted.connect(self._open_grid)
+        picker.changed.connect(self.set_draft)
+        picker.reread.connect(self.reread)
+        picker.check_wanted.connect(self.check_action.trigger)
+        picker.reported.connect(self.reported)
+        presets.form = self._form_to_save
+        presets.chosen.connect(self._show_presets)
+        presets.deleted.connect(self._on_preset_deleted)
+        presets.reported.connect(self.reported)
+        self.folder.changed.connect(self._show_folder)
+        self.data.changed.connect(self._on_change)
+        self.survey_thread.changed.connect(self._on_change)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, cast
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -61,7 +61,7 @@ QUESTIONS: Mapping[Question, QuestionEntry] = {
     "sweep": QuestionEntry("Sweep", "How results change with any setting", "sweep"),
     "tune": QuestionEntry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
-_NO_AXIS = "Enter several values in a setting, e.g. 32, 64, 128, or press + next to its name."
+_NO_AXIS = "Add a setting to sweep, with two or more values."
 
 
 def examined_precision(chosen: Sequence[Precision]) -> Precision | None:
@@ -150,7 +150,7 @@ def plan_text(
         case "profile":
             return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "")
         case "tune":
-            return "Short runs screen many settings, longer runs verify the fastest"
+            return "Screens many settings, verifies the fastest"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
     return plan_words(outcome, seconds)
@@ -165,7 +165,7 @@ def disabled_reason(question: Question, outcome: Outcome, cells: int = 0) -> str
     return outcome.reason
 
 
-_BOX_HEIGHT, _ROW_HEIGHT, _MARGIN = 56, 60, 5
+_BOX_HEIGHT, _LOW_HEIGHT, _ROW_HEIGHT, _MARGIN = 56, 44, 60, 5
 _ICON, _TEXT = 10, 34
 """Pixels from the left edge."""
 
@@ -176,24 +176,29 @@ def _draw(painter: QPainter, rect: QRectF, entry: QuestionEntry, right: str) -> 
     middle = rect.center().y()
     draw_icon(painter, QRectF(rect.left() + _ICON, middle - 9, 18, 18), entry.icon, palette.text2)
     left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-    line = QRectF(rect.left() + _TEXT, middle - 19, rect.width() - _TEXT - 12, 20)
+    is_low = rect.height() <= _LOW_HEIGHT
+    line = QRectF(rect.left() + _TEXT, middle - (18 if is_low else 19), rect.width() - _TEXT - 12, 20)
     painter.setFont(font(13, 600))
     painter.setPen(QColor(palette.text))
     painter.drawText(line, left, entry.title)
-    painter.setFont(font(12))
+    painter.setFont(font(11 if is_low else 12))
     painter.setPen(QColor(palette.text2))
-    painter.drawText(line.translated(0, 18), left, entry.about)
+    painter.drawText(line.translated(0, 16 if is_low else 18), left, entry.about)
     if right:
         top = line.top() + 2 if right == "check" else middle - 8
         draw_icon(painter, QRectF(rect.right() - 24, top, 16, 16), right, palette.text)
 
 
 class QuestionBox(QAbstractButton):
-    """The box that shows the current question. A click, Space, Enter or an arrow key opens the list."""
+    """The box that shows the current question. A click, Space, Enter or an arrow key opens the list.
 
-    def __init__(self, ask: Callable[[Question], object], parent: QWidget | None = None) -> None:
+    `chosen` carries the question that the user selects in it.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.ask = ask
         self.question: Question = "compare"
         self.setFixedHeight(_BOX_HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -204,6 +209,10 @@ class QuestionBox(QAbstractButton):
         self.clicked.connect(lambda: self.list.toggle())
         theme().changed.connect(self.update)
         self.set_question("compare")
+
+    def set_compact(self, is_compact: bool) -> None:
+        """Make the box lower, for a low window."""
+        self.setFixedHeight(_LOW_HEIGHT if is_compact else _BOX_HEIGHT)
 
     @cached_property
     def list(self) -> QuestionList:
@@ -220,7 +229,7 @@ class QuestionBox(QAbstractButton):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(288, _BOX_HEIGHT)
+        return QSize(288, self.height())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -272,7 +281,7 @@ class QuestionList(Popover):
     def _choose(self, item: QListWidgetItem) -> None:
         if self.is_open:
             self.dismiss()
-            self._box.ask(item.data(Qt.ItemDataRole.UserRole))
+            self._box.chosen.emit(item.data(Qt.ItemDataRole.UserRole))
 
 
 class _RowDelegate(QStyledItemDelegate):

@@ -1,4 +1,4 @@
-"""The grid of a draft with several values, and its problems, memory and time before training."""
+"""The grid of a draft with axes, and its problems, memory and time before training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gui.session.background import Background
 from gui.session.request import Request
 from gui.setup.check import Outcome, check
 from gui.setup.draft import Draft
-from gui.setup.fields import clean
+from gui.setup.fields import SETTINGS, clean
 
 _SECONDS_PER_HOUR = 3_600
 _LONGEST_HOURS = 10_000
@@ -84,18 +84,18 @@ def base_and_axes(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any]
         axes.append(Axis(key=VARIANT, values=labels, overrides=settings))
     elif len(sides) > 1:
         axes.append(Axis(key="precision", values=tuple(precision.value for precision in draft.selected)))
-    values = {key: tuple(clean(key, value) for value in draft.values(key)) for key in draft.swept(catalog)}
+    values = {key: tuple(clean(key, value) for value in draft.axes[key]) for key in draft.swept(catalog)}
     if any(ModelRef(name).file for name in values.get("model", ())):
         message = "includes your own model file, which the form cannot sweep together with other models."
         remedy = "Select models of the catalog, or use `ammeter sweep`."
-        raise setting_error("model", message, remedy, value=draft.text("model"))
+        raise setting_error("model", message, remedy, value=", ".join(values["model"]))
     return base, (*axes, *axes_of(values))
 
 
 def count_cells(draft: Draft, catalog: Catalog | None, sides: int) -> int:
     """Return the number of cells of a draft with `sides` variants or precisions. 0 if it is not a sweep."""
     keys = draft.swept(catalog)
-    return max(1, sides) * math.prod(len(draft.values(key)) for key in keys) if keys else 0
+    return max(1, sides) * math.prod(len(draft.axes[key]) for key in keys) if keys else 0
 
 
 def survey(question: Question, evidence: EstimateData) -> Survey:
@@ -131,7 +131,7 @@ def _nothing_left(grid: Grid, catalog: Catalog, why: Mapping[int, str]) -> Probl
 def sweep_request(draft: Draft, first: Request, found: Survey) -> Request:
     """Create the request of a valid grid. `first` is the request with its first values."""
     assert found.grid is not None
-    title = draft.name.strip() or " × ".join(axis.title for axis in found.grid.axes)
+    title = draft.text("name").strip() or " × ".join(axis.title for axis in found.grid.axes)
     return replace(first, title=title, grid=found.grid, plan=found.plan)
 
 
@@ -141,17 +141,15 @@ class _Given(BaseModel):
     hours: float | None = Field(None, gt=0, le=_LONGEST_HOURS)
 
 
-_TITLES = {"repeat": "Repeat", "within": "To within", "hours": "Time limit"}
-
-
 def read_plan(draft: Draft) -> tuple[Plan, dict[str, Problem]]:
     """Return the plan, and its problems by key."""
-    texts = {"repeat": draft.repeats, "within": draft.within_percent, "hours": draft.most_hours}
-    given = {key: text.strip() for key, text in texts.items() if text.strip() or key == "repeat"}
+    texts = {key: clean(key, draft.text(key)) for key in _Given.model_fields}
+    given = {key: text for key, text in texts.items() if text or key == "repeat"}
+    titles = {key: SETTINGS[key].title for key in texts}
     try:
         read = _Given.model_validate(given)
     except ValidationError as error:
-        return Plan(), {problem.key or "": problem for problem in problems_from_validation(error, _TITLES)}
+        return Plan(), {problem.key or "": problem for problem in problems_from_validation(error, titles)}
     seconds = None if read.hours is None else read.hours * _SECONDS_PER_HOUR
     return Plan(repeats=read.repeat, precision_percent=read.within, time_limit_seconds=seconds), {}
 
@@ -161,7 +159,7 @@ PENDING = "Checking the combinations…"
 
 def button_words(draft: Draft, count: int) -> str:
     """Return the button's text: "Compare 12 combinations"."""
-    compares = len(draft.selected) > 1 or "step.recipe" in draft.multi_valued_keys
+    compares = len(draft.selected) > 1 or "step.recipe" in draft.axes
     return f"{'Compare' if compares else 'Train'} {counted(count, 'combination')}"
 
 

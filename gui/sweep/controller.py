@@ -123,8 +123,9 @@ class SweepController(StudyController[SweepView]):
         size = int(batch) if batch.isdecimal() else 0
         sizes = [f"{value}" for value in (size // 2, size, size * 2) if value] or ["32", "64", "128"]
         precisions = [experiment.precision for _, experiment in self._setup.outcome().experiments]
-        half = (("precision", Precision.BF16.value),) if precisions == [Precision.FP32] else ()
-        self._setup.use_changes((("batch_size", ", ".join(sizes)), *half))
+        if precisions == [Precision.FP32]:
+            self._setup.use_changes((("precision", Precision.BF16.value),))
+        self._setup.set_axis("batch_size", sizes)
 
     def _pause(self) -> None:
         key, cell, would_pause = self._key or "", self._panel.chosen[-1], self._panel.card.would_pause

@@ -54,7 +54,7 @@ class SweepPanel(StudyPage[SweepView]):
         self.resume = Button("Resume", "strip", "Run the remaining combinations", "play")
         empty = EmptyState(
             "How do throughput, memory and accuracy change with any setting?",
-            "Enter several values in any field of the form, such as batch sizes 32, 64, 128. The sweep "
+            "Add a setting in the form and enter its values, such as batch sizes 32, 64, 128. The sweep "
             "trains every combination, after a short test run (pilot) of each.",
             "Fill in an example",
             "Put three batch sizes and two precisions into the form",

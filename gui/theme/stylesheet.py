@@ -83,13 +83,11 @@ QPushButton[kind="primary"], QPushButton:default {
 }
 QPushButton[kind="primary"] { min-height: 42px; }
 QPushButton[kind="primary"][low="true"] { min-height: 34px; }
-QPushButton[wide="true"] { min-width: 260px; }
 QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
 QPushButton[kind="secondary"] { min-height: 34px; }
 QPushButton[kind="middle"] { min-height: 30px; padding: 0 11px; }
-QPushButton[kind="secondary"][tall="true"] { min-height: 42px; }
 QPushButton[kind="strip"] { min-height: 26px; padding: 0 14px; }
 QPushButton[kind="strip"]::menu-indicator { image: none; width: 0; }
 QToolButton[kind="strip"] { min-height: 26px; padding: 0 10px; }
@@ -150,13 +148,20 @@ QLineEdit, QComboBox {
 QLineEdit[small="true"], QComboBox[small="true"] { min-height: 26px; }
 QLineEdit:hover, QComboBox:hover { border-color: $text3; }
 QLineEdit:focus { border-color: $pri; }
-QLineEdit[several="true"], QComboBox[several="true"] { border: 1px solid $pri; font-weight: 600; }
 QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text; }
 QLineEdit:disabled, QComboBox:disabled { color: $off; border-color: $line; background: $bg1; }
 /* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
 QComboBox { combobox-popup: 0; }
-QComboBox[caption="true"] { color: $text2; }
 QComboBox::drop-down { border: none; width: 30px; }
+QComboBox[kind="unit"] {
+    background: transparent; border: none; min-height: 24px; padding: 0 8px; font-size: 12px;
+}
+QComboBox[kind="unit"]:focus, QComboBox[kind="unit"]:hover { color: $text; background: $bg3; }
+QPushButton[kind="inner"] {
+    background: transparent; border: none; border-left: 1px solid $line2; border-radius: 0; color: $text;
+    padding: 0 0 0 10px; min-height: 18px; max-height: 18px; font-size: 12px; font-weight: 500;
+}
+QPushButton[kind="inner"]:hover { color: $text2; }
 QComboBox::down-arrow { image: url("ammeter:chevron-$name.svg"); width: 14px; height: 14px; }
 QComboBox QLineEdit { background: transparent; border: none; min-height: 0; padding: 0; }
 QComboBox QAbstractItemView, QListView[kind="popup"] {

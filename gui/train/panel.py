@@ -22,10 +22,9 @@ from gui.theme.theme import theme
 from gui.train.outcome import ComparisonOutcome
 from gui.train.race import LiveRaceReader
 from gui.train.strip import Wishes, still_seconds
-from gui.widgets import Button, draw_marker, label, set_text
+from gui.widgets import draw_marker, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column
 from gui.widgets.focus_ring import tab_after
-from gui.widgets.labels import set_property
 
 if TYPE_CHECKING:
     from gui.train.page import RunsPage
@@ -50,7 +49,6 @@ class LivePanel(Surface):
     export_wanted = Signal(object)  # tuple[str, ...]
     experiment_wanted = Signal()
     remedy_wanted = Signal(object)  # Remedy
-    failure_made = Signal(object)  # FailureView, made with the first run in view
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("page", "Live runs", parent)
@@ -72,7 +70,6 @@ class LivePanel(Surface):
         self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Returns why runs cannot be profiled, if so. Set by the window."""
         self.empty = EmptyAnswer()
-        self.empty.pressed.connect(self.experiment_wanted)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self.empty)
 
@@ -95,7 +92,6 @@ class LivePanel(Surface):
         page.fit(self.size())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
-        self.failure_made.emit(page.failure)
         return page
 
     @property
@@ -341,12 +337,7 @@ class Outline(QWidget):
 
 
 class EmptyAnswer(QWidget):
-    """The page shown while there is no run.
-
-    `pressed` is emitted when its button is clicked, to show the form.
-    """
-
-    pressed = Signal()
+    """The page shown while there is no run: the question that the form's button answers."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -356,12 +347,9 @@ class EmptyAnswer(QWidget):
         for words in (self._question, self._hint):
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
             words.setWordWrap(True)
-        self.button = Button("Compare", "primary", "Start the experiment", do=self.pressed)
-        set_property(self.button, "wide", "true")
         center = Qt.AlignmentFlag.AlignHCenter
-        parts = (Placed(self.outline, 0, center), 24, self._question, 8, self._hint, 20)
-        button = Placed(self.button, 0, center)
-        in_column(Stretch(2), *parts, button, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
+        parts = (Placed(self.outline, 0, center), 24, self._question, 8, self._hint)
+        in_column(Stretch(2), *parts, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
 
     def show_offer(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:
         """Show a question, a hint on how it is answered, and the sides to be compared."""

@@ -42,7 +42,6 @@ class TuneController(StudyController[StudyView[Tuning]]):
             panel.head.settings.clicked.connect(self._use)
         panel.resume.clicked.connect(lambda: self._order(self._works.resume))
         setup.draft_changed.connect(self._show_devices)
-        panel.empty.pressed.connect(lambda: setup.submit("tune"))
         panel.asked.connect(self._on_asked)
 
     def submit(self, experiment: Experiment) -> None:
@@ -51,8 +50,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
 
     def _show_devices(self) -> None:
-        draft = self._setup.draft
-        self._panel.options.show_devices(draft is not None and not draft.has_one_device)
+        self._panel.options.show_devices(not self._setup.has_one_device)
 
     def _order(self, order: Callable[[str], str]) -> None:
         if (view := self._panel.view()) is not None:

@@ -51,9 +51,6 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
             "Which settings train this model fastest on this machine?",
             "Short runs screen precisions, optimizations, batch sizes and loader settings. Longer runs "
             "verify the fastest.",
-            "Tune",
-            "Start with the choices in the form",
-            is_solid=True,
         )
         super().__init__(empty, (self.resume,), parent=parent)
         self.options = TuneOptions()

@@ -35,8 +35,7 @@ PLACES = (
     ActionText("show", "Demo", "Go to Demo: replay two runs side by side", "Ctrl+3"),
 )
 ACTIONS = (
-    ActionText("run", "Run", "Start the experiment", "Ctrl+Return"),
-    ActionText("queue", "Add to queue", "Add the experiment to the queue", "Ctrl+Shift+Return"),
+    ActionText("run", "Run", "Start the experiment, or add it to the queue", "Ctrl+Return"),
     ActionText("pause", "Pause", "Pause or resume training", "Ctrl+P"),
     ActionText("stop", "Stop", "Stop the current job", "Ctrl+."),
     *PLACES,

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row
-from gui.widgets.focus_ring import tab_after
 
 _WIDEST = 100
 
@@ -141,7 +140,8 @@ class ElidedLabel(QLabel):
 class Field(QWidget):
     """A control with a label above it, in rows of 64 px: label 16, gap 4, control 32, gap 12.
 
-    A problem is shown as a sentence below the control, and is its description for screen readers.
+    A problem is shown as a sentence below the control, or in the label `problem` elsewhere. It is the
+    control's description for screen readers.
     """
 
     def __init__(
@@ -151,6 +151,7 @@ class Field(QWidget):
         parent: QWidget | None = None,
         below: QWidget | None = None,
         link: QWidget | None = None,
+        problem: QLabel | None = None,
     ) -> None:
         super().__init__(parent)
         self.control = control
@@ -158,53 +159,56 @@ class Field(QWidget):
         self._note = label("", "note")
         self._hint = label("", "hint", wraps=True)
         self._hint.hide()
-        self._problem = label("", "problem", wraps=True)
+        self._problem = problem or label("", "problem", wraps=True)
         self._problem.hide()
-        head = self._head = in_row(self._label, Stretch(1), self._note)
+        head = in_row(self._label, Stretch(1), self._note)
         if link is not None:
             head.addWidget(link)
         column = self._column = in_column(head, control, parent=self, spacing=4)
-        for line in (below, self._hint, self._problem):
+        for line in (below, self._hint, self._problem if problem is None else None):
             if line is not None:
                 column.addWidget(line)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
-        self.set_compact(False)
+        self._head_parts = [part for part in (self._label, self._note, link) if part is not None]
+        self._hint_text, self._is_compact = "", False
+        column.setContentsMargins(0, 0, 0, 12)
         if not control.accessibleName():
             control.setAccessibleName(text)
 
-    def add_link(self, widget: QWidget) -> None:
-        """Add a small button to the right of the label. In the tab order it follows the control."""
-        self._head.addSpacing(8)
-        self._head.addWidget(widget)
-        tab_after(self.control, widget)
-
     def set_compact(self, is_compact: bool) -> None:
-        """Reduce the gap below, for a low window."""
+        """Hide the label in a low window, where it is inside the control. A note is then below it."""
+        self._is_compact = is_compact
         self._column.setContentsMargins(0, 0, 0, 8 if is_compact else 12)
-
-    def hide_head(self, is_hidden: bool) -> None:
-        """Hide label and note, where the control speaks for itself."""
-        for part in (self._label, self._note):
-            part.setHidden(is_hidden)
+        for part in self._head_parts:
+            part.setHidden(is_compact)
+        self._show_hint()
 
     def set_note(self, text: str) -> None:
         """Set the small text to the right of the label."""
         set_text(self._note, text)
+        self._show_hint()
 
     def note(self) -> str:
         return self._note.text()
 
     def set_hint(self, text: str) -> None:
         """Set the sentence below the control. "" removes it."""
-        set_text(self._hint, text)
-        self._hint.setVisible(bool(text))
+        self._hint_text = text
+        self._show_hint()
 
     def hint(self) -> str:
-        return self._hint.text()
+        return self._hint_text
+
+    def _show_hint(self) -> None:
+        words = [self._note.text()] if self._is_compact else []
+        set_text(self._hint, " · ".join(filter(None, (self._hint_text, *words))))
+        self._hint.setVisible(bool(self._hint.text()))
 
     def set_problem(self, sentence: str | None) -> None:
         """Show why the value is wrong. None clears it."""
+        if sentence == self.problem():
+            return
         set_text(self._problem, sentence or "")
         self._problem.setVisible(bool(sentence))
         self.control.setAccessibleDescription(sentence or "")

@@ -101,7 +101,7 @@ class Marker(QWidget):
         painter.end()
 
 
-_HEIGHT, _LOW = 36, 28
+_HEIGHT, _LOW = 36, 32
 
 
 class PrecisionChip(QAbstractButton):
@@ -110,7 +110,7 @@ class PrecisionChip(QAbstractButton):
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.precision = precision
-        self._small = False
+        self._small = self._is_low = False
         self.takes_one = False
         self.setText(precision.label)
         self.setCheckable(True)
@@ -134,10 +134,15 @@ class PrecisionChip(QAbstractButton):
             why = reason or "this device does not support it"
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
-    def set_small(self, is_small: bool = True) -> None:
-        """Make the chip less prominent than the others: 28 px high, in smaller text."""
-        self.setFixedHeight(_LOW if is_small else _HEIGHT)
-        self._small = is_small
+    def set_small(self) -> None:
+        """Make the chip less prominent than the others: 32 px high, in smaller text."""
+        self._small = True
+        self.set_low(True)
+
+    def set_low(self, is_low: bool) -> None:
+        """Make the chip 32 px high, for a low window."""
+        self._is_low = is_low or self._small
+        self.setFixedHeight(_LOW if self._is_low else _HEIGHT)
 
     def sizeHint(self) -> QSize:
         return QSize(140, self.height())
@@ -156,7 +161,7 @@ class PrecisionChip(QAbstractButton):
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
         middle = self.height() / 2
         ink = None if ticked else palette.text2 if self.isEnabled() else palette.off
-        left, tick = (14, 22) if self._small else (18, 28)
+        left, tick = (16, 24) if self._is_low else (18, 27)
         fill: MarkFill = "full" if ticked else "hollow"
         draw_marker(painter, QPointF(left, middle), self.precision, 8, fill=fill, color=ink)
         painter.setFont(font(12 if self._small else 13, 600 if ticked else 500))

@@ -97,21 +97,18 @@ class EmptyState(QWidget):
         action: str = "",
         tooltip: str = "",
         parent: QWidget | None = None,
-        *,
-        is_solid: bool = False,
     ) -> None:
-        """With `is_solid`, the button looks like the form's button, because it does the same."""
         super().__init__(parent)
         self._text, self._hint = label("", "empty", wraps=True), label("", "hint", wraps=True)
         for line in (self._text, self._hint):
             line.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._hint.setMaximumWidth(_WIDEST_TEXT)
-        self.button = Button(action, "strip" if not is_solid else "primary", tooltip, do=self.pressed)
+        self.button = Button(action, "strip", tooltip, do=self.pressed)
         below, offered = (
             in_row(Stretch(1), Placed(part, stretch), Stretch(1))
             for part, stretch in ((self._hint, 8), (self.button, 0))
         )
-        parts = (Stretch(), self._text, below, 12 if is_solid else 4, offered, Stretch())
+        parts = (Stretch(), self._text, below, 4, offered, Stretch())
         in_column(*parts, parent=self, margins=(16, 0, 16, 0), spacing=4)
         self.show_text(text, hint, action, tooltip)
 

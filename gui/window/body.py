@@ -1,21 +1,22 @@
-"""The window below its top bar: form and page, dropped files, and the one solid button."""
+"""The window below its top bar: form and page, and dropped files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Qt
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, Signal
+from PySide6.QtGui import QDropEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
-from gui.setup.panel import SetupPanel
-from gui.widgets import Button, label
+from gui.widgets import label
 from gui.widgets.boxes import Placed, Surface, in_column
 from gui.widgets.notice import Notice
 from gui.window.top_bar import SIDE_WIDTH
 
 _LEAST_SIDE, _WIDEST_SIDE = 304, 440
+_NARROW, _LOW = 1_280, 748
+"""Below one of them, in pixels, the form is compact. The window is 52 px higher."""
 _CONTROLS = 64
 """Height of the controls at the lower edge of Demo."""
 
@@ -24,11 +25,14 @@ class Body(QSplitter):
     """The window below the top bar: one of several pages, with a side panel if that page has one.
 
     Pages must be created as children of `pages`, and side panels of `side`. Moving them there later would
-    restyle them, which is slow.
+    restyle them, which is slow. `compact_changed` tells whether there is little room.
     """
+
+    compact_changed = Signal(bool)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
+        self._is_compact = False
         self._pages: dict[str, tuple[QWidget, QWidget | None]] = {}
         self.side = QStackedWidget(self)
         self.side.setMinimumWidth(_LEAST_SIDE)
@@ -46,6 +50,17 @@ class Body(QSplitter):
         self.pages.addWidget(page)
         if side is not None and self.side.indexOf(side) < 0:
             self.side.addWidget(side)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_compact = self.width() < _NARROW or self.height() < _LOW
+        if is_compact != self._is_compact:
+            self._is_compact = is_compact
+            usual, wanted = (SIDE_WIDTH, _LEAST_SIDE) if is_compact else (_LEAST_SIDE, SIDE_WIDTH)
+            if self.side.width() == usual:
+                # a width that the user has chosen stays
+                self.setSizes([wanted, self.width() - wanted])
+            self.compact_changed.emit(is_compact)
 
     @property
     def page(self) -> str:
@@ -122,41 +137,3 @@ class _Frame(Surface):
             self.setGeometry(self.window().rect())
             self.raise_()
         self.setVisible(path is not None)
-
-
-class OfferButtons(QObject):
-    """Keeps the buttons of empty pages equal to the form's start button in text, tooltip and action.
-
-    They are hidden while the start button is disabled. While one of them is visible, the start button is not
-    solid.
-    """
-
-    def __init__(self, setup: SetupPanel, parent: QObject) -> None:
-        super().__init__(parent)
-        self._setup = setup
-        self._buttons: list[Button] = []
-        self._watched: list[QWidget] = []
-        setup.run_action.changed.connect(self._follow)
-
-    def add(self, buttons: Iterable[Button]) -> None:
-        """Add buttons of empty pages."""
-        for button in buttons:
-            self._buttons.append(button)
-            self.watch(button)
-        self._follow()
-
-    def watch(self, solid: QWidget) -> None:
-        """Watch a widget that has, or is, a solid button of its own."""
-        self._watched.append(solid)
-        solid.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
-            self._setup.foot.set_facts(page_offers=any(solid.isVisible() for solid in self._watched))
-        return super().eventFilter(watched, event)
-
-    def _follow(self) -> None:
-        action = self._setup.run_action
-        for button in self._buttons:
-            button.set_words(action.text(), action.toolTip())
-            button.setVisible(action.isEnabled())

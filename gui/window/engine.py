@@ -245,7 +245,7 @@ class EngineController(QObject):
             self._form.set_engine(None)
             return
         is_busy = self.installing.is_busy
-        action = "Show" if is_busy else _OFFERS[self.engine.state]
+        action = "Show the installation" if is_busy else _OFFERS[self.engine.state]
         # the page itself says the rest
         is_in_sight = self.page.isVisible()
         self._form.set_engine(_IN_PROGRESS if is_busy else problem.message, "" if is_in_sight else action)

@@ -27,17 +27,17 @@ from gui.session.experiments import Experiments
 from gui.session.items import QueueItem, describe_work
 from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
-from gui.setup.panel import FormActions, SetupPanel
+from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
 from gui.setup.survey import EstimateData
 from gui.theme.theme import theme
 from gui.train.failure import open_file
 from gui.train.panel import LivePanel
-from gui.widgets import Button, FocusRing
+from gui.widgets import FocusRing
 from gui.widgets.actions import PLACES, Actions
 from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
-from gui.window.body import Body, ModelDrops, OfferButtons
+from gui.window.body import Body, ModelDrops
 from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, describe_activity, start_text
 from gui.window.engine import EngineController
@@ -85,7 +85,6 @@ class Pages(Protocol):
     def is_measuring(self) -> bool: ...
     def set_in_sight(self, key: str) -> None: ...
     def open(self, kind: str, key: str) -> None: ...
-    def offers(self) -> tuple[Button, ...]: ...
     def parts(self) -> dict[Key, HasState]: ...
     def focus_stop(self, what: str | None) -> None: ...
     def tells_of(self, run_id: str, /) -> bool: ...
@@ -134,7 +133,7 @@ class MainWindow(QMainWindow):
             self.experiments, setup, self.live, bar, self.runs.welcome, notice, self, make_installer
         )
         self.machines = MachinesController(self.experiments, bar.device, setup, notice, self)
-        self._checks = CheckController(self.setup, self.experiments, self)
+        self._checks = CheckController(self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self.in_view = RunsInView(
             self.live,
@@ -171,15 +170,8 @@ class MainWindow(QMainWindow):
         self.live = LivePanel(self.body.pages)
         self.results = ResultsPlace(self.body.pages)
         self.runs = self.results.runs
-        actions = FormActions(
-            submit=self.experiments.submit_request,
-            check=lambda experiment: self._checks.check(experiment),
-            show_page=self.show_page,
-            report=self.report,
-            notify_change=lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False),
-            expected_seconds=self.experiments.works.factory.expected_seconds,
-        )
-        self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
+        seconds = self.experiments.works.factory.expected_seconds
+        self.setup = SetupPanel(self.body.side, self.experiments.trust.code, seconds)
         runs = self.experiments.runs
         self.setup.survey_thread.evidence = lambda: EstimateData(
             self.experiments.forecasts(),
@@ -187,7 +179,6 @@ class MainWindow(QMainWindow):
         )
         for name, action in (
             ("run", self.setup.run_action),
-            ("queue", self.setup.queue_action),
             ("save", self.setup.own_presets.save_action),
             ("reset", self.setup.reset_action),
         ):
@@ -197,9 +188,6 @@ class MainWindow(QMainWindow):
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._drops = ModelDrops(self, self._open_model)
-        self._offers = OfferButtons(self.setup, self)
-        self._offers.add([self.live.empty.button])
-        self.live.failure_made.connect(self._offers.watch)
         self._busy_machine = BusyMachineMonitor(
             self.setup, self._may_look_around, self.experiments.submit_request, self
         )
@@ -224,7 +212,6 @@ class MainWindow(QMainWindow):
         self.in_view.repaint_ms_changed.connect(others.demo.set_frame_ms)
         restore(self._settings, state_parts(others.parts()))
         others.set_in_sight(self.page)
-        self._offers.add(others.offers())
         return others
 
     @cached_property
@@ -240,6 +227,16 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
+        self.setup.submitted.connect(self.experiments.submit_request)
+        self.setup.check_wanted.connect(self._checks.check)
+        self._checks.again_wanted.connect(self.setup.check_action.trigger)
+        self.setup.page_wanted.connect(self.show_page)
+        for source in (self.setup, self._checks):
+            source.reported.connect(self.report)
+        self.setup.changed_itself.connect(
+            lambda text, undo: self.notice.notify(text, action="Undo", do=undo, asks=False)
+        )
+        self.body.compact_changed.connect(self.setup.set_compact)
         self.setup.run_action.changed.connect(
             lambda: self.live.set_offer(
                 *offer_texts(self.setup.outcome(), self.experiments.machine or "this machine")
@@ -460,10 +457,10 @@ class MainWindow(QMainWindow):
 
     def _show_busy(self) -> None:
         was_pressed = self.setup.foot.run_button.hasFocus()
-        self.setup.set_busy(self.experiments.busy_words)
+        self.setup.set_busy(self.experiments.busy_words is not None)
         self.experiments.forecaster.set_busy(self.experiments.busy_words is not None)
         if was_pressed and self._has_others:
-            # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
+            # a press of Space would queue the same again
             self.others.focus_stop(self.experiments.in_progress)
 
     def _use_settings(self, run: RunRecord) -> None:

@@ -36,7 +36,6 @@ from gui.train.outcome import ComparisonOutcome
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
-from gui.widgets import Button
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
@@ -148,11 +147,6 @@ class OtherPages(QObject):
     def open(self, kind: str, key: str) -> None:
         """Show work of a kind on the page of its question."""
         self._controllers[kind].open(key)
-
-    def offers(self) -> tuple[Button, ...]:
-        """Return the buttons of empty pages that do the same as the form's button."""
-        empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
-        return (*(page.button for page in empty), self.tune_panel.empty.button)
 
     def polish(self) -> None:
         """Make the curves of a comparison, which are otherwise made with the first one."""

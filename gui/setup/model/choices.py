@@ -40,9 +40,10 @@ class ChoiceGroup(NamedTuple):
     turn: int = 0
 
 
-OPEN, NEW = "\0open", "\0new"
-"""The values of the two actions that open a dialog. No model can have these names."""
-_OFFERS = ChoiceGroup("", (Row(OPEN, text="Open a file…"), Row(NEW, text="New from template…")), turn=1)
+OPEN, NEW, CHECK = "\0open", "\0new", "\0check"
+"""The values of the actions in the list. No model can have these names."""
+_ACTIONS = {OPEN: "Open a file…", NEW: "New from template…", CHECK: "Check this model"}
+_OFFERS = ChoiceGroup("", [Row(value, text=text) for value, text in _ACTIONS.items()], turn=1)
 
 MOST_RECENT = 8
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, QUrl
+from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.own.code import MODEL, Code, read_code, remote_problem
@@ -18,12 +17,9 @@ from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.files import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
-from gui.setup.model.choices import MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
+from gui.setup.model.choices import CHECK, MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
 from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
-
-if TYPE_CHECKING:
-    from gui.setup.panel import SetupPanel
 
 _PYTHON = "Python files (*.py)"
 
@@ -32,11 +28,19 @@ class ModelPicker(QObject):
     """Handles the model field: it opens, creates and reloads model files.
 
     Code is trusted, also after changes, only if the user named its path by opening, dropping or typing it.
+    `changed` carries the draft with another model. `reread` asks to follow the file on disk again, and
+    `check_wanted` to check the model.
     """
 
-    def __init__(self, panel: SetupPanel, box: SearchBox, trusted: TrustedCode) -> None:
-        super().__init__(panel)
-        self._panel, self._box, self._trusted = panel, box, trusted
+    changed = Signal(object)  # Draft
+    reread = Signal()
+    check_wanted = Signal()
+    reported = Signal(object)  # Problem
+
+    def __init__(self, box: SearchBox, trusted: TrustedCode, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window, self._box, self._trusted = parent, box, trusted
+        self._draft: Draft | None = None
         self._file = FileOnDisk(trusted)
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
@@ -44,7 +48,7 @@ class ModelPicker(QObject):
         self.pending: str | None = None
         """A path that is still being typed and not yet validated."""
         box.field.editingFinished.connect(self.finish)
-        offers = {OPEN: self.open_file, NEW: self.create_file}
+        offers = {OPEN: self.open_file, NEW: self.create_file, CHECK: self.check_wanted.emit}
         box.picked.connect(lambda value: offers[value]() if value in offers else self.open(value))
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)  # there are widgets
@@ -52,6 +56,7 @@ class ModelPicker(QObject):
 
     def show(self, draft: Draft, catalog: Catalog | None) -> None:
         """Show the catalog, recent models, and the models of the selected file."""
+        self._draft = draft
         offered = (catalog, self._recent, draft.code)
         if catalog is not None and offered != self._offered:
             self._offered = offered
@@ -59,8 +64,6 @@ class ModelPicker(QObject):
 
     def follow(self, draft: Draft) -> tuple[Draft, Problem | None]:
         """Return the draft with the current code of its model file, and the problem if it cannot be read."""
-        if "model" in draft.multi_valued_keys:
-            return draft, None
         followed, problem = self._file.follow(draft)
         code = None if followed.has_kept_code else followed.code
         # where the file could not be read, the draft's code is not the file's
@@ -74,16 +77,16 @@ class ModelPicker(QObject):
         A typed path that is not `is_finished` is `pending` until its file exists or `finish` is called.
         """
         self.pending = text if is_typed and not is_finished and _is_unfinished(text) else None
-        if self._panel.draft is None or self.pending is not None:
+        if self._draft is None or self.pending is not None:
             return
-        draft = self._panel.draft.with_model(text)
-        if draft.code is None and "model" not in draft.multi_valued_keys:
+        draft = self._draft.with_model(text)
+        if draft.code is None:
             place = find_file(text.strip(), self._recent, is_typed=is_typed)
             if place is not None:
                 # what is wrong with the file is told once the draft is followed
                 with suppress(ProblemError):
                     draft = self._named(draft, place)
-        self._panel.set_draft(draft)
+        self.changed.emit(draft)
 
     def finish(self) -> None:
         """Set the model to the path that was being typed, even if the file does not exist."""
@@ -113,25 +116,25 @@ class ModelPicker(QObject):
     def open_file(self) -> None:
         """Ask for a model file and use it."""
         title, folder = "Open a model", str(self._folder)
-        chosen, _ = QFileDialog.getOpenFileName(self._panel, title, folder, _PYTHON)
+        chosen, _ = QFileDialog.getOpenFileName(self._window, title, folder, _PYTHON)
         if chosen:
             self.open(chosen)
 
     def create_file(self) -> None:
         """Ask for a path, write the template there, open it in an editor, and use it as the model."""
         title, path = "New model from the template", str(self._folder / TEMPLATE_NAME)
-        chosen, _ = QFileDialog.getSaveFileName(self._panel, title, path, _PYTHON)
+        chosen, _ = QFileDialog.getSaveFileName(self._window, title, path, _PYTHON)
         if not chosen:
             return
         place = Path(chosen).with_suffix(".py")
         # the dialog asked only about the name as it was typed
         question = f"{place.name} already exists. Replace it?"
-        if place != Path(chosen) and place.exists() and not ask(self._panel, question, "Replace", "Keep"):
+        if place != Path(chosen) and place.exists() and not ask(self._window, question, "Replace", "Keep"):
             return
         try:
             written = write_template(place, force=True)
         except ProblemError as error:
-            self._panel.act.report(error.problem)
+            self.reported.emit(error.problem)
             return
         self.open(str(written))
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(written)))
@@ -162,22 +165,22 @@ class ModelPicker(QObject):
     def _on_application_state(self, state: Qt.ApplicationState) -> None:
         # the user is back from another program, which may be an editor
         if state == Qt.ApplicationState.ApplicationActive:
-            self._panel.reread()
+            self.reread.emit()
 
     def _apply(self, change: Callable[[Draft], Draft]) -> None:
-        if self._panel.draft is None:
+        if self._draft is None:
             return
         try:
-            draft = change(self._panel.draft)
+            draft = change(self._draft)
         except ProblemError as error:
-            self._panel.act.report(error.problem)
+            self.reported.emit(error.problem)
             return
         self.pending = None
         self.remember(draft)
         code = draft.code
         if code is not None:
             self._folder = Path(code.folder)
-        self._panel.set_draft(draft)
+        self.changed.emit(draft)
         if code is not None and models_in(code) and draft.text("model") not in models_in(code):
             # which of its classes is the model
             self._box.setFocus()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QFrame, QLabel, QPlainTextEdit, QScrollArea, QSplitter, QWidget
 
 from engine.experiment.experiment import Experiment
@@ -16,7 +16,6 @@ from engine.protocol.advice import Checked, Finding, ModuleRow
 from engine.words.numbers import counted
 from gui.session.experiments import Experiments
 from gui.setup.model.tree import ModuleView
-from gui.setup.panel import SetupPanel
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
@@ -181,18 +180,24 @@ def _whole_text(code: Code) -> str:
 
 
 class CheckController(QObject):
-    """Starts checks of the form's model and shows the result in a `CheckReport`."""
+    """Starts checks of the form's model and shows the result in a `CheckReport`.
 
-    def __init__(self, setup: SetupPanel, experiments: Experiments, window: QWidget) -> None:
+    `again_wanted` asks for another check of the form.
+    """
+
+    again_wanted = Signal()
+    reported = Signal(object)  # Problem
+
+    def __init__(self, experiments: Experiments, window: QWidget) -> None:
         super().__init__(window)
-        self._setup, self._experiments, self._window = setup, experiments, window
+        self._experiments, self._window = experiments, window
         self._wanted: Experiment | None = None
         experiments.checked.connect(self._on_checked)
 
     @cached_property
     def report(self) -> CheckReport:
         report = CheckReport(self._window)
-        report.again.clicked.connect(self._setup.check_action.trigger)
+        report.again.clicked.connect(self.again_wanted)
         report.finished.connect(self._cancel)
         return report
 
@@ -201,7 +206,7 @@ class CheckController(QObject):
         try:
             self._experiments.check_model(experiment)
         except ProblemError as error:
-            self._setup.act.report(error.problem)
+            self.reported.emit(error.problem)
             return
         self._wanted = experiment
         self.report.show_checking(experiment)

@@ -28,7 +28,8 @@ from PySide6.QtWidgets import (
     QStyleOptionViewItem,
 )
 
-from gui.setup.controls import FLUSH, GAP, ChoiceBox, Choices
+from gui.setup.controls import FLUSH, GAP, ChoiceBox
+from gui.setup.facts import Choices
 from gui.setup.model.choices import ChoiceGroup, Row, narrowed
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -151,9 +152,6 @@ class SearchBox(ChoiceBox):
         rows = (row.value for group in self._groups for row in group.rows if not row.text)
         return [(value, value) for value in dict.fromkeys(rows)]
 
-    def set_values(self, values: Sequence[str]) -> None:
-        self.set_value(", ".join(values))
-
     def value(self) -> str:
         return self.currentText().strip() if self.isEditable() else ""
 
@@ -226,7 +224,7 @@ class SearchBox(ChoiceBox):
     def _fit_info(self) -> None:
         super()._fit_info()
         room = self._info.sizeHint().width() + GAP if self._info.text() else 0
-        self.field.setTextMargins(FLUSH, 0, room, 0)
+        self.field.setTextMargins(FLUSH + self._indent, 0, room, 0)
 
 
 class _SearchField(QLineEdit):

@@ -45,9 +45,10 @@ def window(
     window.show()
 
     def knows_the_machine() -> None:
-        assert window.setup.run_action.isEnabled(), window.setup.foot.line.text()
+        assert window.setup.run_action.isEnabled(), window.setup.foot.text()
 
     qtbot.waitUntil(knows_the_machine, timeout=WAIT_MS)
+    assert window.others.limits, "they are made once the window was painted, or now"
     yield window
     window.close_without_asking()
     store.close()
@@ -78,7 +79,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     monkeypatch.setattr("gui.answer.controller.may_delete", answer("delete", True))
     # so few samples that one trial finds the answer: a process for each takes seconds to import torch
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
-    qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.setup.form.batch.find_max, Qt.MouseButton.LeftButton)
     window.setup.foot.run_button.setFocus()
     assert window.page == "limit"
     assert window.setup.run_action.text() == "Find the largest batch"
@@ -93,7 +94,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
         "the next press of Space must not queue the same again"
     )
     assert window.top_bar.activity.activity().is_busy
-    assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
+    assert window.setup.run_action.text() == "Add to queue" and window.setup.run_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a limit is measured"
     window.setup.submit("limit")
     assert window.top_bar.activity.activity().waits == "1 waiting"
@@ -107,7 +108,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     view = window.others.limit_panel.view()
     assert view is not None and not view.is_live
     assert works.saved("limit") == (view.key,)
-    assert window.setup.run_action.isEnabled()
+    assert window.setup.run_action.text() == "Find the largest batch"
     assert not window.top_bar.activity.activity().is_busy
 
     window.others.limit_panel.changes_wanted.emit((("batch_size", "8"),))
@@ -132,7 +133,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
     window.show_page("limit")
     assert window.others.limit_panel.memory.value == "1" and window.setup.run_action.isEnabled()
-    assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
+    assert window.setup.foot.need.text().startswith("Uses up to 1.0 of")
     draft, catalog = window.setup.draft, window.experiments.catalog
     assert draft is not None and catalog is not None
     wanted = limit_request(draft, window.setup.outcome(), catalog)
@@ -140,7 +141,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
     window.others.limit_panel.memory.box.edited.emit("2")
     assert window.others.limit_panel.memory.value == "2"
-    assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
+    assert window.setup.foot.need.text().startswith("Uses up to 2.0 of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
     window.setup.register_handler("limit", asked.append, asked.append)
@@ -174,11 +175,11 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     assert need.text() == "", "nothing is estimated beside a run"
     wanted = window.setup.outcome().experiments[0][1]
     window.experiments.forecaster._on_forecast(wanted, forecast_made(wanted, 100.0, 10.24))
-    assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
+    assert need.text() == "About 202 MiB of 1.0 GiB fits"
     window.setup.set_text("batch_size", "20")
-    assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"
+    assert need.text() == "About 305 MiB of 1.0 GiB fits"
     window.show_page("limit")
-    assert need.text().startswith("Uses up to 1.0 GiB of")
+    assert need.text().startswith("Uses up to 1.0 of")
 
 
 def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window: MainWindow) -> None:
@@ -186,7 +187,7 @@ def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window:
     need = window.setup.foot.need
 
     def is_forecast() -> None:
-        assert need.text().startswith("Needs about"), need.text()
+        assert need.text().startswith("About"), need.text()
 
     qtbot.waitUntil(is_forecast, timeout=WAIT_MS)
 
@@ -195,7 +196,7 @@ def test_a_need_beyond_the_memory_does_not_fit(qtbot: QtBot) -> None:
     line = NeedLine()
     qtbot.addWidget(line)
     line.show_need(Need(30 * 1024.0), 24 * 1024.0)
-    assert line.text() == "Needs about 30.0 GiB of 24.0 GiB does not fit" and line.fraction() == 1.0
+    assert line.text() == "About 30.0 of 24.0 GiB does not fit" and line.fraction() == 1.0
     line.show_need(Need(None), 24 * 1024.0)
     assert line.text() == "Estimating memory…"
     line.show_need(None, 24 * 1024.0)

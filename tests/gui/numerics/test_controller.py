@@ -57,7 +57,7 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     assert window.setup.run_action.text() == "Examine BF16 AMP"
     with qtbot.waitSignal(works.began, timeout=WAIT_MS):
         window.others.numerics.submit(HALF, ("range",))
-    assert panel.head.stop.isVisible() and not window.setup.run_action.isEnabled()
+    assert panel.head.stop.isVisible() and window.setup.run_action.text() == "Add to queue"
     assert window.top_bar.activity.activity().is_busy
     asked: list[object] = []
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told) or False)

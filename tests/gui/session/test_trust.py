@@ -92,12 +92,12 @@ def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
         window.runs.use_settings_requested.emit(store.run(run.id))
     wanted, forecast = made.args
     assert wanted.own_code == read_code(planted) and forecast is None
-    for action in (window.setup.run_action, window.setup.queue_action, window.setup.check_action):
+    for action in (window.setup.run_action, window.setup.check_action):
         action.trigger()
     for question in ("limit", "numerics", "profile", "tune"):
         window.setup.submit(question)
     text = planted.read_text(encoding="utf-8")
-    assert len(shown) >= 7 and set(shown) == {text}
+    assert len(shown) >= 6 and set(shown) == {text}
     assert window.experiments.is_idle and not marker.exists()
     window.experiments.trust.ask = lambda _code: True
     with qtbot.waitSignal(window.experiments.checked, timeout=60_000):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.code import OWN_DATA
 from engine.experiment.presets import all_presets
 from gui.setup.controls import NumberEdit
-from gui.setup.panel import FormActions, SetupPanel
+from gui.setup.panel import SetupPanel
 from gui.theme.theme import theme
 
 
@@ -96,18 +95,16 @@ Asked = dict[str, list[tuple[Any, ...]]]
 
 @pytest.fixture
 def asked() -> Asked:
-    """What the panel asked its window for: by the name of the action, what it was called with."""
+    """What the panel asked its window for: by the name of the signal, what it carried."""
     return defaultdict(list)
 
 
 @pytest.fixture
 def panel(qtbot: QtBot, cpu: Catalog, asked: Asked) -> SetupPanel:
     theme()
-    actions = {
-        action.name: lambda *given, name=action.name: asked[name].append(given)
-        for action in fields(FormActions)
-    }
-    panel = SetupPanel(actions=FormActions(**actions))
+    panel = SetupPanel()
+    for name in ("submitted", "check_wanted", "page_wanted", "changed_itself", "reported"):
+        getattr(panel, name).connect(lambda *given, name=name: asked[name].append(given))
     qtbot.addWidget(panel)
     panel.set_presets(all_presets())
     panel.choose_preset("fashion")
@@ -118,24 +115,30 @@ def panel(qtbot: QtBot, cpu: Catalog, asked: Asked) -> SetupPanel:
     return panel
 
 
+def switch_unit(panel: SetupPanel) -> None:
+    """Chooses the other unit of the length."""
+    unit = panel.form.length.unit
+    unit.edited.emit("steps" if unit.value() == "epochs" else "epochs")
+
+
 class User:
     """Chooses among the options of the panel, and sees what would be trained."""
 
     def __init__(self, panel: SetupPanel) -> None:
         self._panel = panel
-        self._options = panel.form.more.form
+        self._rows = panel.form.more.form.rows
 
     def option(self, key: str) -> NumberEdit:
-        control = self._options.control(key)
+        control = self._rows[key].editor
         assert isinstance(control, NumberEdit)
         return control
 
     def choose(self, key: str, value: str) -> None:
-        self._options.control(key).edited.emit(value)
+        self._rows[key].editor.edited.emit(value)
 
     def shown(self) -> set[str]:
         """The keys of the options that can be seen."""
-        return {key for key, field in self._options.fields.items() if field.isVisible()}
+        return {key for key, row in self._rows.items() if row.isVisible()}
 
     def experiments(self) -> list[Experiment]:
         return [experiment for _, experiment in self._panel.outcome().experiments]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -35,10 +34,10 @@ TypeInto = Callable[[QLineEdit, str], None]
 def test_the_preset_decides_what_is_ticked_on_a_cpu_and_on_a_gpu(
     panel: SetupPanel, user: Any, gpu: Catalog
 ) -> None:
-    ticked = [precision for precision, chip in panel.form.chips.items() if chip.isChecked()]
+    ticked = [precision for precision, chip in panel.form.tiles.chips.items() if chip.isChecked()]
     assert ticked == [FP32, BF16]
     assert panel.foot.run_button.text() == "Compare 2 precisions"
-    assert panel.foot.line.text() == "2 runs, 752 steps each"
+    assert panel.foot.text() == "2 runs, 752 steps each"
     assert panel.foot.run_button.isEnabled()
     panel.set_catalog(gpu)
     assert [experiment.precision for experiment in user.experiments()] == [FP32, FP16]
@@ -49,7 +48,7 @@ def test_the_button_waits_for_the_catalog(qtbot: QtBot, cpu: Catalog) -> None:
     qtbot.addWidget(panel)
     panel.set_presets(all_presets())
     assert not panel.run_action.isEnabled()
-    assert panel.foot.line.text() == "Looking at this machine…"
+    assert panel.foot.text() == "Looking at this machine…"
     panel.set_catalog(cpu)
     assert panel.run_action.isEnabled()
 
@@ -61,11 +60,11 @@ def test_a_bad_value_is_told_under_the_field_and_at_the_button(
         ("6001", "Batch size is 6,001, but fashion has 6,000 samples."),
         ("1,5", "Batch size is '1,5', but it must be a whole number."),
     ):
-        type_into(panel.form.batch_size, text)
-        assert panel.form.problem("batch_size") == panel.foot.line.text() == reason
+        type_into(panel.form.batch, text)
+        assert panel.form.problem("batch_size") == panel.foot.text() == reason
         assert panel.foot.run_button.toolTip() == reason
         assert not panel.foot.run_button.isEnabled() and panel.request() is None
-    type_into(panel.form.batch_size, "128")
+    type_into(panel.form.batch, "128")
     assert panel.form.problem("batch_size") is None
     assert panel.foot.run_button.isEnabled()
 
@@ -94,52 +93,52 @@ def test_what_does_not_fit_the_model_is_told_at_its_field_which_is_unfolded(
 
 
 def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
-    qtbot.mouseClick(panel.form.chips[BF16], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.form.tiles.chips[BF16], Qt.MouseButton.LeftButton)
     assert panel.foot.run_button.text() == "Train in FP32"
-    assert panel.foot.line.text() == "1 run, 752 steps"
-    qtbot.mouseClick(panel.form.chips[FP32], Qt.MouseButton.LeftButton)
+    assert panel.foot.text() == "1 run, 752 steps"
+    qtbot.mouseClick(panel.form.tiles.chips[FP32], Qt.MouseButton.LeftButton)
     assert panel.form.problem("precision") == "No precision is selected. Select one, or several to compare."
     assert not panel.run_action.isEnabled()
 
 
 def test_a_question_about_one_precision_selects_one(panel: SetupPanel, qtbot: QtBot) -> None:
     def selected() -> set[Precision]:
-        return {precision for precision, chip in panel.form.chips.items() if chip.isChecked()}
+        return {precision for precision, chip in panel.form.tiles.chips.items() if chip.isChecked()}
 
     panel.change(lambda draft: draft.with_precisions((FP32, BF16)))
     panel.set_question("numerics")
     assert selected() == {BF16} and panel.run_action.text() == "Examine BF16 AMP"
-    qtbot.mouseClick(panel.form.chips[BF16], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.form.tiles.chips[BF16], Qt.MouseButton.LeftButton)
     assert selected() == {BF16}
     panel.set_question("compare")
     assert selected() == {FP32, BF16}
     panel.set_question("numerics")
-    qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.form.tiles.chips[FP16], Qt.MouseButton.LeftButton)
     assert selected() == {FP16} and panel.run_action.text() == "Examine FP16 AMP"
 
 
 def test_a_precision_that_the_device_cannot_do_says_why_and_can_only_be_taken_off(
     panel: SetupPanel, qtbot: QtBot
 ) -> None:
-    chip = panel.form.chips[TF32]
+    chip = panel.form.tiles.chips[TF32]
     assert not chip.isEnabled()
     assert "no Tensor Cores" in chip.toolTip()
     panel.use_settings(Experiment(precision=TF32))
     assert "is not available" in (panel.form.problem("precision") or "")
-    assert panel.form.chips[TF32].isEnabled()
-    qtbot.mouseClick(panel.form.chips[TF32], Qt.MouseButton.LeftButton)
-    assert not panel.form.chips[TF32].isEnabled()
+    assert panel.form.tiles.chips[TF32].isEnabled()
+    qtbot.mouseClick(panel.form.tiles.chips[TF32], Qt.MouseButton.LeftButton)
+    assert not panel.form.tiles.chips[TF32].isEnabled()
 
 
 def test_reset_takes_every_change_back(
     panel: SetupPanel, qtbot: QtBot, type_into: TypeInto, user: Any
 ) -> None:
     before = panel.outcome().experiments
-    type_into(panel.form.batch_size, "abc")
+    type_into(panel.form.batch, "abc")
     type_into(user.option("optimizer.learning_rate"), "0.5")
-    qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.form.tiles.chips[FP16], Qt.MouseButton.LeftButton)
     panel.reset_action.trigger()
-    assert panel.form.batch_size.text() == "64"
+    assert panel.form.batch.text() == "64"
     assert panel.outcome().experiments == before
 
 
@@ -154,10 +153,10 @@ def test_a_preset_says_that_it_is_smaller_without_a_gpu(panel: SetupPanel, gpu: 
     name = next(found.name for found in all_presets() if found.without_gpu_note)
     panel.choose_preset(name)
     note = preset(name).without_gpu_note
-    assert note and panel.form.preset_field.hint() == note
-    assert note in panel.form.preset.toolTip()
+    assert note and panel.form.rows["preset"].hint() == note
+    assert note in panel.form.editor("preset").toolTip()
     panel.set_catalog(gpu)
-    assert panel.form.preset_field.hint() == ""
+    assert panel.form.rows["preset"].hint() == ""
 
 
 def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(
@@ -182,11 +181,11 @@ def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(
 
 
 def test_the_wheel_over_a_control_scrolls_the_form(panel: SetupPanel) -> None:
-    panel.form.batch_size.setFocus()
-    before = panel.form.dataset.value()
+    panel.form.batch.setFocus()
+    before = panel.form.editor("dataset").value()
     turn = QWheelEvent(
         QPointF(5, 5),
-        QPointF(panel.form.dataset.mapToGlobal(QPoint(5, 5))),
+        QPointF(panel.form.editor("dataset").mapToGlobal(QPoint(5, 5))),
         QPoint(),
         QPoint(0, -120),
         Qt.MouseButton.NoButton,
@@ -194,8 +193,8 @@ def test_the_wheel_over_a_control_scrolls_the_form(panel: SetupPanel) -> None:
         Qt.ScrollPhase.NoScrollPhase,
         False,
     )
-    QApplication.sendEvent(panel.form.dataset, turn)
-    assert panel.form.dataset.value() == before
+    QApplication.sendEvent(panel.form.editor("dataset"), turn)
+    assert panel.form.editor("dataset").value() == before
 
 
 def test_every_control_has_a_name_and_a_tip(panel: SetupPanel) -> None:
@@ -214,33 +213,34 @@ def test_fp8_is_told_at_once_where_it_does_nothing_or_promises_nothing(
     models = (gpu.models[0].model_copy(update={"is_convolutional": True}), *gpu.models[1:])
     panel.set_catalog(gpu.model_copy(update={"models": models}))
 
-    def notes() -> str:
-        shown = panel.form.findChildren(QLabel)
-        return "\n".join(part.text() for part in shown if part.isVisibleTo(panel.form))
-
-    assert "FP8: " not in notes()
+    tip = panel.form.tiles.chips[Precision.FP8].toolTip
+    assert "has no effect" not in tip()
     panel.use_settings(Experiment(precision=Precision.FP8))
-    assert "FP8: has no effect on small-cnn, because convolutions are not converted" in notes()
+    assert "has no effect on small-cnn, because convolutions are not converted" in tip().lower()
+    assert panel.form.tiles.chips[Precision.FP8].isVisible(), "a selected one is unfolded"
     language = {"model": "gpt", "dataset": "synthetic-tokens", "precision": "fp8"}
     panel.use_settings(Experiment.model_validate(language))
-    assert "FP8: is unlikely to be faster without Compile in Optimizations" in notes()
+    assert "is unlikely to be faster without compile in optimizations" in tip().lower()
     panel.use_settings(Experiment.model_validate({**language, "step": {"recipe": "compile"}}))
-    assert "FP8: " not in notes()
+    assert "faster" not in tip()
 
 
-def test_a_low_window_has_precisions_and_batch_size_in_sight(panel: SetupPanel, qtbot: QtBot) -> None:
+def test_a_low_window_has_everything_but_options_in_sight(panel: SetupPanel, qtbot: QtBot) -> None:
     def lowest(control: QWidget) -> int:
         return control.mapTo(panel, QPoint(0, control.height())).y()
 
-    panel.show()
-    chips = panel.form.chips.values()
-
-    def is_seen(wanted: bool) -> bool:
-        return (max(lowest(part) for part in (*chips, panel.form.batch_size)) <= panel.foot.y()) == wanted
-
-    for height, is_in_sight in ((848, True), (648, True), (480, False)):
-        panel.resize(304, height)
-        qtbot.waitUntil(partial(is_seen, is_in_sight))
-    sizes = {chip.height() for chip in chips}
+    panel.resize(304, 648)
+    panel.set_compact(True)
+    shown = (*panel.form.tiles.chips.values(), *(row for row in panel.form.rows.values() if row.isVisible()))
+    qtbot.waitUntil(lambda: max(map(lowest, shown)) <= panel.foot.y())
+    assert panel.foot.height() == 112
+    assert not any(
+        label.isVisible() for label in panel.form.rows["model"].findChildren(QLabel) if label.text()
+    )
+    panel.resize(304, 1_200)
+    rows = [panel.form.rows[key] for key in ("batch_size", "length", "repeat")]
+    qtbot.waitUntil(lambda: [lowest(row) - lowest(rows[0]) for row in rows] == [0, 40, 80])
+    panel.set_compact(False)
     panel.resize(320, 848)
-    assert len(sizes) == 1 < len({chip.height() for chip in chips}), "what few need is smaller again"
+    qtbot.waitUntil(lambda: max(map(lowest, shown)) <= panel.foot.y())
+    assert panel.foot.height() == 112

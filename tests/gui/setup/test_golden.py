@@ -9,6 +9,7 @@ from tests.golden import Golden, words_of
 
 
 def test_the_words_of_the_questions(panel: SetupPanel, golden: Golden) -> None:
+    panel.set_axis("batch_size", ("32", "64"))
     for question in QUESTIONS:
         panel.set_question(question)
         golden(words_of(panel), question)
@@ -20,11 +21,7 @@ def test_the_words_of_all_options_on_a_gpu(panel: SetupPanel, gpu: Catalog, gold
 
 
 def test_the_words_of_what_is_wrong(panel: SetupPanel, golden: Golden) -> None:
-    for key, text in (
-        ("batch_size", "0"),
-        ("batch_size", "32, 64"),
-        ("model", "resnet50"),
-    ):
+    for key, text in (("batch_size", "0"), ("model", "resnet50")):
         panel.set_text(key, text)
-        golden(words_of(panel), f"{key}-{text.replace(', ', '-')}")
+        golden(words_of(panel), f"{key}-{text}")
         panel.reset_action.trigger()

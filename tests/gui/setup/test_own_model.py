@@ -62,7 +62,7 @@ def test_a_file_brings_its_code_and_data_and_runs_as_it_is_on_disk(
     panel.picker.open(str(net))
     net.write_text(NET + "# changed\n")
     panel.run_action.trigger()
-    ((request,),) = asked["run"]
+    ((request,),) = asked["submitted"]
     assert request.experiments[0][1].own_code.text.endswith("# changed\n")
     (net.parent / "layers.py").write_text("WIDTH = 16\n")
     panel.reread()
@@ -72,7 +72,7 @@ def test_a_file_brings_its_code_and_data_and_runs_as_it_is_on_disk(
 
 def test_settings_that_the_file_takes_over_are_hidden(panel: SetupPanel, net: Path) -> None:
     panel.form.more.set_open(True)
-    fields = panel.form.more.form.fields
+    fields = panel.form.more.form.rows
     assert fields["optimizer.name"].isVisible() and fields["image_size"].isVisible()
     net.write_text(NET + "def optimizer(model): return None\n")
     panel.picker.open(str(net))
@@ -130,8 +130,8 @@ def test_a_file_without_model_has_its_only_class_or_offers_all(panel: SetupPanel
     net.write_text(classes)
     panel.picker.open(str(net))
     assert panel.form.problem("model") is not None
-    shown = [panel.form.model.list.model().index(row, 0).data() for row in range(5)]
-    assert panel.form.model.list.isVisible() and shown[3:] == ["net.py:Net", "net.py:Other"]
+    shown = [panel.form.model.list.model().index(row, 0).data() for row in range(6)]
+    assert panel.form.model.list.isVisible() and shown[4:] == ["net.py:Net", "net.py:Other"]
     panel.form.model.hidePopup()
 
 
@@ -145,11 +145,11 @@ def test_a_typed_path_is_taken_and_remembered(panel: SetupPanel, net: Path) -> N
 
 
 def test_a_path_is_judged_once_it_is_typed(panel: SetupPanel, net: Path, qtbot: QtBot) -> None:
-    field, before, dataset = panel.form.model.field, panel.text("model"), panel.form.dataset.value()
+    field, before, dataset = panel.form.model.field, panel.text("model"), panel.form.editor("dataset").value()
     for end in range(1, len(str(net))):
         field.setText(str(net)[:end])
         field.textEdited.emit(field.text())
-        assert panel.form.problem("model") is None and panel.form.dataset.value() == dataset
+        assert panel.form.problem("model") is None and panel.form.editor("dataset").value() == dataset
         assert panel.text("model") == before
     panel.change(lambda draft: draft.with_change("batch_size", "32"))
     assert field.text() == str(net)[:-1], "a refresh does not take back what is being typed"

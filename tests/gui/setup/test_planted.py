@@ -214,9 +214,9 @@ def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: P
         ("path", "/etc"), ("device", "cpu"), ("unknown", "1"),
     )  # fmt: skip
     panel.use_changes(forbidden)
-    assert panel.state() == before and not asked["notify_change"]
+    assert panel.state() == before and not asked["changed_itself"]
     panel.use_changes((*forbidden, ("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc")))
-    assert [words for words, _undo in asked["notify_change"]] == [
+    assert [words for words, _undo in asked["changed_itself"]] == [
         "Changed in the form: Learning rate: 0.5 · Modules kept in FP32: fc."
     ]
     assert (panel.text("model"), panel.text("optimizer.learning_rate")) == ("small-cnn", "0.5")

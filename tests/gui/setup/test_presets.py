@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QTimer
+import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
+from PySide6.QtWidgets import QInputDialog
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import own_presets_folder, preset
 from gui.setup.draft import Draft
-from gui.setup.options import preset_caption
+from gui.setup.facts import preset_caption
 from gui.setup.panel import SetupPanel
-from gui.setup.saving import TitleDialog, save_dialog, save_preset
+from gui.setup.saving import save_preset
 
 BF16 = Precision.BF16
+Answer = Callable[..., list[str]]
 
 
 def offered(panel: SetupPanel) -> list[str]:
-    box = panel.form.preset
+    box = panel.form.editor("preset")
     return [box.itemText(row) for row in range(box.count())]
 
 
-def answer(action: QAction, title: str) -> None:
-    """Triggers what asks for a title, and answers."""
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Triggers what asks for a title and answers with each, then cancels. Returns the hints."""
 
-    def type_it() -> None:
-        dialog = QApplication.activeModalWidget()
-        assert isinstance(dialog, TitleDialog)
-        dialog.title.setText(title)
-        dialog.save_button.click()
+    def answer(action: QAction, *titles: str) -> list[str]:
+        hints: list[str] = []
 
-    QTimer.singleShot(0, type_it)
-    action.trigger()
+        def get_text(_parent: object, _heading: str, hint: str, text: str) -> tuple[str, bool]:
+            hints.append(hint)
+            return (titles[len(hints) - 1], True) if len(hints) <= len(titles) else ("", False)
+
+        monkeypatch.setattr(QInputDialog, "getText", get_text)
+        action.trigger()
+        return hints
+
+    return answer
 
 
 def change(panel: SetupPanel, text: str) -> None:
-    panel.form.batch_size.setText(text)
-    panel.form.batch_size.edited.emit(text)
+    panel.form.batch.setText(text)
+    panel.form.batch.edited.emit(text)
 
 
 def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: SetupPanel) -> None:
-    box = panel.form.preset
+    box = panel.form.editor("preset")
     whole = box.grab().toImage()
     change(panel, "32")
     assert box.accessibleDescription() == "Modified: Fashion-MNIST, FP32 against AMP"
@@ -56,7 +61,7 @@ def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: Setu
 
 def test_what_has_no_effect_is_no_change() -> None:
     draft = Draft(preset("fashion"))
-    assert preset_caption(replace(draft, name="mine", repeats="3"), None) == ""
+    assert preset_caption(draft.with_change("name", "mine").with_change("repeat", "3"), None) == ""
     unused = draft.with_change("optimizer.momentum", "0.5")
     assert draft.text("optimizer.name") == "adamw" and preset_caption(unused, None) == ""
     assert preset_caption(unused.with_change("optimizer.name", "sgd"), None)
@@ -65,12 +70,12 @@ def test_what_has_no_effect_is_no_change() -> None:
 
 def test_the_chosen_preset_chosen_again_takes_the_changes_back(panel: SetupPanel) -> None:
     change(panel, "32")
-    panel.form.preset.activated.emit(panel.form.preset.currentIndex())
+    panel.form.editor("preset").activated.emit(panel.form.editor("preset").currentIndex())
     assert panel.text("batch_size") == "64"
 
 
 def test_the_form_is_saved_as_a_preset_and_only_ones_own_can_be_renamed_and_deleted(
-    panel: SetupPanel,
+    panel: SetupPanel, answer: Answer
 ) -> None:
     change(panel, "32")
     wanted = panel.outcome().experiments
@@ -78,7 +83,7 @@ def test_the_form_is_saved_as_a_preset_and_only_ones_own_can_be_renamed_and_dele
     assert preset("my-own").kind == "compare"
     assert panel.state()["preset"] == "my-own"
     assert panel.outcome().experiments == wanted
-    assert panel.form.preset.accessibleDescription() == ""
+    assert panel.form.editor("preset").accessibleDescription() == ""
     panel.choose_preset("fashion")
     actions = (panel.own_presets.rename_action, panel.own_presets.delete_action)
     assert not any(action.isVisible() for action in actions)
@@ -88,7 +93,7 @@ def test_the_form_is_saved_as_a_preset_and_only_ones_own_can_be_renamed_and_dele
     assert not any(action.isVisible() for action in actions)
 
 
-def test_a_renamed_preset_keeps_what_the_form_says(panel: SetupPanel) -> None:
+def test_a_renamed_preset_keeps_what_the_form_says(panel: SetupPanel, answer: Answer) -> None:
     answer(panel.own_presets.save_action, "Mine")
     change(panel, "128")
     answer(panel.own_presets.rename_action, "Mine, larger")
@@ -97,11 +102,13 @@ def test_a_renamed_preset_keeps_what_the_form_says(panel: SetupPanel) -> None:
     assert [path.name for path in own_presets_folder().iterdir()] == ["mine-larger.toml"]
 
 
-def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(panel: SetupPanel, asked: Any) -> None:
+def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(
+    panel: SetupPanel, answer: Answer, asked: Any
+) -> None:
     change(panel, "32")
     answer(panel.own_presets.save_action, "Mine")
     panel.own_presets.delete_action.trigger()
-    ((text, undo),) = asked["notify_change"]
+    ((text, undo),) = asked["changed_itself"]
     assert text == "Deleted the preset “Mine”."
     assert "Mine" not in offered(panel) and not list(own_presets_folder().iterdir())
     assert panel.state()["preset"] == "fashion" and panel.text("batch_size") == "32"
@@ -110,35 +117,31 @@ def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(panel: Set
     assert offered(panel).count("Mine") == 1
 
 
-def saving(qtbot: QtBot, title: str, *own: str, button: str = "Save") -> TitleDialog:
-    """The dialog after a title was typed and the button was pressed."""
-    dialog = save_dialog([("FP32", Experiment(batch_size=8))], own)
-    qtbot.addWidget(dialog)
-    assert not dialog.save_button.isEnabled()
-    qtbot.keyClicks(dialog.title, title)
-    assert dialog.save_button.text() == button
-    dialog.save_button.click()
-    return dialog
+def test_a_taken_title_is_told_and_asked_for_again(panel: SetupPanel, answer: Answer) -> None:
+    hints = answer(panel.own_presets.save_action, "Fashion", "Fashion, mine")
+    assert len(hints) == 2 and "already a preset named 'fashion'" in hints[1]
+    assert panel.state()["preset"] == "fashion-mine"
 
 
-def test_a_taken_title_is_told_under_the_field(qtbot: QtBot) -> None:
-    dialog = saving(qtbot, "Fashion")
-    assert "already a preset named 'fashion'" in (dialog.field.problem() or "")
-    assert dialog.saved is None
-
-
-def test_an_own_title_is_replaced_knowingly(qtbot: QtBot) -> None:
+def test_an_own_title_is_replaced_knowingly(
+    panel: SetupPanel, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_preset("Mine", [("FP32", Experiment())])
-    saving(qtbot, "Mine", "Mine", button="Replace")
-    assert preset("mine").experiments(False)[0][1].batch_size == 8
+    change(panel, "8")
+    for is_agreed, size in ((False, 64), (True, 8)):
+        monkeypatch.setattr("gui.setup.saving.ask", lambda *_, agreed=is_agreed: agreed)
+        answer(panel.own_presets.save_action, "Mine")
+        assert preset("mine").experiments(False)[0][1].batch_size == size
 
 
-def test_a_preset_that_cannot_be_written_is_a_problem(qtbot: QtBot, home: Path) -> None:
-    home.mkdir()
+def test_a_preset_that_cannot_be_written_is_a_problem(
+    panel: SetupPanel, answer: Answer, asked: Any, home: Path
+) -> None:
+    home.mkdir(exist_ok=True)
     own_presets_folder().write_text("in the way")
-    dialog = saving(qtbot, "Mine")
-    assert dialog.problem is not None
-    assert "could not be saved" in dialog.problem.message
+    answer(panel.own_presets.save_action, "Mine")
+    ((problem,),) = asked["reported"]
+    assert "could not be saved" in problem.message
 
 
 def test_saved_variants_read_back_the_same() -> None:

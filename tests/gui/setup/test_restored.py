@@ -15,19 +15,20 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import all_presets
 from gui.setup.panel import SetupPanel
+from tests.gui.setup.conftest import switch_unit
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 
 TypeInto = Callable[[QLineEdit, str], None]
 
 
-def test_what_is_left_behind_survives_a_restart_also_of_an_older_window(
+def test_what_is_left_behind_survives_a_restart(
     panel: SetupPanel, qtbot: QtBot, type_into: TypeInto, cpu: Catalog
 ) -> None:
-    type_into(panel.form.batch_size, "32")
-    qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
-    panel.form.length.unit_button.click()
-    type_into(panel.form.repeat, "5")
+    type_into(panel.form.batch, "32")
+    qtbot.mouseClick(panel.form.tiles.chips[FP16], Qt.MouseButton.LeftButton)
+    switch_unit(panel)
+    type_into(panel.form.editor("repeat"), "5")
     state = json.loads(json.dumps(panel.state()))
     again = SetupPanel()
     qtbot.addWidget(again)
@@ -36,14 +37,11 @@ def test_what_is_left_behind_survives_a_restart_also_of_an_older_window(
     again.restore(state)
     assert again.outcome().experiments == panel.outcome().experiments
     assert again.state() == panel.state()
-    assert again.form.repeat.text() == "5"
-    older = {key: value for key, value in panel.state().items() if key != "repeats"}
-    panel.restore(older)
-    assert panel.form.repeat.text() == "1" and panel.request() is not None
+    assert again.text("repeat") == "5"
 
 
 def test_a_preset_that_is_gone_leaves_its_settings(panel: SetupPanel, type_into: TypeInto) -> None:
-    type_into(panel.form.batch_size, "32")
+    type_into(panel.form.batch, "32")
     state = {**panel.state(), "preset": "gone"}
     wanted = panel.outcome().experiments
     panel.choose_preset("hello-amp")

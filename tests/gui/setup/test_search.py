@@ -80,9 +80,10 @@ def test_models_are_found_by_family_by_recent_use_and_by_parts_of_their_names() 
 def test_a_click_into_the_text_opens_the_whole_list(box: SearchBox, qtbot: QtBot) -> None:
     qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
     assert box.list.isVisible()
-    assert rows(box)[:6] == [
+    assert rows(box)[:7] == [
         "Open a file…",
         "New from template…",
+        "Check this model",
         "[Recent]",
         "resnet101",
         "mine.py:Net",

@@ -60,18 +60,11 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     window.close_without_asking()
 
 
-def test_the_solid_button_is_in_the_page_while_that_is_empty(window: MainWindow, qtbot: QtBot) -> None:
-    foot = window.setup.foot
+def test_the_empty_page_asks_what_the_form_s_button_answers(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=60_000)
-    assert window.live.empty.button.text() == foot.run_button.text() == "Compare 2 precisions"
+    assert window.setup.foot.run_button.text() == "Compare 2 precisions"
     assert window.live.empty.words().startswith("What does BF16 AMP gain on this machine?")
     window.experiments.machine = "box"
     window.setup.run_action.changed.emit()
     assert window.live.empty.words().startswith("What does BF16 AMP gain on box?")
-    assert foot.run_button.property("kind") == "secondary"
-    window.in_view.open(window.experiments.runs.records()[0].id)
-    assert foot.run_button.property("kind") == "primary"
-    window.show_page("limit")
-    assert foot.run_button.property("kind") == "secondary"
-    assert window.others.limit_panel.empty.button.text() == "Find the largest batch"
     window.close_without_asking()

@@ -59,15 +59,12 @@ def test_the_first_start_tells_one_story_which_ends_with_a_run(
     window = open_window()
     page = window.engine.page
     assert window.page == "compare" and page.isVisible() and not window.notice.messages()
-    assert (
-        window.setup.foot.line.text() == "PyTorch is not installed."
-        and not window.setup.run_action.isEnabled()
-    )
+    assert window.setup.foot.text() == "PyTorch is not installed." and not window.setup.run_action.isEnabled()
     qtbot.waitUntil(page.begin_button.isEnabled)
     assert "RTX 4090" in window.top_bar.device.accessibleName()
     window.setup.use_settings(tiny)
     page.begin_button.click()
-    assert window.setup.foot.line.text() == "PyTorch is being installed."
+    assert window.setup.foot.text() == "PyTorch is being installed."
     put_installation(no_engine)
     installation = engine_here().installation
     assert installation is not None
@@ -92,7 +89,6 @@ def test_what_needs_the_engine_leads_to_its_page_from_everywhere(qtbot: QtBot, o
         ask_in_help,
         window.others.demo.start,
         partial(window.setup.submit, "limit"),
-        window.others.limit_panel.empty.pressed.emit,
         window.setup.foot.engine_button.click,
     )
     for ask in asked:
@@ -171,7 +167,7 @@ def test_an_installation_waits_for_what_is_measured_and_what_is_queued_waits_for
     qtbot.waitUntil(lambda: bool(performed.wanted))
     run = experiments.runs.record(second)
     assert run is not None and experiments.why_not_started(run) == WAITS_FOR_ENGINE
-    assert experiments.is_idle and not window.setup.run_action.isEnabled()
+    assert experiments.is_idle and window.setup.run_action.text() == "Add to queue"
     with qtbot.waitSignal(experiments.ended, timeout=60_000) as ended:
         installing.stop()
     assert ended.args == [second]

@@ -54,7 +54,7 @@ def window(qtbot: QtBot, open_window: Open) -> MainWindow:
     window = open_window()
 
     def knows_the_machine() -> None:
-        assert window.setup.run_action.isEnabled(), window.setup.foot.line.text()
+        assert window.setup.run_action.isEnabled(), window.setup.foot.text()
 
     qtbot.waitUntil(knows_the_machine, timeout=WAIT_MS)
     return window

@@ -40,17 +40,17 @@ def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
     type_into: Callable[[QLineEdit, str], None],
 ) -> None:
     form = window.setup.form
-    assert form.preset.value() == "fashion"
-    assert form.chips[Precision.FP32].isChecked() and form.chips[Precision.BF16].isChecked()
-    form.length.unit_button.click()
+    assert form.editor("preset").value() == "fashion"
+    assert form.tiles.chips[Precision.FP32].isChecked() and form.tiles.chips[Precision.BF16].isChecked()
+    form.length.unit.edited.emit("steps")
     type_into(form.length, "70")
-    type_into(form.batch_size, "16")
+    type_into(form.batch, "16")
 
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
         press_run(qtbot, window)
     qtbot.waitUntil(lambda: len(window.live.runs()) == 2, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.live.runs()[0].step > 5, timeout=WAIT_MS)
-    assert not window.setup.run_action.isEnabled()
+    assert window.setup.run_action.text() == "Add to queue"
     training.wait_for_end(window, 2)
 
     fp32, bf16 = window.live.runs()
@@ -62,8 +62,8 @@ def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
     assert (oldest.label, newest.label) == ("FP32", "BF16 AMP")
     assert oldest.comparison == newest.comparison is not None
     assert "×" in row_text(window, newest.id) and "Finished" in row_text(window, newest.id)
-    assert window.setup.run_action.isEnabled()
-    assert "70 steps each, about " in window.setup.foot.line.text(), "the time that these runs took"
+    assert window.setup.run_action.text() == "Compare 2 precisions"
+    assert "2 runs, about " in window.setup.foot.text(), "the time that these runs took"
 
     again = open_window()
     assert {record.id for record in again.experiments.runs.records()} == {oldest.id, newest.id}

@@ -37,7 +37,7 @@ def test_broken_settings_do_not_keep_the_window_from_opening(
     )
     window = open_window()
     assert window.page == "compare"
-    assert window.setup.form.preset.value() == "fashion"
+    assert window.setup.form.editor("preset").value() == "fashion"
     assert "could not be restored" in caplog.text
 
 
