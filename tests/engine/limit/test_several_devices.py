@@ -22,7 +22,6 @@ from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
 from engine.training.ranks import Rank
-from engine.training.runs import prepare
 from engine.training.runs.plan import RunPlan
 from engine.worker.launcher import Launcher, Target, iterate
 from engine.worker.merging import Merger
@@ -161,7 +160,7 @@ def test_a_rank_has_the_card_of_its_number(monkeypatch: pytest.MonkeyPatch) -> N
     cpu = known.devices[-1]
     cards = [cpu.model_copy(update={"name": f"cuda:{number}"}) for number in range(3)]
     catalog = known.model_copy(update={"devices": (*cards, cpu)})
-    monkeypatch.setattr(prepare, "current_rank", lambda: Rank(number=1, count=2))
+    monkeypatch.setattr("engine.training.runs.plan.current_rank", lambda: Rank(number=1, count=2))
     experiment = Experiment.model_validate(
         {**TINY, "device": "cuda:1", "devices": 2, "memory_cap_gib": None, "batch_size": 8}
     )
