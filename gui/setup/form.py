@@ -28,7 +28,7 @@ from gui.setup.facts import (
     options_summary,
     preset_caption,
 )
-from gui.setup.fields import CHECK_TIP, GROUPS, MODEL_TIP, OPTIONS, SETTINGS, top_options
+from gui.setup.fields import CHECK_TIP, GROUPS, MODEL_TIP, OPTIONS, SETTINGS, same_value, top_options
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.question import QUESTIONS, Question
@@ -98,6 +98,12 @@ class Row(Field):
         # the label of a text is above it, since the text needs the full width
         if is_option and setting.entry is not EntryKind.TEXT:
             self.set_compact(True, _OPTION_LABEL)
+
+    def show_text(self, text: str) -> None:
+        """Show a value. What is being typed stays as it is if it means the same."""
+        typed = self.editor.text() if isinstance(self.editor, NumberEdit) and self.editor.hasFocus() else None
+        if typed is None or not same_value(self.key, typed, text):
+            self.editor.set_value(text)
 
     def set_compact(self, is_compact: bool, width: int = 0) -> None:
         super().set_compact(is_compact)
@@ -243,7 +249,7 @@ class SetupForm(QWidget):
         for key, row in self.rows.items():
             if key == "preset" or (key == "model" and keeps_model):
                 continue
-            row.editor.set_value(draft.text(key))
+            row.show_text(draft.text(key))
             row.setHidden(key in hidden)
         if is_sweep:
             self.axes.show_draft(draft, catalog)
@@ -382,7 +388,7 @@ class OptionRows(QWidget):
             self._headings[group].setVisible(bool(shown))
             for setting in settings:
                 row = self.rows[setting.key]
-                row.editor.set_value(draft.text(setting.key))
+                row.show_text(draft.text(setting.key))
                 row.setVisible(setting.key in shown)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:

@@ -70,6 +70,28 @@ def test_a_bad_value_is_told_under_the_field_and_at_the_button(
 
 
 @pytest.mark.parametrize(
+    ("key", "typed"), [("repeat", "1.5"), ("optimizer.learning_rate", "0.0015"), ("batch_size", "064")]
+)
+def test_a_value_like_the_presets_stays_as_it_is_typed(
+    panel: SetupPanel, type_into: TypeInto, key: str, typed: str
+) -> None:
+    panel.form.more.set_open(True)
+    panel.activateWindow()
+    editor = panel.form.editor(key)
+    assert isinstance(editor, QLineEdit)
+    for length in range(len(typed) + 1):
+        type_into(editor, typed[:length])
+        assert editor.text() == typed[:length]
+
+
+@pytest.mark.parametrize("text", ["", " ", "none"])
+def test_a_run_has_a_length(panel: SetupPanel, type_into: TypeInto, text: str) -> None:
+    type_into(panel.form.length, text)
+    assert panel.foot.text() == "Length is empty."
+    assert panel.form.problem("epochs") == "Length is empty. Enter how long to train."
+
+
+@pytest.mark.parametrize(
     ("typed", "read"), [("12,800", "12800"), ("12 800", "12800"), ("0,001", "0,001"), ("1,5", "1,5")]
 )
 def test_a_decimal_comma_is_never_taken_for_thousands(typed: str, read: str) -> None:
