@@ -286,6 +286,12 @@ class Draft:
         draft = draft.with_length(unit if unit in _LENGTHS else "epochs", str(length))
         return draft.with_precisions([Precision(value) for value in state["ticked"]])
 
+    def saved_as(self, preset: Preset) -> Draft:
+        """Return the draft once its settings are saved as `preset`. Repeats, limits, name and axes stay."""
+        kept = {key: text for key, text in self.changes.items() if key in FORM_SETTINGS}
+        saved = Draft(preset, changes=kept, has_gpu=self.has_gpu)
+        return saved if saved.axes else saved._with_axes(self.axes)
+
     def reset(self) -> Draft:
         """Return the preset without changes."""
         return Draft(self.preset, has_gpu=self.has_gpu)

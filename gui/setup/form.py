@@ -26,7 +26,6 @@ from gui.setup.facts import (
     dataset_words,
     device_choices,
     options_summary,
-    preset_caption,
 )
 from gui.setup.fields import CHECK_TIP, GROUPS, MODEL_TIP, OPTIONS, SETTINGS, same_value, top_options
 from gui.setup.model.choices import parameters_words, short_folder
@@ -235,8 +234,14 @@ class SetupForm(QWidget):
     def set_presets(self, presets: Sequence[Preset]) -> None:
         self._box("preset").set_choices([(preset.name, preset.title) for preset in presets])
 
-    def show_draft(self, draft: Draft, catalog: Catalog | None, *, keeps_model: bool = False) -> None:
-        """Show the draft, with facts from the catalog. `keeps_model`: the typed model stays as it is."""
+    def show_draft(
+        self, draft: Draft, catalog: Catalog | None, *, caption: str = "", keeps_model: bool = False
+    ) -> None:
+        """Show the draft, with facts from the catalog. A `caption` replaces the title of the preset.
+
+        `keeps_model`: the typed model stays as it is.
+        """
+        self._box("preset").set_caption(caption)
         first, is_sweep = draft.first, self._question == "sweep"
         if catalog is not None:
             self._box("dataset").set_choices(dataset_choices(first, catalog))
@@ -324,7 +329,6 @@ class SetupForm(QWidget):
         preset, batch, path = self._box("preset"), self.rows["batch_size"], self.rows["path"].editor
         preset.set_value(draft.preset.name)
         preset.setToolTip(plain_tip(draft.preset.about_for(draft.has_gpu)) or SETTINGS["preset"].about)
-        preset.set_caption(preset_caption(draft, catalog))
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.rows["preset"].set_hint(smaller or "")
         is_shared = self._question in _ON_SEVERAL and not draft.has_one_device

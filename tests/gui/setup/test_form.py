@@ -266,3 +266,13 @@ def test_a_low_window_has_everything_but_options_in_sight(panel: SetupPanel, qtb
     panel.resize(320, 848)
     qtbot.waitUntil(lambda: max(map(lowest, shown)) <= panel.foot.y())
     assert panel.foot.height() == 112
+
+
+def test_the_busy_machine_clips_nothing_of_the_foot(panel: SetupPanel, qtbot: QtBot) -> None:
+    load = "This machine is busy: other programs use 96% of the CPU, mostly pytest."
+    panel.foot.set_facts(load=load, may_wait=True)
+    button = panel.foot.run_button
+    busy = panel.foot.busy
+    qtbot.waitUntil(lambda: busy.height() >= busy.heightForWidth(busy.width()))
+    bottom = button.mapTo(panel, QPoint(0, button.height())).y()
+    assert panel.height() - bottom == 12

@@ -46,9 +46,7 @@ def test_the_form_of_an_earlier_version_is_kept(panel: SetupPanel, preset: str) 
     del now["axes"]
     lists = {"batch_size": "32, 64", "optimizer.learning_rate": "0.1"}
     earlier = {"preset": preset, "changes": lists, "settings": {**now["settings"], **lists}}
-    panel.restore(
-        {**now, **earlier, "name": "mine", "repeats": "3", "plan": ["5", ""], "question": "sweep"}
-    )
+    panel.restore({**now, **earlier, "name": "mine", "repeats": "3", "plan": ["5", ""], "question": "sweep"})
     assert panel.draft is not None and panel.draft.axes == {"batch_size": ("32", "64")}
     texts = {"batch_size": "32", "optimizer.learning_rate": "0.1", "name": "mine", "repeat": "3"}
     texts |= {"within": "5", "hours": ""}
