@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QKeyEvent
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QWheelEvent
 from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QWidget
 
 from engine.experiment.checks import Catalog
@@ -75,7 +75,7 @@ class AxesEditor(QWidget):
         self.fields: dict[str, Field] = {}
         self.grid = GridBlock()
         self._shown: tuple[Draft, Catalog | None] | None = None
-        self.adder = ChoiceBox("Add a setting to sweep", "Train every combination of its values")
+        self.adder = PopupBox("Add a setting to sweep", "Train every combination of its values")
         self.adder.set_caption("Add a setting…")
         self.adder.edited.connect(self._add)
         self._rows = in_column(spacing=0)
@@ -164,7 +164,21 @@ class ValuesEdit(NumberEdit):
             self.set_value(join_values(self._key, values))
 
 
-class ValuesBox(ChoiceBox):
+class PopupBox(ChoiceBox):
+    """A box whose list opens with any of its keys. There is no value to step through while it is closed."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        keys = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Down, Qt.Key.Key_Up)
+        if event.key() in keys:
+            self.showPopup()
+        else:
+            event.ignore()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+
+class ValuesBox(PopupBox):
     """A box that opens a list of check boxes to select the values of an axis."""
 
     values_edited = Signal(object)  # tuple[str, ...]
@@ -185,13 +199,6 @@ class ValuesBox(ChoiceBox):
         popup = ValuesPopup(self._title, self.choices(), self.values, self)
         popup.chosen.connect(self.values_edited)
         popup.show_below(self)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        keys = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Down, Qt.Key.Key_Up)
-        if event.key() in keys:
-            self.showPopup()
-        else:
-            event.ignore()
 
 
 class ValuesPopup(QFrame):

@@ -26,7 +26,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import counted, duration
 from gui.session.request import Request
 from gui.setup.draft import Draft
-from gui.setup.fields import NUMBER_KEYS, SETTINGS, clean
+from gui.setup.fields import NONE, NUMBER_KEYS, SETTINGS, clean
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -159,7 +159,7 @@ class _Repeats(BaseModel):
 def _blanks(draft: Draft) -> list[Problem]:
     wrong = []
     # an empty length would be read as one epoch
-    if not clean(key := draft.length_key, draft.text(draft.length_key)):
+    if clean(key := draft.length_key, draft.text(draft.length_key)).lower() in ("", NONE):
         wrong.append(request_problem("Length is empty.", "Enter how long to train.", key=key, value=""))
     if not draft.selected:
         remedy = "Select one, or several to compare."

@@ -26,7 +26,16 @@ from engine.experiment.presets import Preset
 from engine.experiment.setting import FormValues
 from engine.protocol.advice import Changes
 from engine.words.names import applies
-from gui.setup.fields import FORM_SETTINGS, NUMBER_KEYS, OPTIONS, clean, field_text, top_options
+from gui.setup.fields import (
+    FORM_SETTINGS,
+    OPTIONS,
+    SETTINGS,
+    clean,
+    field_text,
+    same_value,
+    split_values,
+    top_options,
+)
 
 _LENGTHS = ("epochs", "steps")
 _DECIDING = (
@@ -163,7 +172,11 @@ class Draft:
             return self.with_length(key, text)
         rest = {name: value for name, value in self.changes.items() if name != key}
         without = replace(self, changes=rest)
-        return without if _same(key, text, without.text(key)) else replace(self, changes={**rest, key: text})
+        return (
+            without
+            if same_value(key, text, without.text(key))
+            else replace(self, changes={**rest, key: text})
+        )
 
     @property
     def model(self) -> ModelRef:
@@ -211,7 +224,7 @@ class Draft:
         """Return the draft with a length in `key`, which is `epochs` or `steps`."""
         rest = {name: value for name, value in self.changes.items() if name not in _LENGTHS}
         without = replace(self, changes=rest)
-        if without.length_key == key and _same(key, text, without.text(key)):
+        if without.length_key == key and same_value(key, text, without.text(key)):
             return without
         return replace(self, changes={**rest, key: text})
 
@@ -254,9 +267,10 @@ class Draft:
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """Read the output of `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         draft = cls(preset, has_gpu=has_gpu, keeps_code=state.get("keeps_code") is True)
-        given = dict(state.get("axes", {})).items()
+        state = _as_now(state, draft)
+        given = dict(state["axes"]).items()
         axes = {key: tuple(map(str, values)) for key, values in given if key in draft.base and values}
-        draft = draft._with_axes(axes) if "axes" in state else draft
+        draft = draft._with_axes(axes)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
             chosen = state["precisions"]
@@ -271,6 +285,12 @@ class Draft:
         unit, length = state["length"]
         draft = draft.with_length(unit if unit in _LENGTHS else "epochs", str(length))
         return draft.with_precisions([Precision(value) for value in state["ticked"]])
+
+    def saved_as(self, preset: Preset) -> Draft:
+        """Return the draft once its settings are saved as `preset`. Repeats, limits, name and axes stay."""
+        kept = {key: text for key, text in self.changes.items() if key in FORM_SETTINGS}
+        saved = Draft(preset, changes=kept, has_gpu=self.has_gpu)
+        return saved if saved.axes else saved._with_axes(self.axes)
 
     def reset(self) -> Draft:
         """Return the preset without changes."""
@@ -346,14 +366,22 @@ _NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
 _DEFAULTS = flattened(Experiment())
 
 
-def _same(key: str, text: str, other: str) -> bool:
-    mine, theirs = clean(key, text), clean(key, other)
-    if mine == theirs:
-        return True
-    try:
-        return key in NUMBER_KEYS and float(mine) == float(theirs)
-    except ValueError:
-        return False
+def _as_now(state: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:
+    """Return the state of an earlier form as one of this form. Its fields could hold lists of values."""
+    if "axes" in state:
+        return state
+    given = {"name": state["name"], "repeat": state.get("repeats", "1")}
+    given |= dict(zip(("within", "hours"), state.get("plan", ()), strict=False))
+    changes, settings = dict(state["changes"]), dict(state["settings"])
+    changes |= {key: text for key, text in given.items() if not same_value(key, str(text), draft.text(key))}
+    settings |= given
+    axes = {key: values for key, values in draft.axes.items() if key not in changes}
+    for texts in (changes, settings):
+        for key in texts.keys() & SETTINGS.keys() - {"code"}:
+            values = split_values(key, str(texts[key]))
+            if len(values) > 1:
+                texts[key], axes[key] = values[0], values
+    return {**state, "changes": changes, "settings": settings, "axes": axes}
 
 
 def _nested(dotted: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,6 +109,17 @@ def clean(key: str, text: str) -> str:
     return stripped
 
 
+def same_value(key: str, text: str, other: str) -> bool:
+    """Return True if two texts of a field mean the same, such as "0.10" and "0.1"."""
+    mine, theirs = clean(key, text), clean(key, other)
+    if mine == theirs:
+        return True
+    try:
+        return key in NUMBER_KEYS and float(mine) == float(theirs)
+    except ValueError:
+        return False
+
+
 def split_values(key: str, text: str) -> tuple[str, ...]:
     """Return the values of an axis in typed text: "32, 64, 128", or with semicolons.
 

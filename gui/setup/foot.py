@@ -71,7 +71,8 @@ class SetupFoot(QWidget):
         buttons = (self.run_button, self.engine_button)
         in_column(facts, 8, *buttons, parent=foot, margins=(16, 9, 16, 12), spacing=0)
         foot.setFixedHeight(HEIGHT)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        # its sentence may need more lines than at the width of its size hint
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         in_column(self._strip, foot, parent=self, spacing=0)
         connect_button(self.run_button, run, shows_text=True)
         run.changed.connect(self._show)

@@ -26,9 +26,8 @@ from gui.setup.facts import (
     dataset_words,
     device_choices,
     options_summary,
-    preset_caption,
 )
-from gui.setup.fields import CHECK_TIP, GROUPS, MODEL_TIP, OPTIONS, SETTINGS, top_options
+from gui.setup.fields import CHECK_TIP, GROUPS, MODEL_TIP, OPTIONS, SETTINGS, same_value, top_options
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.question import QUESTIONS, Question
@@ -98,6 +97,12 @@ class Row(Field):
         # the label of a text is above it, since the text needs the full width
         if is_option and setting.entry is not EntryKind.TEXT:
             self.set_compact(True, _OPTION_LABEL)
+
+    def show_text(self, text: str) -> None:
+        """Show a value. What is being typed stays as it is if it means the same."""
+        typed = self.editor.text() if isinstance(self.editor, NumberEdit) and self.editor.hasFocus() else None
+        if typed is None or not same_value(self.key, typed, text):
+            self.editor.set_value(text)
 
     def set_compact(self, is_compact: bool, width: int = 0) -> None:
         super().set_compact(is_compact)
@@ -229,8 +234,14 @@ class SetupForm(QWidget):
     def set_presets(self, presets: Sequence[Preset]) -> None:
         self._box("preset").set_choices([(preset.name, preset.title) for preset in presets])
 
-    def show_draft(self, draft: Draft, catalog: Catalog | None, *, keeps_model: bool = False) -> None:
-        """Show the draft, with facts from the catalog. `keeps_model`: the typed model stays as it is."""
+    def show_draft(
+        self, draft: Draft, catalog: Catalog | None, *, caption: str = "", keeps_model: bool = False
+    ) -> None:
+        """Show the draft, with facts from the catalog. A `caption` replaces the title of the preset.
+
+        `keeps_model`: the typed model stays as it is.
+        """
+        self._box("preset").set_caption(caption)
         first, is_sweep = draft.first, self._question == "sweep"
         if catalog is not None:
             self._box("dataset").set_choices(dataset_choices(first, catalog))
@@ -243,7 +254,7 @@ class SetupForm(QWidget):
         for key, row in self.rows.items():
             if key == "preset" or (key == "model" and keeps_model):
                 continue
-            row.editor.set_value(draft.text(key))
+            row.show_text(draft.text(key))
             row.setHidden(key in hidden)
         if is_sweep:
             self.axes.show_draft(draft, catalog)
@@ -318,7 +329,6 @@ class SetupForm(QWidget):
         preset, batch, path = self._box("preset"), self.rows["batch_size"], self.rows["path"].editor
         preset.set_value(draft.preset.name)
         preset.setToolTip(plain_tip(draft.preset.about_for(draft.has_gpu)) or SETTINGS["preset"].about)
-        preset.set_caption(preset_caption(draft, catalog))
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.rows["preset"].set_hint(smaller or "")
         is_shared = self._question in _ON_SEVERAL and not draft.has_one_device
@@ -382,7 +392,7 @@ class OptionRows(QWidget):
             self._headings[group].setVisible(bool(shown))
             for setting in settings:
                 row = self.rows[setting.key]
-                row.editor.set_value(draft.text(setting.key))
+                row.show_text(draft.text(setting.key))
                 row.setVisible(setting.key in shown)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:

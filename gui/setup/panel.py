@@ -21,6 +21,7 @@ from gui.session.request import Request
 from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
+from gui.setup.facts import preset_caption
 from gui.setup.fields import CHECK_TIP
 from gui.setup.foot import SetupFoot
 from gui.setup.form import FormArea
@@ -38,9 +39,9 @@ from gui.setup.question import (
 )
 from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
-from gui.widgets import IconButton, label
+from gui.widgets import ElidedLabel, IconButton
 from gui.widgets.actions import connect_button, make_action, set_enabled
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Surface, in_column, in_row, wide
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
@@ -381,7 +382,8 @@ class SetupPanel(Surface):
         self.survey_thread.follow(asked, catalog, outcome, refused, file_problem)
         self.picker.show(draft, catalog)
         self.form.show_question(self.question)
-        self.form.show_draft(asked, catalog, keeps_model=self.picker.pending is not None)
+        caption, is_typed = preset_caption(draft, catalog), self.picker.pending is not None
+        self.form.show_draft(asked, catalog, caption=caption, keeps_model=is_typed)
         self.form.show_outcome(self._shown_outcome())
         if self.question == "sweep":
             self.form.axes.grid.show_survey(self.survey())
@@ -453,8 +455,10 @@ class SetupPanel(Surface):
             # without a parent it would be shown as a window of its own for a moment
             buttons.append(IconButton(icon, name, parent=self))
             connect_button(buttons[-1], action)
-        title = label("What do you want to know?", "title")
-        self._head = in_row(title, Stretch(), *buttons, margins=(16, 14, 12, 0), spacing=4)
+        title = ElidedLabel(role="title")
+        # the buttons of an own preset leave room for the shorter one
+        title.set_whole_text("What do you want to know?", "Question")
+        self._head = in_row(wide(title), *buttons, margins=(16, 14, 12, 0), spacing=4)
         self.question_box = QuestionBox(self)
         self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
         area = FormArea(self)

@@ -88,7 +88,8 @@ class OwnPresets(QObject):
 
     def _save(self) -> None:
         experiments, grid = self.form()
-        if not self.save_action.isEnabled():
+        draft = self._draft
+        if draft is None or not self.save_action.isEnabled():
             return
         names = ", ".join(name for name, _ in experiments)
         if grid is not None:
@@ -103,7 +104,7 @@ class OwnPresets(QObject):
 
         saved = self._ask_title("Save as a preset", f"Saves the current form: {names}.", save)
         if saved is not None:
-            self.chosen.emit(Draft(saved))
+            self.chosen.emit(draft.saved_as(saved))
 
     def _rename(self) -> None:
         draft = self._draft

@@ -256,3 +256,16 @@ def test_all_devices_beside_the_same_number_are_one_value(
     combinations = f" {request.grid.size} combinations"
     assert panel.foot.run_button.text().endswith(combinations)
     assert panel.foot.text().startswith(combinations.strip())
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_L, Qt.Key.Key_Space])
+def test_a_key_adds_no_axis_before_one_is_selected(panel: SetupPanel, qtbot: QtBot, key: Qt.Key) -> None:
+    panel.set_question("sweep")
+    adder = panel.form.axes.adder
+    qtbot.keyClick(adder, key)
+    assert panel.draft is not None and not panel.draft.axes
+    assert adder.view().isVisible() == (key != Qt.Key.Key_L)
+    if adder.view().isVisible():
+        qtbot.keyClick(adder.view(), Qt.Key.Key_Home)
+        qtbot.keyClick(adder.view(), Qt.Key.Key_Return)
+        assert list(panel.draft.axes) == ["batch_size"]

@@ -70,6 +70,28 @@ def test_a_bad_value_is_told_under_the_field_and_at_the_button(
 
 
 @pytest.mark.parametrize(
+    ("key", "typed"), [("repeat", "1.5"), ("optimizer.learning_rate", "0.0015"), ("batch_size", "064")]
+)
+def test_a_value_like_the_presets_stays_as_it_is_typed(
+    panel: SetupPanel, type_into: TypeInto, key: str, typed: str
+) -> None:
+    panel.form.more.set_open(True)
+    panel.activateWindow()
+    editor = panel.form.editor(key)
+    assert isinstance(editor, QLineEdit)
+    for length in range(len(typed) + 1):
+        type_into(editor, typed[:length])
+        assert editor.text() == typed[:length]
+
+
+@pytest.mark.parametrize("text", ["", " ", "none"])
+def test_a_run_has_a_length(panel: SetupPanel, type_into: TypeInto, text: str) -> None:
+    type_into(panel.form.length, text)
+    assert panel.foot.text() == "Length is empty."
+    assert panel.form.problem("epochs") == "Length is empty. Enter how long to train."
+
+
+@pytest.mark.parametrize(
     ("typed", "read"), [("12,800", "12800"), ("12 800", "12800"), ("0,001", "0,001"), ("1,5", "1,5")]
 )
 def test_a_decimal_comma_is_never_taken_for_thousands(typed: str, read: str) -> None:
@@ -244,3 +266,13 @@ def test_a_low_window_has_everything_but_options_in_sight(panel: SetupPanel, qtb
     panel.resize(320, 848)
     qtbot.waitUntil(lambda: max(map(lowest, shown)) <= panel.foot.y())
     assert panel.foot.height() == 112
+
+
+def test_the_busy_machine_clips_nothing_of_the_foot(panel: SetupPanel, qtbot: QtBot) -> None:
+    load = "This machine is busy: other programs use 96% of the CPU, mostly pytest."
+    panel.foot.set_facts(load=load, may_wait=True)
+    button = panel.foot.run_button
+    busy = panel.foot.busy
+    qtbot.waitUntil(lambda: busy.height() >= busy.heightForWidth(busy.width()))
+    bottom = button.mapTo(panel, QPoint(0, button.height())).y()
+    assert panel.height() - bottom == 12

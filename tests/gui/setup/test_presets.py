@@ -59,6 +59,25 @@ def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: Setu
     assert box.accessibleDescription() == "" and box.grab().toImage() == whole
 
 
+def test_a_preset_with_axes_is_unchanged_on_any_question(panel: SetupPanel) -> None:
+    panel.choose_preset("batch-sweep")
+    panel.set_question("profile")
+    assert panel.form.editor("preset").accessibleDescription() == ""
+    panel.set_axis("batch_size", None)
+    assert panel.form.editor("preset").accessibleDescription().startswith("Modified: ")
+
+
+def test_saving_keeps_what_is_no_setting_of_a_run(panel: SetupPanel, answer: Answer) -> None:
+    kept = {"repeat": "3", "within": "5", "hours": "2", "name": "mine"}
+    for key, text in kept.items():
+        panel.set_text(key, text)
+    panel.set_axis("seed", ("0", "1"))
+    answer(panel.own_presets.save_action, "Mine")
+    assert panel.draft is not None and panel.draft.preset.title == "Mine"
+    assert {key: panel.text(key) for key in kept} == kept
+    assert panel.draft.axes == {"seed": ("0", "1")}
+
+
 def test_what_has_no_effect_is_no_change() -> None:
     draft = Draft(preset("fashion"))
     assert preset_caption(draft.with_change("name", "mine").with_change("repeat", "3"), None) == ""
