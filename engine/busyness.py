@@ -1,6 +1,6 @@
-"""Load by other programs before a run: on CPU, memory and GPU. No torch.
+"""Measures the load that other programs put on the CPU, the memory and the GPU before a run.
 
-The use by this process and its children counts as its own.
+This process and its children do not count as other programs. Does not need torch.
 """
 
 from __future__ import annotations

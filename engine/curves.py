@@ -79,7 +79,7 @@ class Bins:
         return len(self.steps)
 
     def merged(self, count: int) -> Bins:
-        """Merge every `count` neighboring bins. The last may have fewer."""
+        """Return bins in which every `count` neighboring bins are merged. The last bin may have fewer."""
         first = np.arange(0, len(self), count)
         return Bins(
             {name: _ends(values, 2 * first) for name, values in self.rows.items()},
@@ -158,11 +158,17 @@ class Curves:
         return 2 * len(self._bins) + self._unmerged
 
     def column(self, name: str) -> Values:
-        """Return a column with two rows per bin. Empty if there is no such column."""
+        """Return the values of a column, with two rows per bin of merged steps.
+
+        Empty if there is no such column.
+        """
         return self._whole(name, self._bins.rows.get(name))
 
     def means(self, name: str) -> Values:
-        """Return a column with two rows per bin, both of them the bin's mean. Unmerged steps have one row."""
+        """Return the values of a column over the rows, with the mean for merged steps.
+
+        Steps are merged into bins of two rows each, and both rows have the bin's mean.
+        """
         means = self._bins.means.get(name)
         return self._whole(name, None if means is None else np.repeat(means, 2))
 
@@ -172,7 +178,7 @@ class Curves:
         return np.concatenate((np.repeat(self._bins.steps / 2, 2), np.ones(self._unmerged)))
 
     def bins(self) -> Columns:
-        """Return all columns with one row per bin: its means, at its last step."""
+        """Return all columns with one row per bin: the bin's mean, at its last step."""
         return join_columns((self._bins.means, self._steps()))
 
     def extend(self, columns: Mapping[str, ArrayLike]) -> None:
@@ -188,7 +194,7 @@ class Curves:
             begin = end
 
     def merge_all(self) -> None:
-        """Also merge the newest steps if older ones were merged, so that all rows are alike."""
+        """Merge the newest steps into bins too, if older steps were merged, so that all rows are bins."""
         if len(self._bins) and self._unmerged:
             self._merge(self._unmerged)
 

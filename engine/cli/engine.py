@@ -257,7 +257,7 @@ def description_on(name: str) -> Description:
 
 
 def install_on(name: str, wanted: InstallRequest, as_json: bool) -> int:
-    """Copy Ammeter to a remote machine if its version differs, and install PyTorch there."""
+    """Install PyTorch on the remote machine `name`, after copying Ammeter there if its version differs."""
     installer = RemoteInstaller(Machines().find(name))
     return execute(installer, wanted, as_json, lambda: f"{installer.machine.home}/engine on {name}")
 

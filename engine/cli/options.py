@@ -1,6 +1,6 @@
-"""The options that several commands share, and the layers of settings that they make.
+"""Options that several commands share, and the settings made from them, in layers.
 
-Flags stay text until the experiment validates them, so that all errors look alike.
+Values stay text until the experiment validates them, so that all errors have the same form.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RunOptions:
 
     @property
     def names_dataset(self) -> bool:
-        """True if the options name a dataset, which replaces the one of a model file."""
+        """True if the options name a dataset, which replaces the model file's own dataset."""
         return any("dataset" in layer for layer in self.over)
 
     def chosen_code(self, has_gpu: bool) -> Code | None:

@@ -33,7 +33,10 @@ class DeviceRow:
 
 
 def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
-    """Return one row per device. The slowest device and the largest peak are marked, unless all are alike."""
+    """Return one row per device.
+
+    The slowest device and the largest memory peak are marked, unless all devices are equal.
+    """
     return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
 
 

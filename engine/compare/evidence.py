@@ -1,6 +1,6 @@
-"""The evidence behind a comparison: block speeds, epochs, doubts, and likely reasons for a small gain.
+"""Evidence behind a comparison: block speeds, epochs, doubts, and likely reasons for a small gain.
 
-A doubt either qualifies a metric or disqualifies the measurement, which then gives no verdict.
+A doubt qualifies a metric, or it disqualifies the measurement, which then has no verdict.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def steps_per_row(samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
-    """Return the 95% interval of the speed within one run: the recorded one, or else one from its blocks."""
+    """Return the 95% interval of the speed within one run, in samples per second: the recorded interval, or
+    else one computed from the speeds of its blocks of steps.
+    """
     own = run.summary.samples_per_second_ci if run.summary is not None else None
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 
@@ -299,7 +301,10 @@ def _speeds(side: Side) -> list[float]:
 
 
 def first_started(side: Side) -> RunRecord:
-    """Return the first run that has started, and so has a machine, or else the first run."""
+    """Return the first run of a side that has started, because only such a run knows its machine.
+
+    If none has started, return the first run.
+    """
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
 
 

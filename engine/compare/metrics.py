@@ -1,6 +1,6 @@
-"""The metrics of a comparison: a row per metric, with unit, interval and ratio to the baseline.
+"""The metrics of a comparison, one row per metric, with unit, interval and ratio to the baseline.
 
-Ratios are given only for metrics that count the same thing.
+A ratio is given only if both sides measure the same quantity.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ class Metric:
 
 
 def shown_metrics(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
-    """Return the metrics of a comparison in the order shown, in units that suit these runs.
+    """Return the metrics of a comparison in display order, in units that suit these runs.
 
-    Samples are called images if all runs, and the `datasets` of runs to come, are images. Memory is in MiB if
-    all of it is below 1 GiB. Energy and unchanged weights are omitted if no run has them.
+    Samples are called images if all runs, and the `datasets` of runs that have not started, have images.
+    Memory is in MiB if all values are below 1 GiB. Energy and unchanged weights are omitted if no run has
+    them.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
@@ -121,7 +122,7 @@ def _peak(run: Summarized, unit_mib: float) -> float | None:
 
 
 def energy_of(run: Summarized) -> Energy | None:
-    """Return the energy of the run's measured steps, or None if it was not measured."""
+    """Return the energy of the run's measured steps, in joules. None if it was not measured."""
     return run.summary.energy if run.summary is not None else None
 
 
@@ -179,17 +180,17 @@ METRICS = (
 
 
 def is_comparable(metric: Metric, side: Side, baseline: Side) -> bool:
-    """Return True if the metric of the two sides counts the same thing.
+    """Return True if a metric of two sides measures the same quantity.
 
-    Not comparable are: allocated and resident memory, samples or memory of images and of text, times of a
-    short and a long training, energy of two devices, accuracy on two datasets, and the learning of a run that
-    was stopped and of one that continued.
+    Not comparable are allocated and resident memory, samples or memory of images and of text, times of
+    trainings of different lengths, energy of two devices, accuracy on two datasets, and the learning of a
+    stopped run and a complete one.
     """
     return is_comparable_across(metric, (*side.runs, *baseline.runs))
 
 
 def is_comparable_across(metric: Metric, runs: Iterable[RunRecord]) -> bool:
-    """Return True if the metric of the runs counts the same thing. See `is_comparable`."""
+    """Return True if a metric of all these runs measures the same quantity, as in `is_comparable`."""
     return len({_counted(metric.name, run) for run in runs if metric.value(run) is not None}) <= 1
 
 

@@ -365,7 +365,10 @@ def paired_repeats(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecor
 
 
 def side_with_outliers(side: Side, baseline: Side) -> Side | None:
-    """Return the side whose repeats alone have outliers, by `statistics.outlying_side`, or None."""
+    """Return the side whose repeats have outliers while the other side's have none, or None.
+
+    See `statistics.outlying_side`.
+    """
     on_one_node, partners = pairs_on_nodes(side, baseline), paired_repeats(side, baseline)
     pairs = partners if on_one_node is None else on_one_node
     runs = (side.runs, baseline.runs) if pairs is None else list(zip(*pairs, strict=True))
@@ -379,7 +382,10 @@ def side_with_outliers(side: Side, baseline: Side) -> Side | None:
 
 
 def allows_interval(side: Side, baseline: Side) -> bool:
-    """Return True if a ratio of times may have an interval: interleaved, no outliers on one side only."""
+    """Return True if the ratio of two sides' times may have a confidence interval.
+
+    Their runs need to be interleaved, and outliers must not be on one side only.
+    """
     return is_interleaved(side, baseline) and side_with_outliers(side, baseline) is None
 
 

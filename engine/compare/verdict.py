@@ -77,7 +77,7 @@ class Piece:
 
     @property
     def look(self) -> Precision | None:
-        """The precision whose color the piece has."""
+        """The precision whose color the text has. None for text in the ordinary color."""
         return self.precision if self.side is None else self.side.precision
 
     @property

@@ -45,9 +45,8 @@ class _Label:
 
 
 def mean_curves(curves: Sequence[RunCurve]) -> tuple[RunCurve, ...]:
-    """Return one curve per side: the mean of its repeats at each step of the first, up to the shortest.
-
-    Repeats without samples do not count.
+    """Return one curve per side: the mean of its repeats at each step of the first repeat, up to the
+    shortest. Repeats without samples are ignored.
     """
     known = [curve for curve in curves if len(curve.line.steps)]
     ids = dict.fromkeys(curve.side.id for curve in known)
@@ -82,9 +81,10 @@ class LossChart:
 def time_to_loss(
     comparison: Comparison, curves: Sequence[RunCurve], unit: str, by: By = "seconds"
 ) -> LossChart | None:
-    """Return the loss of each side, labeled with when it ended, or by step with its last loss.
+    """Draw the loss of each side over time or steps (`by`).
 
-    Against time, disturbed sides are left out. None if there is nothing to draw.
+    Over time, a line is labeled with the time at its end, and disturbed sides are omitted. Over steps, it is
+    labeled with its last loss. None if there is nothing to draw.
     """
     is_timed = by == "seconds"
     disturbed = [row.side for row in ranking(comparison) if is_timed and row.is_disturbed]
@@ -292,7 +292,7 @@ def _label(
 
 
 def _apart(wanted: Sequence[float], pitch: float, low: float, high: float) -> list[float]:
-    """Return the rising places moved apart to a distance of `pitch`, as near to those wanted as may be."""
+    """Return ascending positions at least `pitch` apart, each as close to its wanted position as possible."""
     places: list[float] = []
     for place in wanted:
         places.append(max(place, places[-1] + pitch) if places else max(place, low + pitch / 2))

@@ -108,7 +108,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Fill:
-    """A filled polygon. `ink` is the color inside, `edge` that of the outline, if any."""
+    """A filled polygon. `ink` is its color inside, and `edge` the color of its outline, if it has one."""
 
     points: tuple[Point, ...]
     ink: str
@@ -129,7 +129,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Dot:
-    """A filled circle. `ink` is the color inside, `edge` that of the outline, if any."""
+    """A filled circle. `ink` is its color inside, and `edge` the color of its outline, if it has one."""
 
     x: float
     y: float

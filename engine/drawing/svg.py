@@ -58,7 +58,11 @@ def svg_file(
     *,
     keeps_widths: bool = False,
 ) -> str:
-    """Return the text of a file with the drawing on the palette's color of ink `ground`."""
+    """Return a drawing as the text of an SVG file.
+
+    The background is the palette's color `ground`. `metadata` is embedded, and With `keeps_widths`, text
+    keeps the width that it has in the program's font.
+    """
 
     def css(ink: str) -> str:
         return ink_color(palette, ink)

@@ -146,7 +146,7 @@ class Optimizer(Part):
 
     @property
     def kind(self) -> OptimizerKind:
-        """The optimizer of that name: its class and what differs between optimizers."""
+        """The optimizer's class and properties, by its name."""
         return OPTIMIZERS[self.name]
 
     @model_validator(mode="after")
@@ -371,7 +371,10 @@ class Step(Part):
 
 
 class Data(Part):
-    """The settings of data loading. Those of the loader are ignored if the dataset is kept on the device."""
+    """The settings of data loading.
+
+    Settings of the loader are ignored if the dataset is kept on the device.
+    """
 
     group = Group.DATA
     on_device: Annotated[bool | None, NoneFromText] = setting(
@@ -451,7 +454,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """The settings of checkpoints: which of them are saved, and how often."""
+    """The settings of checkpoints: the checkpoints to save, and how often."""
 
     group = Group.SAVING
     best: bool = setting(

@@ -222,9 +222,9 @@ class Grid(Message):
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis], catalog: Catalog | None = None) -> Grid:
-    """Create a grid from nested settings, whose values may be text, and axes. Raises ProblemError.
+    """Create a grid from nested settings, whose values may be text, and axes.
 
-    With a catalog, "all" devices becomes their number in it.
+    With a catalog, "all" devices becomes the number of devices in it. Raises ProblemError.
     """
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():

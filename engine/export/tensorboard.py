@@ -47,13 +47,13 @@ def curve_values(columns: Columns) -> Iterator[tuple[int, float, dict[str, float
 
 
 def epoch_values(epoch: Epoch) -> dict[str, float]:
-    """Return the metrics of an epoch by tag, without those that do not apply."""
+    """Return the metrics of an epoch by TensorBoard tag, without metrics that do not apply."""
     values = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
     return {tag: value for tag, value in values.items() if value is not None}
 
 
 def summary_values(run: RunRecord) -> dict[str, float]:
-    """Return the metrics of the run by tag, without those that do not apply."""
+    """Return the metrics of a run by TensorBoard tag, without metrics that do not apply."""
     summary, energy = run.summary or (), energy_of(run) or ()
     values = (*summary, *((f"energy_{name}", value) for name, value in energy))
     return {f"summary/{name}": float(value) for name, value in values if isinstance(value, int | float)}

@@ -80,7 +80,7 @@ class Installer:
         self.stop = self._is_stopped.set
 
     def describe(self) -> Description:
-        """Describe this machine and its PyTorch. It takes a moment."""
+        """Describe this machine and its PyTorch. This may take a few seconds."""
         return description_here()
 
     def plan(self, wanted: InstallRequest) -> InstallPlan:

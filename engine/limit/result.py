@@ -34,7 +34,7 @@ _OUTCOMES = {
 
 
 def is_answer(trial: Trial, side: LimitSide) -> bool:
-    """Return True if the trial is that of the largest batch, which is verified to fit."""
+    """Return True if the trial's batch size is the side's largest, verified to fit."""
     is_largest = side.is_verified and trial.batch_size == side.largest_batch
     return is_largest and trial.fits and not trial.is_quick
 
@@ -82,7 +82,7 @@ def _number_pieces(side: LimitSide) -> Iterator[Piece]:
 
 
 def notes_of(limit: Limit) -> tuple[str, ...]:
-    """Return the clauses below the answer: the memory, the trials, and what its sides have to say."""
+    """Return the clauses below the answer: the memory, the trials, and the notes of each side."""
     verified = f"{counted(limit.trial_count, 'trial')} in {duration(limit.seconds)}" if limit.is_known else ""
     said: dict[str, list[str]] = {}
     for side in limit.sides:

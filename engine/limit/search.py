@@ -1,6 +1,6 @@
-"""The search for the largest batch that fits: where the limit is likely to be, and what to try next.
+"""The search for the largest batch that fits: an estimate of it, and the next batch to try.
 
-It decides from the trials so far and knows no worker, so it outlives the worker processes.
+It depends only on the trials so far and not on workers, so it continues when a worker process ends.
 """
 
 from __future__ import annotations
@@ -105,9 +105,8 @@ def line_through(below: Trial, top: Trial) -> MemoryLine:
 
 
 def _meeting(passed: Sequence[Trial], budget_mib: float) -> float | None:
-    """Return the batch whose memory reaches the budget, by the largest batch and a distant smaller one.
-
-    Near the limit the slope may differ from the slope far from it. None without a rising line.
+    """Return the batch size at which memory reaches `budget_mib`, by a line through the largest passed batch
+    and a much smaller one. Near the limit the slope may differ. None if the line does not rise.
     """
     if len(passed) < 2:
         return None

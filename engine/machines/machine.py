@@ -143,7 +143,7 @@ class Machines:
         return known[name.casefold()]
 
     def put(self, machine: Machine) -> None:
-        """Add the machine, or replace the one with the same name."""
+        """Add a machine, or replace the machine of the same name."""
         others = [other for other in self.all() if other.name.casefold() != machine.name.casefold()]
         self._write([*others, machine])
 

@@ -163,7 +163,10 @@ _MOST_CHATTER = 64 * 1024
 
 
 def answer_of(line: SshConnection, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
-    """Return the JSON object that a command prints on the machine. Raises ProblemError for one in it, too."""
+    """Return the JSON object that a command prints on a remote machine.
+
+    Raises ProblemError if the command fails or its answer is a problem.
+    """
     script = shlex.join(program_words(machine.home, *verb, "--json", program=program))
     answer = run_script(line, script, seconds=300.0)
     if answer.status in NOT_FOUND:

@@ -28,7 +28,8 @@ _GZIP = b"\x1f\x8b"
 class RemoteSite(Site):
     """Starts workers and accesses their files on a remote machine, over ssh.
 
-    `patience` is how many seconds a worker without a connection is kept: without a job, and with one.
+    A worker ends once it had no connection for `patience` seconds. Its first number is for a worker without a
+    job, its second for one with a job.
     """
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:

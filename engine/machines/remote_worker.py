@@ -78,9 +78,9 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class Opening:
-    """The instructions for starting a worker on a remote machine: environment variables, and when to end it.
+    """The instructions for starting a worker on a remote machine: its environment variables and `patience`.
 
-    `patience` is how many seconds a worker without a connection is kept: without a job, and with one. On a
+    These are the seconds after which a disconnected worker ends, first without a job, then with one. On a
     cluster the worker starts in the Slurm job `allocation`, which is submitted if it does not exist.
     """
 

@@ -184,7 +184,11 @@ class Results:
 
 
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
-    """Return the results of all cells, as in a comparison. `evidence` adds intervals within single runs."""
+    """Return the metrics of all cells and their ratios to the baseline.
+
+    `evidence` has the speeds in blocks of steps, from which cells with a single run get a confidence
+    interval.
+    """
     grid, blocks = record.grid, {known.run.id: known.block_speeds for known in evidence}
     sides = list(map(_side, record.cells))
     of_runs = shown_metrics([run for side in sides if side is not None for run in side.runs], _datasets(grid))

@@ -174,7 +174,9 @@ class StudyPage(Surface, Generic[View]):
         raise NotImplementedError
 
     def offers(self, view: View) -> Mapping[str, Offer]:
-        """Return what tabs show while they have no section, by the tabs' titles."""
+        """Return the offers to start a study, by the title of the tab that shows one while it has no
+        results.
+        """
         return {}
 
     def view(self) -> View | None:

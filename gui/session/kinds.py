@@ -51,7 +51,7 @@ class WorkKind(ABC, Generic[View]):
 
     @abstractmethod
     def resumed(self, view: View) -> Work:
-        """Return the work that continues where this stopped."""
+        """Queue the stopped work of a view again and return it, to continue where it stopped."""
 
     @abstractmethod
     def again(self, view: View) -> Work:

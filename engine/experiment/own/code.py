@@ -140,7 +140,9 @@ def read_code(path: str | Path) -> Code:
 
 
 def remote_problem(path: str | Path) -> Problem | None:
-    """Return the problem of a remote path, whose lookup would send the user's name. None for a local path."""
+    """Return the problem of a path on a remote machine, which must not be opened because Windows would send
+    the user's name there. None for a local path.
+    """
     if not is_remote(path):
         return None
     message = f"The model file {shortened(str(path), 300)} is on a remote machine and was not opened."

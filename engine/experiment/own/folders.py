@@ -133,7 +133,10 @@ def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
 
 
 def changed_at(path: str) -> tuple[float, ...]:
-    """Return when the folder and its direct subfolders were last changed. Raises ProblemError."""
+    """Return when the folder, its parts and its class folders were last changed, each in seconds since 1970.
+
+    Raises ProblemError.
+    """
     root = Path(path).expanduser().absolute()
     try:
         train, validation = class_folders(root)

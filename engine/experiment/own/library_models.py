@@ -119,7 +119,7 @@ class ModelRef(Reference):
 
     @cached_property
     def library(self) -> Library | None:
-        """The library of the name's prefix, even if it has no such model."""
+        """The library that the prefix of the model's name stands for, even if it has no such model."""
         prefix, colon, _ = self.partition(":")
         return next((library for library in LIBRARIES if colon and library.prefix == prefix), None)
 
@@ -153,7 +153,10 @@ def may_set(key: str) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value holds only numbers, flags, known words, and lists and tables of these."""
+    """Return whether a value is safe to pass to a library.
+
+    Safe are None, numbers, booleans and listed words, and lists and tables of safe values.
+    """
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
     if isinstance(value, dict):

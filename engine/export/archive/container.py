@@ -153,7 +153,7 @@ def sheet_name(key: str) -> str:
 
 
 def part_of(name: str) -> str | None:
-    """Return the part that a name inside the archive stands for, or None if unknown."""
+    """Return the part of the archive to which the file `name` belongs. None for an unknown name."""
     if name == MANIFEST:
         return MANIFEST
     if _IS_SHEET.fullmatch(name):

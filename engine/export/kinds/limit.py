@@ -28,10 +28,10 @@ _MOST_ACTIONS = 4
 
 
 def document(study: Study[Limit], *, margin_fraction: float | None = None, multiple: int = 1) -> Document:
-    """Return what is known of a search.
+    """Return the document of a batch-size search, also of an unfinished one.
 
     The recommended batches are multiples of `multiple` that leave `margin_fraction` of the memory free, by
-    default as much as the search was started with.
+    default the fraction with which the search was started.
     """
     limit, first = study.answer, study.experiments[0]
     margin = limit.margin_fraction if margin_fraction is None else margin_fraction

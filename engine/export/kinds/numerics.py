@@ -88,7 +88,9 @@ _MOST_NOTES = 2
 
 
 def document(study: Study[Numerics]) -> Document:
-    """Return what is known of a numerics study: the most serious finding, then each known part."""
+    """Return the document of a numerics study: the most serious finding, then the results of each part that
+    has run.
+    """
     answer, problem = study.answer, study.problem
     experiment, results = answer.experiment, answer.results
     first, *others = tuple(findings(answer)) or ((),)

@@ -1,4 +1,6 @@
-"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables."""
+"""Makes the document of a profile: each side's bottleneck, the parts of the step, the device's limits, and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ _Named = list[tuple[str, StepProfile]]
 
 
 def document(study: Study[Profiles], *, brief: bool = False) -> Document:
-    """Return what is known of profiles. `brief` is for a terminal: shorter names and fewer columns."""
+    """Return the document of a profile. `brief` shortens names and omits columns, for a terminal."""
     profiles = study.answer
     experiments = [side.experiment for side in profiles.sides]
     return document_of(
@@ -178,7 +180,9 @@ def answers(profiles: Profiles) -> tuple[str, ...]:
 
 
 def _bounds(profiles: Profiles) -> Iterator[Section]:
-    """Yield what limits each side and what to try, with a button that puts it into the form."""
+    """Yield the bottleneck of each side and what to try, with a button that applies the settings to
+    the form.
+    """
     shown = {side.experiment.precision.value for side in profiles.sides}
     for name, verdict, gain in zip(side_names(profiles), verdicts(profiles), gains(profiles), strict=True):
         if verdict is None:

@@ -45,7 +45,10 @@ CHARTS = {MAP: "map", LINES: "lines", TRADE_OFF: "scatter"}
 
 
 def document(record: SweepRecord, results: Results | None = None) -> Document:
-    """Return what is known of a sweep. `results` may have more intervals than its record alone gives."""
+    """Return the document of a sweep.
+
+    `results` may have more intervals than can be computed from `record` alone.
+    """
     known, grid = results or results_of(record), record.grid
     axes = {axis.key: list(axis.values) for axis in grid.axes}
     return document_of(
@@ -198,7 +201,7 @@ def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
 
 
 def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
-    """Return a cell as plain values, as `ammeter` prints them too."""
+    """Return a combination of a sweep as a JSON object, in the form in which `ammeter` prints it."""
     return {
         "index": entry.index,
         "name": entry.name,

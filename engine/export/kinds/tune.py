@@ -46,7 +46,7 @@ _MOST_CANDIDATES = 20
 
 
 def document(study: Study[Tuning], *, brief: bool = False) -> Document:
-    """Return what is known of a tuning. `brief` is for a terminal and omits the trials."""
+    """Return the document of a tuning. `brief` omits the trials, for a terminal."""
     tuning = study.answer
     return document_of(
         study,
@@ -75,7 +75,7 @@ def values(tuning: Tuning) -> dict[str, Any]:
 
 
 def _answer(tuning: Tuning) -> Conclusion:
-    """Return the verified speedup, or else the first sentence on the progress."""
+    """Return the sentence on the verified speedup, or else the first sentence on the progress."""
     proof, winner, *notes = tuning.proof, tuning.winner, effort(tuning)
     if winner is None or proof is None or proof.speedup is None or not _is_proven(proof):
         first = answers(tuning)[0]

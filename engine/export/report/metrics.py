@@ -41,7 +41,7 @@ def metric_text(metric: Metric, cell: MetricCell, report: SideReport) -> MetricT
 
 
 def speed_note(row: MetricRow) -> str:
-    """Return what the intervals of the throughput come from, or "" without any."""
+    """Return a note on the source of the throughput's intervals, or "" if it has no interval."""
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if len(kinds) == 1:
         return "95% interval over repeats" if "repeats" in kinds else "95% interval within the run"
@@ -109,7 +109,7 @@ def _speed_ratio(row: RankedSide) -> MetricText:
 
 
 def further_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple[RankingColumn, ...]:
-    """Return the metrics that are not in the ranking, without those that no side has."""
+    """Return the metrics that the ranking does not show, without metrics that no side has."""
     ranked = {metric.name for metric in _RANKED}
     columns = []
     for metric in (row.metric for row in comparison.metrics):

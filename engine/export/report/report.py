@@ -24,9 +24,9 @@ from engine.words.numbers import NONE, memory_text
 
 
 def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
-    """Return the report of a content, led by the chosen side, or else by the best.
+    """Return the report of a comparison, with the chosen side first, or else the best side.
 
-    The sections `drawn` follow the metrics. The `warnings` are the doubts that no answer mentions.
+    The sections `drawn` follow the metrics. Its `warnings` are the doubts that no answer mentions.
     """
     comparison = content.comparison
     sides, baseline = comparison.sides, comparison.baseline
@@ -197,7 +197,10 @@ def _runs(sides: Sequence[Side]) -> Section:
 
 
 def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
-    """Return the conclusion about a side with its notes, in a ranking with those on the other sides."""
+    """Return the conclusion about a side with its notes.
+
+    In a ranking, the notes on the other sides follow.
+    """
     verdict, run = report.verdict, report.side.runs[0]
     notes, pieces = [*verdict.notes], verdict.pieces
     if len(comparison.sides) >= MANY:

@@ -35,7 +35,10 @@ _FULL = torch.float32
 
 @dataclass(frozen=True)
 class _Context:
-    """An `autocast` around the lines from `first` to `last`. Values that the text does not show are None."""
+    """An `autocast` context in the user's code that covers the lines from `first` to `last`.
+
+    An argument is None if its value cannot be read from the source text.
+    """
 
     first: int
     last: int

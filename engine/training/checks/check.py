@@ -231,9 +231,9 @@ class FormatCheck:
                 self._optimizers = None if made is None else list_optimizers(made)
 
     def findings(self, reached: Sequence[frozenset[int]]) -> Iterator[Finding]:
-        """Yield a finding for each role and each dtype other than float32, after the passes.
-
-        `reached` are the ids of the parameters that got a gradient, for each pass. Without a pass, all count.
+        """Yield a finding for each dtype other than float32 among the trained, untrained, constant and
+        updated tensors of the model. `reached` are the ids of the parameters with a gradient, for each
+        backward pass. Without a pass, all parameters are checked.
         """
         experiment = self._plan.experiment
         if experiment.precision is Precision.BF16_PURE:

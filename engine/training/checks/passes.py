@@ -283,7 +283,11 @@ class Pass:
 
 
 def error_finding(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """Return the finding for an error in the user's code, at its line or else at a function of `names`."""
+    """Return the finding for an error in the user's code, at the line that raised it.
+
+    If the error was raised in other code, it is placed at the first function of `names` that the user's file
+    defines.
+    """
     remedy = "Fix the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__

@@ -1,4 +1,4 @@
-"""The memory of a run in MiB, its peaks and its parts, and for a forecast the bytes of live tensors."""
+"""Measures a run's memory in MiB, its peaks and its parts, and the bytes of live tensors to forecast it."""
 
 from __future__ import annotations
 

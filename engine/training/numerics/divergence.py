@@ -289,7 +289,9 @@ class _Look:
 
 
 def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, DivergenceTest]:
-    """Train FP32's repeats and the precisions of the device from equal weights."""
+    """Measure how far each precision's losses diverge from FP32's, relative to the variation of repeated
+    runs. Trains FP32, its repeats and the device's precisions from equal weights, and returns the test.
+    """
     # only on request: FP8 takes a band of its own, and much time where it is emulated
     extra = (Precision.FP8,) if bench.experiment.precision is Precision.FP8 else ()
     known = (*PRECISIONS, *extra)

@@ -72,9 +72,10 @@ class ModelPicker(QObject):
         return followed, problem
 
     def set_model(self, text: str, *, is_typed: bool = False, is_finished: bool = False) -> None:
-        """Set the model by name, or by the name of a known file. Typed text may name another file.
+        """Set the model by its name, or by the path of a known file.
 
-        A typed path that is not `is_finished` is `pending` until its file exists or `finish` is called.
+        With `is_typed`, the path may be any file. A typed path stays `pending` until its file exists or
+        `finish` is called, unless it is `is_finished`.
         """
         self.pending = text if is_typed and not is_finished and _is_unfinished(text) else None
         if self._draft is None or self.pending is not None:
