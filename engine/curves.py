@@ -82,7 +82,7 @@ class Bins:
         """Return bins in which every `count` neighboring bins are merged. The last bin may have fewer."""
         first = np.arange(0, len(self), count)
         return Bins(
-            {name: _ends(values, 2 * first) for name, values in self.rows.items()},
+            {name: _bin_ends(values, 2 * first) for name, values in self.rows.items()},
             {name: _means(name, values, self.steps, first) for name, values in self.means.items()},
             np.add.reduceat(self.steps, first),
         )
@@ -109,27 +109,27 @@ def bins_of(columns: Columns, steps: int) -> Bins:
     count = len(next(iter(columns.values())))
     first, ones = np.arange(0, count, steps), np.ones(count)
     return Bins(
-        {name: _ends(values, first) for name, values in columns.items()},
+        {name: _bin_ends(values, first) for name, values in columns.items()},
         {name: _means(name, values, ones, first) for name, values in columns.items()},
         np.add.reduceat(ones, first),
     )
 
 
-def _ends(values: Values, first: NDArray[np.intp]) -> Values:
+def _bin_ends(values: Values, first: NDArray[np.intp]) -> Values:
     # the lowest and the highest value of each group, in their order; comparing with NaN is not an error here
     with np.errstate(invalid="ignore"):
         low, high = np.fmin.reduceat(values, first), np.fmax.reduceat(values, first)
-        falls = values[first] > values[_last(values, first)]
+        falls = values[first] > values[_last_in_bins(values, first)]
     return np.column_stack((np.where(falls, high, low), np.where(falls, low, high))).ravel()
 
 
-def _last(values: Values, first: NDArray[np.intp]) -> NDArray[np.intp]:
+def _last_in_bins(values: Values, first: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.append(first[1:], len(values)) - 1
 
 
 def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) -> Values:
     if name in _PLACES:
-        return values[_last(values, first)]
+        return values[_last_in_bins(values, first)]
     is_rate = name in _RATES
     usable = np.isfinite(values) & (values > 0) if is_rate else np.isfinite(values)
     weights, known = np.where(usable, weights, 0.0), np.where(usable, values, 1.0)

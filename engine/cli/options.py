@@ -206,7 +206,11 @@ def parse(parameters: Mapping[str, Any]) -> RunOptions:
         raise request_error(message, "Use `ammeter sweep`, or remove the table.", key="sweep")
     return RunOptions(
         preset=preset(name) if name is not None else None,
-        over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
+        over=(
+            config,
+            _merged(flags),
+            _merged([_parse_setting(text) for text in parameters.get("set_") or ()]),
+        ),
         sweep=values_of_table(swept),
         machine=parameters.get("machine") or "",
     )
@@ -224,7 +228,7 @@ def _merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _set(text: str) -> dict[str, Any]:
+def _parse_setting(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         message = f"--set is '{shortened(text)}', but it must be KEY=VALUE."

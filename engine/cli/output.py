@@ -39,7 +39,7 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
     if summary is None:
         return []
     groups = (
-        ("", [*_outcome(run, summary)]),
+        ("", [*_outcome_rows(run, summary)]),
         ("Training", [*_training(summary)]),
         ("Memory per step", _memory(summary)),
         (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment.dataset)]),
@@ -48,14 +48,14 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
     return [group for group in groups if group[1]]
 
 
-def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
+def _outcome_rows(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     yield "Throughput", _throughput(summary)
     for _, disturbance in machine_disturbances(summary):
         yield "Unreliable", f"the run {disturbance}"
     for figure in shown_metrics([run])[1:]:
         value = figure.value(run)
         if value is not None:
-            yield figure.title, f"{figure.text_with_unit(value)}{_remark(figure.name, run)}"
+            yield figure.title, f"{figure.text_with_unit(value)}{_metric_remark(figure.name, run)}"
     if summary.first_nan_step is not None:
         yield "NaN loss", f"since step {summary.first_nan_step:,}"
     yield "Steps", f"{summary.steps:,}"
@@ -73,7 +73,7 @@ def _training(summary: Summary) -> Iterator[Pair]:
     waited = summary.data_wait_fraction
     yield from _known(
         ("Waiting for data", None if waited is None else 100 * waited, "{:.1f}% of the time"),
-        ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
+        ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_memory_parts_words(summary)}"),
         ("Paused", summary.paused_seconds, "{:,.1f} s, excluded from all other metrics"),
     )
 
@@ -85,7 +85,7 @@ def _known(*rows: tuple[str, float | None, str]) -> list[Pair]:
     return [(title, form.format(value)) for title, value, form in rows if value is not None]
 
 
-def _of_which(summary: Summary) -> str:
+def _memory_parts_words(summary: Summary) -> str:
     parts = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
     known = [f"{name} {seconds:,.1f} s" for name, seconds in parts if seconds is not None]
     return f", of which {' and '.join(known)}" if known else ""
@@ -123,7 +123,7 @@ def _throughput(summary: Summary) -> str:
     return f"{speed} ({SPEED.text(low)} to {SPEED.text(high)} within the run)"
 
 
-def _remark(figure_name: str, run: RunRecord) -> str:
+def _metric_remark(figure_name: str, run: RunRecord) -> str:
     peak, summary = training_peak(run), run.summary
     if figure_name == "peak_memory" and peak is not None:
         return f" {peak[0]}"

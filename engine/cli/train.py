@@ -70,7 +70,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        outcome = _train(session, session.store.add(experiment, name=name, machine=session.machine))
+        outcome = _train_queued(session, session.store.add(experiment, name=name, machine=session.machine))
     return _print_outcome(*outcome, as_json)
 
 
@@ -102,11 +102,11 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-        outcome = _train(session, queued)
+        outcome = _train_queued(session, queued)
     return _print_outcome(*outcome, as_json)
 
 
-def _train(session: CommandSession, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
+def _train_queued(session: CommandSession, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     return last, session.store.run(queued.id), session.interrupt.asked
 
@@ -226,7 +226,7 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> in
 
 def show(comparison: Comparison) -> None:
     """Print the answer and its doubts, then the metrics: of three and more sides a ranking."""
-    reports = _ordered(comparison)
+    reports = _ordered_reports(comparison)
     is_ranking = len(comparison.sides) >= MANY
     told = list(comparison.ranked[:1]) if is_ranking else reports
     for report in told:
@@ -249,11 +249,11 @@ def variants(comparison: Comparison) -> list[dict[str, Any]]:
     places = {row.side.id: row.place for row in ranking(comparison)}
     return [
         _variant(report, comparison.cells(report.side.id)) | {"rank": places[report.side.id]}
-        for report in _ordered(comparison)
+        for report in _ordered_reports(comparison)
     ]
 
 
-def _ordered(comparison: Comparison) -> list[SideReport]:
+def _ordered_reports(comparison: Comparison) -> list[SideReport]:
     return sorted(comparison.reports, key=lambda report: not report.is_baseline)
 
 

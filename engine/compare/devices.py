@@ -37,10 +37,10 @@ def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
 
     The slowest device and the largest memory peak are marked, unless all devices are equal.
     """
-    return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
+    return () if summary is None else tuple(_rank_rows(summary.ranks, speed_unit([dataset])))
 
 
-def _rows(ranks: Sequence[RankMetrics], unit: str) -> Iterator[DeviceRow]:
+def _rank_rows(ranks: Sequence[RankMetrics], unit: str) -> Iterator[DeviceRow]:
     slowest = slowest_rank(ranks)
     peaks = [rank.peak_mib for rank in ranks if rank.peak_mib is not None]
     largest = max(peaks) if len(peaks) == len(ranks) and len(set(peaks)) > 1 else None

@@ -143,9 +143,9 @@ class Doubt:
 
 def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
     """Return the doubts about the metrics of `side` and the baseline. `evidence` is by run id."""
-    doubts = [*_of_side(side, evidence)]
+    doubts = [*_side_doubts(side, evidence)]
     if side is not baseline:
-        doubts += [*_of_side(baseline, evidence), *_between(side, baseline)]
+        doubts += [*_side_doubts(baseline, evidence), *_pair_doubts(side, baseline)]
     return tuple(doubts)
 
 
@@ -159,7 +159,7 @@ def was_slowed_down(summary: Measured | None) -> bool:
     return any(kind in DISQUALIFYING for kind, _ in machine_disturbances(summary))
 
 
-def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
+def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     sentences: dict[tuple[DoubtKind, int], list[str]] = {}
     measured = [run.id for run in side.runs if run.id in evidence]
     changes = dict(
@@ -255,7 +255,7 @@ def _about_pace(
         yield "unsteady", f"varied in throughput between {low} and {high} samples/s"
 
 
-def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
+def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
     if not is_interleaved(side, baseline):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
@@ -263,7 +263,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         yield Doubt(side.id, "order", f"{sentence} difference. No interval is given.")
     outlying = side_with_outliers(side, baseline)
     if outlying is not None:
-        low, high = (number(edge(_speeds(outlying))) for edge in (min, max))
+        low, high = (number(edge(_run_speeds(outlying))) for edge in (min, max))
         only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} samples/s)"
         yield Doubt(side.id, "outliers", f"{only}. No interval is given.")
     partners = pairs_on_nodes(side, baseline)
@@ -295,7 +295,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
 
 
-def _speeds(side: Side) -> list[float]:
+def _run_speeds(side: Side) -> list[float]:
     speeds = (run.summary.samples_per_second for run in side.runs if run.summary is not None)
     return [speed for speed in speeds if speed is not None]
 
@@ -337,10 +337,10 @@ def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
     """Return a clause on why this 16-bit run was barely faster than `baseline`, or None if unknown."""
     if not evidence.run.experiment.precision.is_narrow:
         return None
-    return " and ".join(list(_reasons(evidence, baseline))[:_MOST_REASONS]) or None
+    return " and ".join(list(_small_gain_reasons(evidence, baseline))[:_MOST_REASONS]) or None
 
 
-def _reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
+def _small_gain_reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
     run, summary = evidence.run, evidence.run.summary
     experiment, usual = run.experiment, baseline.experiment.precision
     if evidence.little_gain_reason:

@@ -45,7 +45,7 @@ def ranking(comparison: Comparison) -> tuple[RankedSide, ...]:
     A side cannot be ranked if it was disturbed, has no throughput, or trained differently from the baseline.
     """
     ranked: list[RankedSide] = []
-    reasons = {report.side.id: _obstacle(report, comparison) for report in comparison.reports}
+    reasons = {report.side.id: _ranking_obstacle(report, comparison) for report in comparison.reports}
 
     def order(report: SideReport) -> tuple[bool, float]:
         speed = comparison.cells(report.side.id)[SPEED.name].value
@@ -60,7 +60,7 @@ def ranking(comparison: Comparison) -> tuple[RankedSide, ...]:
     return tuple(ranked)
 
 
-def _obstacle(report: SideReport, comparison: Comparison) -> str:
+def _ranking_obstacle(report: SideReport, comparison: Comparison) -> str:
     speed = comparison.cells(report.side.id)[SPEED.name]
     if report.is_disturbed:
         return "disturbed"

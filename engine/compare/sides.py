@@ -124,7 +124,7 @@ _OF_PRECISION = (
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
     """Return the axes (precision, recipe, batch) in which two experiments differ."""
-    return tuple(axis for axis in AXES if _place(one, axis) != _place(other, axis))
+    return tuple(axis for axis in AXES if _axis_value(one, axis) != _axis_value(other, axis))
 
 
 def with_axes(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
@@ -231,7 +231,7 @@ def training_differences(one: Experiment, other: Experiment) -> tuple[TrainingDi
     )
 
 
-def _place(experiment: Experiment, axis: Axis) -> object:
+def _axis_value(experiment: Experiment, axis: Axis) -> object:
     if axis == "precision":
         return experiment.precision
     return experiment.step.recipe if axis == "recipe" else experiment.batch_size

@@ -133,20 +133,21 @@ def metrics_sections(comparison: Comparison) -> Iterator[Section]:
     titles = tuple(side.title for side in comparison.sides)
     known = [row for row in comparison.metrics if any(cell.value is not None for cell in row.cells)]
     lines: tuple[_Row, ...] = tuple(
-        (_heading(row.metric.title, row.metric.unit), *_texts(row, comparison)) for row in known
+        (_heading_with_unit(row.metric.title, row.metric.unit), *_metric_texts(row, comparison))
+        for row in known
     )
     if lines:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
         yield Section(title, headings=("Metric", *titles), rows=lines, right=titles, template="metrics.html")
 
 
-def _texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:
+def _metric_texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:
     pairs = zip(row.cells, comparison.reports, strict=True)
     return tuple(metric_text(row.metric, cell, report) for cell, report in pairs)
 
 
 def _sides_as_rows(title: str, sides: Sequence[RankedSide], columns: Sequence[RankingColumn]) -> Section:
-    headings = tuple(_heading(column.title, column.unit) for column in columns)
+    headings = tuple(_heading_with_unit(column.title, column.unit) for column in columns)
     rows: tuple[_Row, ...] = tuple(
         (
             str(side.place or NONE),
@@ -161,5 +162,5 @@ def _sides_as_rows(title: str, sides: Sequence[RankedSide], columns: Sequence[Ra
     )
 
 
-def _heading(title: str, unit: str) -> str:
+def _heading_with_unit(title: str, unit: str) -> str:
     return f"{title}, {unit}" if unit else title
