@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,18 +16,16 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 
-from engine.compare.devices import BY_DEVICE, device_rows
-from engine.compare.evidence import machine_disturbances
-from engine.compare.metrics import ENERGY, SPEED, energy_of, shown_metrics, training_peak
-from engine.compare.verdict import step_energy_text
-from engine.experiment.experiment import Experiment, all_settings, setting_title
+from engine.compare.details import details_of
+from engine.compare.failure import Failure
+from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.problem import Problem
-from engine.experiment.value import in_sentence, printable
+from engine.experiment.value import printable
 from engine.export.document import Document, Section
 from engine.export.writers.text import cell_words
-from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
+<<<<<<< HEAD
 from engine.words.numbers import counted, memory_text
 
 Pair = tuple[str, str]
@@ -136,6 +134,9 @@ def _metric_remark(figure_name: str, run: RunRecord) -> str:
         return "" if best is None else f" (best {100 * best:.1f}%{after})"
     return ""
 
+=======
+from engine.words.numbers import counted
+>>>>>>> main
 
 _WIDTH_WITHOUT_TERMINAL = 160
 
@@ -177,6 +178,14 @@ def error(problem: Problem, as_json: bool, **values: Any) -> None:
         key = f" ({problem.key})" if problem.key in all_settings() else ""
         console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
+
+
+def failure(failed: Failure) -> None:
+    """Print why a run failed, and the remedies, on stderr."""
+    console, (title, *others) = _console(sys.stderr), failed.lines()
+    console.print(f"ammeter: {printable(title)}", soft_wrap=True)
+    for text in others:
+        console.print(f"         {printable(text)}", soft_wrap=True)
 
 
 def line(text: str = "") -> None:
@@ -289,7 +298,7 @@ def title(experiment: Experiment) -> str:
 def run_summary(run: RunRecord) -> None:
     """Print the metrics of a run in groups, and its id."""
     line(f"{run.name}: {title(run.experiment)}{f' on {run.machine}' if run.machine else ''}")
-    groups = summary_groups(run)
+    groups = details_of(run)
     for heading, rows in groups:
         if heading:
             line(f"\n{heading}")

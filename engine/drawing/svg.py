@@ -80,12 +80,12 @@ def _shape_element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) 
     if isinstance(shape, Stroke):
         dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
         return (
-            f'<path d="{_path_text(shape.points)}" fill="none" stroke="{ink}" stroke-width="{_n(shape.width)}"'
+            f'<path d="{_svg_path(shape.points)}" fill="none" stroke="{ink}" stroke-width="{_n(shape.width)}"'
             f' stroke-linejoin="round"{dash}/>'
         )
     if isinstance(shape, Fill):
         pale = "" if shape.opacity == 1 else f' fill-opacity="{shape.opacity:g}"'
-        return f'<path d="{_path_text(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, css)}/>'
+        return f'<path d="{_svg_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, css)}/>'
     if isinstance(shape, Box):
         size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
         return f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" {size} fill="{ink}"/>'
@@ -161,7 +161,7 @@ def _edge(ink: str | None, css: Callable[[str], str]) -> str:
     return "" if ink is None else f' stroke="{css(ink)}" stroke-width="1.5"'
 
 
-def _path_text(points: tuple[Point, ...]) -> str:
+def _svg_path(points: tuple[Point, ...]) -> str:
     return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
 
 
