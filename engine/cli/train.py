@@ -72,12 +72,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-<<<<<<< HEAD
-        outcome = _train_queued(session, session.store.add(experiment, name=name, machine=session.machine))
-    return _print_outcome(*outcome, as_json)
-=======
-        return _train(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
->>>>>>> main
+        return _train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
 
 
 def resume(
@@ -108,18 +103,10 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-<<<<<<< HEAD
-        outcome = _train_queued(session, queued)
-    return _print_outcome(*outcome, as_json)
+        return _train_run(session, queued, as_json)
 
 
-def _train_queued(session: CommandSession, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
-=======
-        return _train(session, queued, as_json)
-
-
-def _train(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
->>>>>>> main
+def _train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     done = session.store.run(queued.id)
     if isinstance(last, Failed):

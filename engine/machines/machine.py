@@ -130,7 +130,7 @@ class Machines:
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, RecursionError) as error:
-            message = f"The list of machines at {self._catalog_path} cannot be read: {_first_line(error)}."
+            message = f"The list of machines at {self._path} cannot be read: {_first_line(error)}."
             raise ProblemError(Problem(kind=Kind.REQUEST, message=message, remedy=_REMEDY)) from None
         return tuple(sorted(read.machines, key=lambda machine: machine.name.casefold()))
 
