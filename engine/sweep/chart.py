@@ -141,7 +141,7 @@ DISTURBED_WORDS = "disturbed, not ranked"
 
 
 def memory_words(results: Results) -> str:
-    """Return what a combination does not fit into: "into 24.0 GiB"."""
+    """Return the memory into which a combination does not fit, as in "into 24.0 GiB"."""
     memory = results.memory_mib
     return "into memory" if memory is None else f"into {memory_text(memory)}"
 

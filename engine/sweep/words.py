@@ -26,9 +26,9 @@ def finished_count(results: Results) -> int:
 
 
 def pieces_of(results: Results) -> Pieces:
-    """Return the answer as a sentence: the fastest combination and its gain over the best of the baseline.
+    """Return the answer as a sentence: the fastest combination and its gain over the fastest baseline.
 
-    Disturbed, diverged and estimated values do not count.
+    Disturbed, diverged and estimated values are excluded.
     """
     speed = next((figure for figure in results.figures if figure.name == SPEED.name), SPEED)
     best = best_of(results.cells, speed)

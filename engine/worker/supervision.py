@@ -276,7 +276,9 @@ class ProcessSession:
         return ending
 
     def _with_its_place(self, event: Event) -> Event:
-        """Add the machine to the error of a path that exists here and is missing there."""
+        """Add the machine's name to the error of a path that exists on this machine but not on the remote
+        one.
+        """
         place = self._worker.place
         if place is None or not isinstance(event, Failed) or event.problem.key != "path":
             return event

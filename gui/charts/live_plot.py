@@ -279,7 +279,7 @@ class LivePlot(Surface):
         self.legend.show_values(entries, at, ink)
 
     def value_at(self, name: str, place: float) -> float | None:
-        """Return what the legend would show of the curve of that name at `place`, or None."""
+        """Return the legend's value of the curve `name` at the x coordinate `place`. None without a value."""
         for curve in self._curves:
             shown = self._shown.get(curve.key)
             if curve.name == name and shown is not None:

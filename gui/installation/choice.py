@@ -85,7 +85,10 @@ class ChoiceView(Surface):
         return InstallRequest(backend, source, self.options.chosen_extras())
 
     def selected_build(self) -> Build | None:
-        """Return the selected build or, with a plan, the one that uv resolved."""
+        """Return the selected build.
+
+        For "automatic" it is the planned build, or else the best build. None before the check of the machine.
+        """
         if self._found is None:
             return None
         backend = self.builds.value()

@@ -182,7 +182,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         return tuple(part for choice, box in chosen if box.isChecked() for part in choice.parts)
 
     def choose(self, parts: Sequence[str], *, only: bool = False) -> None:
-        """Select the boxes of these parts. With `only`, clear the others."""
+        """Select the check boxes of these parts. With `only`, clear all others."""
         for choice, box in zip(_CHOICES, self.boxes, strict=True):
             is_wanted = any(part in parts for part in choice.parts)
             box.setChecked(is_wanted or (box.isChecked() and not only))

@@ -58,7 +58,10 @@ class WorkKind(ABC, Generic[View]):
         """Return new work that is the same."""
 
     def withdraw(self, key: str) -> Undo | None:
-        """Remove work that was taken out of the queue from the saved queue. Return what undoes it, if any."""
+        """Delete the saved entry of work that was removed from the queue.
+
+        Return a function that restores it, or None.
+        """
         self._store.waiting.remove([key])
         return None
 

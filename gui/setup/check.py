@@ -86,11 +86,11 @@ def check(
     judges_machine: bool = True,
     ignored: Collection[str] = (),
 ) -> Outcome:
-    """Validate every run of the draft, with the first value of each axis. `look` looks up the data.
+    """Validate every run of the draft, with the first value of each axis.
 
-    Without a catalog, or without `judges_machine`, validate only what does not depend on the machine.
-    `refused` are problems of experiments that the worker has refused. `file_problem`: why the model file
-    cannot be read. Problems of `ignored` settings are dropped.
+    `look` reads the facts of the data. Without a catalog or `judges_machine`, only settings that do not
+    depend on the machine are checked. `refused` are problems that the worker reported before, `file_problem`
+    is the model file's reading error, and problems of `ignored` settings are dropped.
     """
     first = {} if file_problem is None else {"model": file_problem}
     for problem in _blanks(draft):
@@ -130,7 +130,9 @@ def check(
 
 
 def _validated(settings: Mapping[str, Any]) -> tuple[Experiment | None, list[Problem]]:
-    """Return the experiment, with defaults for invalid settings, and the problems of these."""
+    """Return the experiment, with defaults in place of invalid settings, and the problems of those
+    settings.
+    """
     against: list[Problem] = []
     while True:
         try:
@@ -168,9 +170,9 @@ def _blanks(draft: Draft) -> list[Problem]:
 
 
 def explanation(problem: Problem) -> str:
-    """Return the problem's sentence, with the remedy if it is short and adds something.
+    """Return the problem's sentence, and its remedy if it is short and adds information.
 
-    For a number, the sentence already says what is allowed.
+    For a number, the sentence alone names the valid range.
     """
     names_allowed = problem.key in NUMBER_KEYS and problem.allowed is not None
     if names_allowed or len(problem.remedy) > _LONGEST_REMEDY:

@@ -208,7 +208,10 @@ def loss_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
 
 
 def accuracy_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
-    """Return the difference of two runs' accuracy, until the end the value of the one ahead at that step."""
+    """Return a note on the difference of two runs' accuracy.
+
+    While one is behind, the note is the other's accuracy at the same step.
+    """
     step = common_validation(runs) if are_all_alike(runs) else None
     if step is not None:
         ahead = max(runs, key=lambda run: run.step)

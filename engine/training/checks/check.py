@@ -199,7 +199,10 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings, errors first, then by line. Of equal ones keep the one with the greater severity."""
+    """Sort findings by severity, errors first, then by line.
+
+    Of equal findings only the most severe is kept.
+    """
     told: dict[object, Finding] = {}
     for found in sorted(findings, key=lambda it: (_GRAVITY.index(it.severity), it.file or "", it.line or 0)):
         what = "" if found.kind is FindingKind.RAISES else found.message
@@ -215,10 +218,11 @@ _Named = tuple[str, torch.Tensor]
 
 
 class FormatCheck:
-    """Finds parameters and buffers that are not in float32. Create it before the passes that it observes.
+    """Finds parameters and buffers that are not in float32.
 
-    A parameter counts as trained if it gets a gradient and an optimizer has it, so a teacher model used under
-    `torch.no_grad` does not need to be frozen. A buffer counts as constant unless a pass changes it.
+    Create it before the passes that it observes. A parameter is trained if it gets a gradient and is in an
+    optimizer, so a teacher model under `torch.no_grad` is not reported. A buffer is constant unless a pass
+    changes it.
     """
 
     def __init__(self, subject: Subject) -> None:

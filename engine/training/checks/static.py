@@ -39,7 +39,10 @@ class File:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call, the innermost loop around it, and the conditions around it, each with the branch."""
+    """A method or function call, with the innermost loop and the conditions that contain it.
+
+    Each condition has the branch of the call.
+    """
 
     node: ast.Call
     loop: ast.AST | None
@@ -68,7 +71,7 @@ class _Call:
         return any(mine.get(condition, branch) is not branch for condition, branch in other.conditions)
 
     def is_under(self, words: re.Pattern[str]) -> bool:
-        """Return True if a condition around the call contains one of the words."""
+        """Return True if a condition that contains the call has one of the words."""
         return any(words.search(condition) for condition, _ in self.conditions)
 
 

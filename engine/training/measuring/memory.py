@@ -42,7 +42,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._living: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def restart(self) -> None:
-        """Restart the timeline. Live tensors still count."""
+        """Clear the timeline. Tensors that are still live remain counted."""
         self.timeline = [self.now]
 
     def __torch_dispatch__(

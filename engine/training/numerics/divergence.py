@@ -230,7 +230,7 @@ def first_step_outputs(
 
 
 def output_errors(outputs: Outputs, reference: Outputs) -> dict[str, float]:
-    """Return the relative error of every module's output whose reference is finite."""
+    """Return the relative error of each module's output, for modules whose reference is finite."""
     return {
         name: output.error_to(reference[name])
         for name, output in outputs.items()

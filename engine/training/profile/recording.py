@@ -279,9 +279,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class StepTiming:
-    """The mean duration of a step without the profiler, and of the host's wait for its batches.
+    """The mean duration of a step and of its wait for data, in ms without the profiler.
 
-    `energy` is that of all timed steps, or None if not measured. `disturbance` names what disturbed them.
+    `energy` is of all timed steps, None if not measured. `disturbance` says why the times are unreliable.
     """
 
     step_ms: float

@@ -245,7 +245,7 @@ class HostOperation(Span):
     place: LaunchPlace
 
     def around(self) -> Iterator[HostOperation]:
-        """Yield this operation and those that called it, innermost first."""
+        """Yield this operation and the operations that called it, innermost first."""
         above: HostOperation | None = self
         while above is not None:
             yield above
@@ -379,7 +379,7 @@ class Counts:
 
 
 def enclosing_counted(operation: HostOperation) -> HostOperation | None:
-    """Return the outermost operation around this one, or this one, with a formula for FLOPs."""
+    """Return the outermost operation with a FLOPs formula, among this one and its callers."""
     known = [each for each in operation.around() if _has_flops(each.name)]
     return known[-1] if known else None
 

@@ -141,7 +141,7 @@ class Run:
         self.instruments.close()
 
     def enter(self, phase: PhaseName) -> None:
-        """Enter a phase. The instruments count for the measurement only in `MEASURING`."""
+        """Enter a phase. The instruments measure only in the phase `MEASURING`."""
         self.phase = phase
         self.instruments.count(phase is PhaseName.MEASURING, is_capturing=phase is PhaseName.CAPTURING)
 
@@ -167,7 +167,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """True once the last epoch has ended too."""
+        """True once the last epoch has ended, including its validation."""
         return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:

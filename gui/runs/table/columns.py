@@ -211,7 +211,7 @@ def _setting(key: str) -> Column[RunRow]:
 
 
 def paint_tags(painter: QPainter, room: QRectF, line: RunRow) -> None:
-    """Paint the tags of a run as chips, and the number of those without room."""
+    """Paint the tags of a run as chips, and the number of tags that do not fit."""
     face, palette, tags = cell_font(500, 11), theme().palette, line.run.tags
     metrics = QFontMetrics(face)
     painter.setFont(face)
