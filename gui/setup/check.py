@@ -139,15 +139,17 @@ def _validated(settings: Mapping[str, Any]) -> tuple[Experiment | None, list[Pro
             return experiment_from(settings), against
         except ProblemError as error:
             against += error.problems
-            fewer = _without({problem.key for problem in error.problems}, settings)
+            fewer = _without_keys({problem.key for problem in error.problems}, settings)
             if fewer == settings:
                 return None, against
             settings = fewer
 
 
-def _without(keys: Collection[str | None], settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _without_keys(
+    keys: Collection[str | None], settings: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
     return {
-        name: _without(keys, value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        name: _without_keys(keys, value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
         for name, value in settings.items()
         if prefix + name not in keys
     }
@@ -184,11 +186,11 @@ def request(draft: Draft, outcome: Outcome) -> Request:
     """Create the request of a valid draft, with the first value of each axis."""
     labels = [label for label, _ in outcome.experiments]
     name = draft.text("name").strip() or None
-    title = name or _title(labels, outcome.repeats)
+    title = name or _comparison_title(labels, outcome.repeats)
     return Request(title, outcome.experiments, name, outcome.repeats)
 
 
-def _title(labels: Sequence[str], repeats: int) -> str:
+def _comparison_title(labels: Sequence[str], repeats: int) -> str:
     if len(labels) == 1:
         return f"{labels[0]}, {repeats} times" if repeats > 1 else ""
     return f"{labels[0]} against {labels[1]}" if len(labels) == 2 else ", ".join(labels)
@@ -218,7 +220,7 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
         (experiment, _steps(experiment, epoch))
         for (_, experiment), epoch in zip(outcome.experiments, outcome.epochs, strict=True)
     ]
-    lengths = {_length(experiment, steps) for experiment, steps in planned}
+    lengths = {_length_words(experiment, steps) for experiment, steps in planned}
     if seconds is not None:
         plan = f"{counted(count, 'run')}, about {duration(seconds * outcome.repeats)}"
     elif len(lengths) == 1:
@@ -229,7 +231,7 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
     return f"{plan} (throughput needs {max(short):,})" if short else plan
 
 
-def _length(experiment: Experiment, steps: int | None) -> str:
+def _length_words(experiment: Experiment, steps: int | None) -> str:
     return counted(steps, "step") if steps is not None else counted(experiment.epochs or 0, "epoch")
 
 

@@ -157,7 +157,7 @@ class _Work:
             experiment = subject.plan.experiment
             is_shared = experiment.devices > 1 and subject.workload.body is None
             self.findings += gradient_findings(subject.model, unused, experiment, is_shared=is_shared)
-        findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
+        findings = tuple(_sorted_findings(self.findings))[:MOST_ENTRIES]
         if subject is None:
             return Checked(findings=findings, seconds=seconds)
         passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))
@@ -198,7 +198,7 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
         yield finding_at(None, kind, "warning", UNCOMPILED_FP8, "Add compile to the optimizations.")
 
 
-def _ordered(findings: Iterable[Finding]) -> list[Finding]:
+def _sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings by severity, errors first, then by line.
 
     Of equal findings only the most severe is kept.
@@ -246,7 +246,7 @@ class FormatCheck:
         for role, named in self._roles(reached):
             groups.setdefault((role, named[1].dtype), []).append(named)
         for (role, dtype), group in groups.items():
-            severity, follows, remedy = self._words(role, dtype)
+            severity, follows, remedy = self._finding_words(role, dtype)
             if follows:
                 what = dtype_text(group[0][1])
                 message = f"{name_first(role, group)} {what}{follows}."
@@ -265,7 +265,7 @@ class FormatCheck:
             is_same = buffer is before and buffer._version == version
             yield _CONSTANT if is_same else _UPDATED, (name, buffer)
 
-    def _words(self, role: str, dtype: torch.dtype) -> tuple[Severity, str, str]:
+    def _finding_words(self, role: str, dtype: torch.dtype) -> tuple[Severity, str, str]:
         """Return the severity, the end of the sentence (empty for no finding), and the remedy."""
         precision = self._plan.experiment.precision
         refusal = self._refusal(dtype) if role == _TRAINED else ""

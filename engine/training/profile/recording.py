@@ -321,7 +321,7 @@ def time_steps(steps: Steps) -> Generator[Event, None, StepTiming]:
             break
     steps.wait()
     run.enter(PhaseName.PROFILING)
-    return _timed(steps, first)
+    return _timing_of(steps, first)
 
 
 def _most_of_ranks(steps: Steps) -> int | None:
@@ -337,7 +337,7 @@ def _most_of_ranks(steps: Steps) -> int | None:
     return round(broadcast_from_rank0(most, steps.run.device))
 
 
-def _timed(steps: Steps, first: int) -> StepTiming:
+def _timing_of(steps: Steps, first: int) -> StepTiming:
     (samples, seconds), waits = steps.measured(first), np.asarray(steps.wait_seconds[first:])
     instruments = steps.run.instruments
     is_whole = samples == samples.max()

@@ -86,7 +86,7 @@ class ModelPicker(QObject):
             if place is not None:
                 # what is wrong with the file is told once the draft is followed
                 with suppress(ProblemError):
-                    draft = self._named(draft, place)
+                    draft = self._draft_with_file(draft, place)
         self.changed.emit(draft)
 
     def finish(self) -> None:
@@ -112,7 +112,7 @@ class ModelPicker(QObject):
 
     def open(self, name: str) -> None:
         """Use a file as the model, by its path and optional class, and add it to the recent ones."""
-        self._apply(lambda draft: self._named(draft, name))
+        self._apply(lambda draft: self._draft_with_file(draft, name))
 
     def open_file(self) -> None:
         """Ask for a model file and use it."""
@@ -156,7 +156,7 @@ class ModelPicker(QObject):
         file = ModelRef(name).file
         return file is None or self._trusted.is_named(Path(file))
 
-    def _named(self, draft: Draft, name: str) -> Draft:
+    def _draft_with_file(self, draft: Draft, name: str) -> Draft:
         """Return the draft with a model file that the user has just named. Raises ProblemError."""
         named = opened(draft, name)
         assert named.code is not None  # it was read
