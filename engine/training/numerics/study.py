@@ -352,7 +352,7 @@ def _advise_on_slow_format(evidence: NumericsEvidence) -> Iterator[Advice]:
     yield Advice(
         kind=AdviceKind.SLOW_FORMAT,
         message=f"On {device.title} {why}.",
-        evidence=_pass_times_words(evidence),
+        evidence=_pass_time_text(evidence),
         **_unshortened(evidence),
     )
 
@@ -370,7 +370,7 @@ def _advise_on_casts(evidence: NumericsEvidence) -> Iterator[Advice]:
         kind=AdviceKind.CASTS,
         message=f"Casting takes longer than {evidence.experiment.precision.label} saves. A larger batch or "
         "larger layers would change that.",
-        evidence=f"{_pass_times_words(evidence)} Casts take {100 * share:.0f}% of the time of its operations.",
+        evidence=f"{_pass_time_text(evidence)} Casts take {100 * share:.0f}% of the time of its operations.",
         **_unshortened(evidence),
     )
 
@@ -443,7 +443,7 @@ def _is_slow(evidence: NumericsEvidence, least: float) -> bool:
     return cost is not None and fp32 is not None and cost.pass_seconds >= least * fp32.pass_seconds
 
 
-def _pass_times_words(evidence: NumericsEvidence) -> str:
+def _pass_time_text(evidence: NumericsEvidence) -> str:
     assert evidence.cost is not None and evidence.fp32_cost is not None  # `_is_slow` has seen them
     return (
         f"A forward and backward pass takes {_ms(evidence.cost.pass_seconds)} in "
