@@ -1,6 +1,6 @@
-"""Load by other programs before a run: on CPU, memory and GPU. No torch.
+"""Measures the load that other programs put on the CPU, the memory and the GPU before a run.
 
-The use by this process and its children counts as its own.
+This process and its children do not count as other programs. Does not need torch.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ class Busyness:
     def _reasons(self) -> Iterator[str]:
         # one or two cores feed a GPU, so with one others may use more before a run suffers
         if self.cpu.amount >= (_TOLERATED_WITH_GPU if self.has_gpu else TOLERATED_SHARE):
-            yield f"other programs use {100 * self.cpu.amount:.0f}% of the CPU{_mostly(self.cpu)}"
+            yield f"other programs use {100 * self.cpu.amount:.0f}% of the CPU{_busiest_words(self.cpu)}"
         if self.gpu_percent is not None and self.gpu_percent.amount >= _TOLERATED_GPU_PERCENT:
             percent = f"{self.gpu_percent.amount:.0f}%"
-            yield f"other programs keep the GPU {percent} busy{_mostly(self.gpu_percent)}"
+            yield f"other programs keep the GPU {percent} busy{_busiest_words(self.gpu_percent)}"
         if self.gpu_mib is not None and self.gpu_mib.amount > TOLERATED_MIB:
             held = memory_text(self.gpu_mib.amount)
-            yield f"other programs use {held} of GPU memory{_mostly(self.gpu_mib)}"
+            yield f"other programs use {held} of GPU memory{_busiest_words(self.gpu_mib)}"
         if self.memory_bytes and self.memory_left.amount < _LEAST_FREE * self.memory_bytes:
             amounts = (self.memory_left.amount, self.memory_bytes)
             left, whole = (memory_text(amount / BYTES_PER_MIB) for amount in amounts)
@@ -122,7 +122,7 @@ class Busyness:
             yield f"only {left} of {whole} of memory are free{holder}"
 
 
-def _mostly(taken: Usage) -> str:
+def _busiest_words(taken: Usage) -> str:
     return f", mostly {taken.program}" if taken.program else ""
 
 

@@ -79,10 +79,10 @@ class Bins:
         return len(self.steps)
 
     def merged(self, count: int) -> Bins:
-        """Merge every `count` neighboring bins. The last may have fewer."""
+        """Return bins in which every `count` neighboring bins are merged. The last bin may have fewer."""
         first = np.arange(0, len(self), count)
         return Bins(
-            {name: _ends(values, 2 * first) for name, values in self.rows.items()},
+            {name: _bin_ends(values, 2 * first) for name, values in self.rows.items()},
             {name: _means(name, values, self.steps, first) for name, values in self.means.items()},
             np.add.reduceat(self.steps, first),
         )
@@ -109,27 +109,27 @@ def bins_of(columns: Columns, steps: int) -> Bins:
     count = len(next(iter(columns.values())))
     first, ones = np.arange(0, count, steps), np.ones(count)
     return Bins(
-        {name: _ends(values, first) for name, values in columns.items()},
+        {name: _bin_ends(values, first) for name, values in columns.items()},
         {name: _means(name, values, ones, first) for name, values in columns.items()},
         np.add.reduceat(ones, first),
     )
 
 
-def _ends(values: Values, first: NDArray[np.intp]) -> Values:
+def _bin_ends(values: Values, first: NDArray[np.intp]) -> Values:
     # the lowest and the highest value of each group, in their order; comparing with NaN is not an error here
     with np.errstate(invalid="ignore"):
         low, high = np.fmin.reduceat(values, first), np.fmax.reduceat(values, first)
-        falls = values[first] > values[_last(values, first)]
+        falls = values[first] > values[_last_in_bins(values, first)]
     return np.column_stack((np.where(falls, high, low), np.where(falls, low, high))).ravel()
 
 
-def _last(values: Values, first: NDArray[np.intp]) -> NDArray[np.intp]:
+def _last_in_bins(values: Values, first: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.append(first[1:], len(values)) - 1
 
 
 def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) -> Values:
     if name in _PLACES:
-        return values[_last(values, first)]
+        return values[_last_in_bins(values, first)]
     is_rate = name in _RATES
     usable = np.isfinite(values) & (values > 0) if is_rate else np.isfinite(values)
     weights, known = np.where(usable, weights, 0.0), np.where(usable, values, 1.0)
@@ -158,11 +158,17 @@ class Curves:
         return 2 * len(self._bins) + self._unmerged
 
     def column(self, name: str) -> Values:
-        """Return a column with two rows per bin. Empty if there is no such column."""
+        """Return the values of a column, with two rows per bin of merged steps.
+
+        Empty if there is no such column.
+        """
         return self._whole(name, self._bins.rows.get(name))
 
     def means(self, name: str) -> Values:
-        """Return a column with two rows per bin, both of them the bin's mean. Unmerged steps have one row."""
+        """Return the values of a column over the rows, with the mean for merged steps.
+
+        Steps are merged into bins of two rows each, and both rows have the bin's mean.
+        """
         means = self._bins.means.get(name)
         return self._whole(name, None if means is None else np.repeat(means, 2))
 
@@ -172,7 +178,7 @@ class Curves:
         return np.concatenate((np.repeat(self._bins.steps / 2, 2), np.ones(self._unmerged)))
 
     def bins(self) -> Columns:
-        """Return all columns with one row per bin: its means, at its last step."""
+        """Return all columns with one row per bin: the bin's mean, at its last step."""
         return join_columns((self._bins.means, self._steps()))
 
     def extend(self, columns: Mapping[str, ArrayLike]) -> None:
@@ -188,7 +194,7 @@ class Curves:
             begin = end
 
     def merge_all(self) -> None:
-        """Also merge the newest steps if older ones were merged, so that all rows are alike."""
+        """Merge the newest steps into bins too, if older steps were merged, so that all rows are bins."""
         if len(self._bins) and self._unmerged:
             self._merge(self._unmerged)
 

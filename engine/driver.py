@@ -25,9 +25,9 @@ A = TypeVar("A", bound=Answer)
 
 
 class Inspector:
-    """Base class of studies and sweeps: runs jobs in workers, in the thread that reads the events.
+    """The base class of studies and sweeps: runs jobs in workers, in the thread that reads the events.
 
-    `catalog` lists the devices and models. By default it is that of the launcher's machine.
+    `catalog` lists the devices and models, by default of the launcher's machine.
     """
 
     on_one_device: ClassVar[str] = ""

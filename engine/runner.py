@@ -164,7 +164,7 @@ class Runner:
         """Called with the reason while a job waits for a cluster."""
 
     def stop(self) -> None:
-        """Ask the running job to end."""
+        """Request the running job to end."""
         self._is_stopped = True
         if (session := self._session) is not None:
             session.stop()
@@ -310,9 +310,11 @@ class Runner:
             self._session = None
 
     def catalog(self, *, refresh: bool = False) -> Catalog:
-        """Return the catalog of the launcher's machine. Raises ProblemError.
+        """Return the models, datasets and devices of the launcher's machine.
 
-        That of a cluster is kept, and read again only for `refresh`, because it has to wait for a node."""
+        The catalog of a cluster is saved, because reading it takes a node, and is read again only with
+        `refresh`. Raises ProblemError.
+        """
         machine = self._launcher.site.name
         kept = kept_catalog(machine) if self._launcher.site.has_nodes and not refresh else None
         if kept is not None:

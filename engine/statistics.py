@@ -312,7 +312,9 @@ class Band:
 
 
 def band_of(runs: Sequence[Sequence[float]]) -> Band:
-    """Return the band around the losses of equally long FP32 runs: their range at each step, and a margin."""
+    """Return the band around the losses of FP32 runs of equal length: their range at each step, widened by a
+    margin.
+    """
     steps = list(zip(*runs, strict=True))
     ranges = [max(losses) - min(losses) if all(map(math.isfinite, losses)) else math.nan for losses in steps]
     low, high = [], []

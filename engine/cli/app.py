@@ -111,7 +111,7 @@ def _run(arguments: Sequence[str]) -> int:
         status = parser().main(arguments or ["--help"], prog_name="ammeter", standalone_mode=False)
         return REFUSED if not arguments else int(status or DONE)
     except _USAGE_ERROR as error:
-        output.error(_from_usage(error), as_json)
+        output.error(_usage_problem(error), as_json)
         return REFUSED
     except ProblemError as error:
         output.error(error.problem, as_json)
@@ -196,7 +196,7 @@ def _program(
     """
 
 
-def _from_usage(error: Any) -> Problem:
+def _usage_problem(error: Any) -> Problem:
     context = getattr(error, "ctx", None)
     remedy = f"See `{context.command_path} --help`." if context is not None else "See `ammeter --help`."
     parameter = getattr(error, "param", None)

@@ -75,7 +75,7 @@ def _engine_pairs(found: Description) -> list[tuple[str, str]]:
         rows += [
             ("Build", installation.backend),
             ("Python", installation.python),
-            ("Size", f"{_size(installation.size_bytes)}, {installation.files:,} files"),
+            ("Size", f"{_size_text(installation.size_bytes)}, {installation.files:,} files"),
         ]
     return rows if found.state is State.OWN else [*rows, ("Folder", found.folder)]
 
@@ -89,7 +89,7 @@ def _hardware_pairs(hardware: Hardware) -> list[tuple[str, str]]:
 
 
 def _build_row(build: Build) -> tuple[str, str, str, str, str]:
-    size = "" if build.download_bytes is None else f"about {_size(build.download_bytes)}"
+    size = "" if build.download_bytes is None else f"about {_size_text(build.download_bytes)}"
     return build.backend, build.title, "compatible" if build.fits else "not compatible", size, build.why
 
 
@@ -149,7 +149,7 @@ def execute(installer: Installs, wanted: InstallRequest, as_json: bool, place: C
             raise
     if installation is None:
         raise InterruptError
-    size, folder = _size(installation.size_bytes), place()
+    size, folder = _size_text(installation.size_bytes), place()
     sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {folder}."
     value = {"installation": installation.model_dump(mode="json"), "folder": folder}
     output.outcome(as_json, value, sentence)
@@ -188,7 +188,9 @@ class _InstallProgress(ProgressLine):
                     self._say(plan.note, always=True)
                 self._say(f"PyTorch {plan.torch} ({plan.backend}). Download: {plan.download}")
             case Fetched():
-                self._update(total=event.total_bytes, completed=event.done_bytes, figures=_fetched(event))
+                self._update(
+                    total=event.total_bytes, completed=event.done_bytes, figures=_download_words(event)
+                )
 
 
 _STAGES = {
@@ -199,10 +201,10 @@ _STAGES = {
 }
 
 
-def _fetched(event: Fetched) -> str:
-    figures = f"{_size(event.done_bytes)} on disk"
+def _download_words(event: Fetched) -> str:
+    figures = f"{_size_text(event.done_bytes)} on disk"
     if event.total_bytes is not None:
-        figures = f"{_size(event.done_bytes)} of about {_size(event.total_bytes)}"
+        figures = f"{_size_text(event.done_bytes)} of about {_size_text(event.total_bytes)}"
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 
@@ -246,25 +248,27 @@ def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
         return remove_on(machine, as_json)
     freed = remove()
     left = ["A worker still uses PyTorch. Its files are removed when Ammeter next starts."] * has_leftovers()
-    output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)
+    output.outcome(
+        as_json, {"freed_bytes": freed}, f"Freed {_size_text(freed)} in {engines_folder()}.", *left
+    )
     return DONE
 
 
 def description_on(name: str) -> Description:
     """Return PyTorch and the hardware of a remote machine. Raises ProblemError."""
-    machine = _known(name)
+    machine = _installed_machine(name)
     return remote_description(SshConnection(machine), machine)
 
 
 def install_on(name: str, wanted: InstallRequest, as_json: bool) -> int:
-    """Copy Ammeter to a remote machine if its version differs, and install PyTorch there."""
+    """Install PyTorch on the remote machine `name`, after copying Ammeter there if its version differs."""
     installer = RemoteInstaller(Machines().find(name))
     return execute(installer, wanted, as_json, lambda: f"{installer.machine.home}/engine on {name}")
 
 
 def check_on(name: str, trains: bool, as_json: bool) -> int:
     """Check PyTorch's files on a remote machine, and with `trains` that it trains a step."""
-    machine = _known(name)
+    machine = _installed_machine(name)
     value = answer_of(SshConnection(machine), machine, "engine", "check", *["--train"] * trains)
     step = ", and it trains a step" if trains else ""
     output.outcome(as_json, value, f"All files of PyTorch on {machine.name} are complete{step}.")
@@ -282,7 +286,7 @@ def remove_on(name: str, as_json: bool) -> int:
     return DONE
 
 
-def _known(name: str) -> Machine:
+def _installed_machine(name: str) -> Machine:
     """Return the named machine with its folder. Raises ProblemError if Ammeter is not installed there."""
     machine = Machines().find(name)
     if not (machine.home and machine.program):
@@ -301,5 +305,5 @@ ACTIONS: dict[str, Callable[..., int]] = {
 }
 
 
-def _size(count: float) -> str:
+def _size_text(count: float) -> str:
     return memory_text(count / BYTES_PER_MIB)

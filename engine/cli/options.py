@@ -1,6 +1,6 @@
-"""The options that several commands share, and the layers of settings that they make.
+"""Options that several commands share, and the settings made from them, in layers.
 
-Flags stay text until the experiment validates them, so that all errors look alike.
+Values stay text until the experiment validates them, so that all errors have the same form.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RunOptions:
 
     @property
     def names_dataset(self) -> bool:
-        """True if the options name a dataset, which replaces the one of a model file."""
+        """True if the options name a dataset, which replaces the model file's own dataset."""
         return any("dataset" in layer for layer in self.over)
 
     def chosen_code(self, has_gpu: bool) -> Code | None:
@@ -206,7 +206,11 @@ def parse(parameters: Mapping[str, Any]) -> RunOptions:
         raise request_error(message, "Use `ammeter sweep`, or remove the table.", key="sweep")
     return RunOptions(
         preset=preset(name) if name is not None else None,
-        over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
+        over=(
+            config,
+            _merged(flags),
+            _merged([_parse_setting(text) for text in parameters.get("set_") or ()]),
+        ),
         sweep=values_of_table(swept),
         machine=parameters.get("machine") or "",
     )
@@ -224,7 +228,7 @@ def _merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _set(text: str) -> dict[str, Any]:
+def _parse_setting(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         message = f"--set is '{shortened(text)}', but it must be KEY=VALUE."

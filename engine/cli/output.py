@@ -31,13 +31,16 @@ _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def json_object(value: dict[str, Any]) -> None:
-    """Print the one object of `--json`. In `value`, NaN and infinity have to be text."""
+    """Print `value` as the single object of `--json`. NaN and infinity must already be text."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 def json_object_of(name: str, entries: Iterable[dict[str, Any]], rest: Callable[[], dict[str, Any]]) -> None:
-    """Print the one object of `--json`: first a list that is too long to be held, then `rest`."""
+    """Print the single object of `--json` without keeping it in memory.
+
+    It starts with the list `entries` under the key `name`. The result of `rest` follows.
+    """
     sys.stdout.write(f'{{"{name}": [')
     for place, entry in enumerate(entries):
         sys.stdout.write((", " if place else "") + json.dumps(entry, allow_nan=False))
@@ -46,7 +49,7 @@ def json_object_of(name: str, entries: Iterable[dict[str, Any]], rest: Callable[
 
 
 def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
-    """Print the result of a command: the one object of `--json`, or else lines."""
+    """Print the result of a command: `value` as the single object of `--json`, or else as lines of text."""
     if as_json:
         json_object(value)
     else:

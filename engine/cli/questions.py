@@ -99,25 +99,26 @@ def by_strategy(
             yield f"{label}, {words.get(name, name)}", experiment_from(settings)
 
 
-def _part(name: str, text: str) -> Any:
+def _part_option(name: str, text: str) -> Any:
     return typer.Option(f"--{name}", help=text, rich_help_panel="Parts")
 
 
 @options.takes_settings("name")
 def numerics(
     ctx: typer.Context,
-    map_: Annotated[bool, _part("map", "Show the dtype of each operation, and the casts.")] = False,
+    map_: Annotated[bool, _part_option("map", "Show the dtype of each operation, and the casts.")] = False,
     range_: Annotated[
-        bool, _part("range", "Show underflow and overflow in FP16, BF16 and FP8 by module.")
+        bool, _part_option("range", "Show underflow and overflow in FP16, BF16 and FP8 by module.")
     ] = False,
     nan: Annotated[
-        bool, _part("nan", "Search all steps of the experiment for the first NaN or Inf.")
+        bool, _part_option("nan", "Search all steps of the experiment for the first NaN or Inf.")
     ] = False,
     divergence: Annotated[
-        bool, _part("divergence", "Show where FP16 unscaled, FP16, BF16 and pure BF16 diverge from FP32.")
+        bool,
+        _part_option("divergence", "Show where FP16 unscaled, FP16, BF16 and pure BF16 diverge from FP32."),
     ] = False,
     fp32_modules: Annotated[
-        bool, _part("fp32-modules", "Find the fewest modules that need FP32, each verified by a run.")
+        bool, _part_option("fp32-modules", "Find the fewest modules that need FP32, each verified by a run.")
     ] = False,
     run: Annotated[
         str | None,
@@ -290,7 +291,7 @@ def tune(
     runs. --memory-gib limits the memory.
     """
     asked = options.parse(ctx.params)
-    plan = _plan(change, guard, repeats, time_limit)
+    plan = _tuning_plan(change, guard, repeats, time_limit)
     plan = plan.model_copy(update={"changes_batch": any_batch, "coarse_formats": coarse_formats})
     if resume is None:
         experiment_from(asked.settings(True))
@@ -308,17 +309,17 @@ def tune(
             experiment = session.experiment(asked, trusts_all=trust_code)
             study = Study(answer=Tuning(experiment=experiment, plan=plan))
         else:
-            study = _saved(session, resume, trusts_all=trust_code)
+            study = _run_to_saved(session, resume, trusts_all=trust_code)
         return _follow(session, study, to, force=force, as_json=as_json)
 
 
 def resume_tuning(session: CommandSession, study_id: str, *, trust_code: bool, as_json: bool) -> int:
     """Resume an interrupted or stopped tuning, and return the exit status."""
-    study = _saved(session, study_id, trusts_all=trust_code)
+    study = _run_to_saved(session, study_id, trusts_all=trust_code)
     return _follow(session, study, None, force=False, as_json=as_json)
 
 
-def _saved(session: CommandSession, start: str, *, trusts_all: bool) -> Study[Tuning]:
+def _run_to_saved(session: CommandSession, start: str, *, trusts_all: bool) -> Study[Tuning]:
     study = session.store.studies.find(find(session.store, start).id, "tune")
     if trusts_all:
         session.trust(study.experiments)
@@ -336,7 +337,7 @@ def _follow(
     return status
 
 
-def _plan(kinds: Iterable[str] | None, guard: str, repeats: int, time_limit: str) -> TuningPlan:
+def _tuning_plan(kinds: Iterable[str] | None, guard: str, repeats: int, time_limit: str) -> TuningPlan:
     wanted = tuple(dict.fromkeys(kinds or CHANGE_KINDS))
     for kind in wanted:
         if kind not in CHANGE_KINDS:

@@ -59,7 +59,7 @@ def results(
         raise ProblemError(unknown_name("kind", kind or "", _KINDS, "kind of result"))
     unreadable: list[UnreadableRun] = []
     with saved_results() as store:
-        listed = islice(_listed(store, kind, unreadable), limit)
+        listed = islice(_saved_results(store, kind, unreadable), limit)
         if as_json:
             _print_json(listed, unreadable)
         else:
@@ -67,14 +67,14 @@ def results(
     return 0
 
 
-def _listed(store: Store, kind: str | None, unreadable: list[UnreadableRun]) -> Iterator[_Result]:
+def _saved_results(store: Store, kind: str | None, unreadable: list[UnreadableRun]) -> Iterator[_Result]:
     """Yield the results of a kind, newest first. Runs that cannot be read go to `unreadable`.
 
     They are read in pages: all at once, a hundred thousand runs took gigabytes.
     """
     others: list[_Result] = [*store.sweeps.bare.newest(), *store.studies.newest()]
     order: list[tuple[float, str | _Result]] = [
-        (each.created.timestamp(), each) for each in others if kind in (None, _kind(each))
+        (each.created.timestamp(), each) for each in others if kind in (None, _result_kind(each))
     ]
     order += store.times() if kind in (None, RUN) else []
     order.sort(key=itemgetter(0), reverse=True)
@@ -99,10 +99,10 @@ def _print_json(listed: Iterable[_Result], unreadable: list[UnreadableRun]) -> N
             else:
                 others.append(each)
 
-    output.json_object_of("runs", runs(), lambda: _others(others) | _beside(unreadable))
+    output.json_object_of("runs", runs(), lambda: _other_results_json(others) | _unreadable_json(unreadable))
 
 
-def _others(results: Sequence[_Result]) -> dict[str, Any]:
+def _other_results_json(results: Sequence[_Result]) -> dict[str, Any]:
     return {
         "sweeps": [shown.overview(each) for each in results if isinstance(each, SweepRecord)],
         "studies": [
@@ -128,7 +128,7 @@ def _print_table(listed: Iterator[_Result], unreadable: list[UnreadableRun]) -> 
         output.line("No saved results yet. Create one with `ammeter run --preset hello-amp`.")
 
 
-def _kind(result: _Result) -> str:
+def _result_kind(result: _Result) -> str:
     if isinstance(result, RunRecord):
         return RUN
     return SWEEP if isinstance(result, SweepRecord) else result.kind
@@ -136,16 +136,16 @@ def _kind(result: _Result) -> str:
 
 def _row(result: _Result) -> tuple[str, ...]:
     if isinstance(result, RunRecord):
-        title, outcome = f"{shortened(result.name)}: {output.title(result.experiment)}", _outcome(result)
+        title, outcome = f"{shortened(result.name)}: {output.title(result.experiment)}", _run_outcome(result)
     elif isinstance(result, SweepRecord):
         title = f"{shortened(result.name)}: {', '.join(axis.title for axis in result.grid.axes)}"
         outcome = f"{counted(result.grid.size, 'combination')}, {shown.status(result)}"
     else:
         title, outcome = result.title, result.digest or (NONE if result.is_over else "unfinished")
-    return result.id, _kind(result), output.when(result.created), title, outcome
+    return result.id, _result_kind(result), output.when(result.created), title, outcome
 
 
-def _outcome(run: RunRecord) -> str:
+def _run_outcome(run: RunRecord) -> str:
     if run.machine and run.status is Status.RUNNING:
         return f"training on {run.machine}"
     found = [figure for figure in shown_metrics([run]) if figure.name in ("samples_per_second", "accuracy")]
@@ -154,7 +154,7 @@ def _outcome(run: RunRecord) -> str:
     return f"{text}, unreliable" if text and was_slowed_down(run.summary) else text or run.status.value
 
 
-def _beside(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
+def _unreadable_json(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
     entries = [{"id": run.id, "name": run.name, "message": run.why} for run in unreadable]
     return {"unreadable": entries} if entries else {}
 

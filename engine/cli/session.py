@@ -269,9 +269,9 @@ class CommandSession:
         trusts_all: bool,
         named: Iterable[Code] = (),
     ) -> None:
-        """Trust the code of files named on the command line, and with --trust-code all code.
+        """Trust the code of files named on the command line, or all code with --trust-code.
 
-        `named` is the code of further such files. Raises ProblemError for experiments with untrusted code.
+        `named` is the code of more such files. Raises ProblemError for experiments with untrusted code.
         """
         for code in (asked.chosen_code(on_gpu), *named):
             if code is not None:
@@ -316,7 +316,7 @@ def launcher_for(target: Target, machine: str = "") -> Launcher:
 
 @contextmanager
 def open_store() -> Iterator[Store]:
-    """Open the store. Report an older one that was in its place on stderr."""
+    """Open the store. Report on stderr if a file of an older version was moved away."""
     with Store() as store:
         if store.moved:
             output.warning(store.moved)
@@ -422,7 +422,8 @@ def find(store: Store, start: str) -> Match:
 def saved_results(*, writes: bool = False) -> Iterator[Store]:
     """Open the store, and mark runs whose process has ended as interrupted.
 
-    If the store is not writable, raise ProblemError for a command that `writes`, or else warn on stderr.
+    If the store is read-only, raise ProblemError for a command that `writes`, and warn on stderr for any
+    other.
     """
     with open_store() as store:
         store.recover()

@@ -88,9 +88,10 @@ class StudyEnd(Generic[A]):
         return isinstance(self.last, Finished) and self.last.stopped
 
     def report(self, *, as_json: bool, is_failure: bool = False, failed_part: Problem | None = None) -> int:
-        """Print the results, and return the exit status.
+        """Print the results, and return the exit status of the command.
 
-        `is_failure`: the answer counts as a failure. `failed_part` says why a part of it is missing.
+        With `is_failure` the status is that of a failure. `failed_part` is the problem of a part that has no
+        results.
         """
         if not as_json and self.answer.is_known:
             _print(self.study)

@@ -107,7 +107,7 @@ def parse_plan(repeats: int, to_within: str, time_limit: str) -> Plan:
     """Parse the plan of a sweep from its options. Raises ProblemError."""
     return Plan(
         repeats=repeats,
-        precision_percent=_percent(to_within) if to_within else None,
+        precision_percent=_parse_percent(to_within) if to_within else None,
         time_limit_seconds=time_limit_seconds(time_limit),
     )
 
@@ -128,7 +128,7 @@ def grid_from(
     """
     base, preset, precisions = asked.settings(on_gpu), asked.preset, request.precisions
     typed = values_of_texts(request.swept)
-    values = _values(asked, precisions, typed, on_gpu=on_gpu)
+    values = _swept_values(asked, precisions, typed, on_gpu=on_gpu)
     if len(precisions) == 1:
         base = layered(base, {"precision": precisions[0]})
     variants: tuple[Axis, ...] = ()
@@ -149,19 +149,21 @@ def typed_code(grid: Grid, request: SweepOptions) -> list[Code]:
     return [code_from(text) for text in texts if text is not None]
 
 
-def _values(asked: RunOptions, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
+def _swept_values(
+    asked: RunOptions, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool
+) -> AxisValues:
     if precisions and "precision" in flags:
         message = "is given by --precision and by --sweep."
         raise setting_error("precision", message, "Remove one of them.")
     of_preset = asked.preset.sweep_for(on_gpu) if asked.preset is not None else {}
     fixed = {"precision": precisions[0]} if len(precisions) == 1 else {}
     config, *later = asked.over
-    values = _without({**_without(of_preset, config), **asked.sweep}, fixed, *later)
+    values = _values_without_flags({**_values_without_flags(of_preset, config), **asked.sweep}, fixed, *later)
     first: dict[str, tuple[Value, ...]] = {"precision": tuple(precisions)} if len(precisions) > 1 else {}
     return {**first, **values, **first, **flags}
 
 
-def _without(values: AxisValues, *layers: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
+def _values_without_flags(values: AxisValues, *layers: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
     return {key: given for key, given in values.items() if not any(_is_set(layer, key) for layer in layers)}
 
 
@@ -188,7 +190,7 @@ _UNITS = (86_400, 3_600, 60, 1)
 _MOST_SECONDS = 1e9
 
 
-def _percent(text: str) -> float:
+def _parse_percent(text: str) -> float:
     match = _PERCENT.fullmatch(text.strip())
     percent = float(match[1]) if match else 0.0
     if not 0 < percent <= 100:
@@ -268,7 +270,7 @@ def compare_grid(
         session.warn_if_busy(experiments[0])
         sweeper = Sweeper(session.store, session.launcher, catalog)
         sweep_id = sweeper.prepare(name or "", grid, request.plan)
-        return _run(session, sweeper, sweep_id, as_json=as_json)
+        return _run_sweep(session, sweeper, sweep_id, as_json=as_json)
 
 
 def resume_sweep(session: CommandSession, sweep_id: str, *, trust_code: bool, as_json: bool) -> int:
@@ -281,19 +283,19 @@ def resume_sweep(session: CommandSession, sweep_id: str, *, trust_code: bool, as
         session.trust(cell.experiment for cell in record.grid.cells)
     session.warn_if_busy(record.grid.cells[0].experiment)
     sweeper = Sweeper(session.store, session.launcher)
-    return _run(session, sweeper, sweep_id, as_json=as_json)
+    return _run_sweep(session, sweeper, sweep_id, as_json=as_json)
 
 
 def show_sweep(store: Store, record: SweepRecord, *, as_json: bool) -> None:
     """Print a saved sweep as it was printed when it ended."""
-    results = _results(store, record)
+    results = _sweep_results(store, record)
     if as_json:
         output.json_object(shown.values(record, results))
     else:
         shown.show_results(record, results)
 
 
-def _results(store: Store, record: SweepRecord) -> Results:
+def _sweep_results(store: Store, record: SweepRecord) -> Results:
     return results_of(record, evidence_of(store, [run for cell in record.cells for run in cell.runs]))
 
 
@@ -310,7 +312,7 @@ def _excluded(session: CommandSession, grid: Grid, catalog: Catalog) -> dict[int
     return exclusion_reasons(grid, catalog, forecasts)
 
 
-def _run(session: CommandSession, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
+def _run_sweep(session: CommandSession, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
     session.raise_if_interrupted()
     store, last = session.store, cast(SweepEvent | None, None)
     grid = store.sweeps.find(sweep_id).grid
@@ -328,7 +330,7 @@ def _run(session: CommandSession, sweeper: Sweeper, sweep_id: str, *, as_json: b
         raise_if_left(session, run_id, store.sweeps.find(sweep_id).name, sweep_id)
         raise
     record = store.sweeps.find(sweep_id)
-    results = _results(store, record)
+    results = _sweep_results(store, record)
     problem = last.problem if isinstance(last, Failed) else None
     if problem is None and not any(
         run.status is Status.FINISHED for cell in record.cells for run in cell.runs

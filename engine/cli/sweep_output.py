@@ -75,7 +75,7 @@ def show_plan(
             {
                 "plan": plan.model_dump(mode="json"),
                 "grid": _grid(grid),
-                "cells": _planned(grid, excluded),
+                "cells": _planned_cells(grid, excluded),
                 "runs": runs,
                 "seconds": None if estimate is None else estimate.seconds_left,
                 "is_rough": estimate is None or estimate.is_rough,
@@ -98,7 +98,7 @@ def _plan_row(grid: Grid, cell: Cell, excluded: Mapping[int, str]) -> list[str]:
     return [*texts, "yes" if why is None else f"no: {why}"]
 
 
-def _planned(grid: Grid, excluded: Mapping[int, str]) -> list[dict[str, Any]]:
+def _planned_cells(grid: Grid, excluded: Mapping[int, str]) -> list[dict[str, Any]]:
     cells = [
         CellResult(
             cell.index,

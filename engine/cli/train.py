@@ -72,7 +72,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        return _train(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
+        return _train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
 
 
 def resume(
@@ -103,10 +103,10 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-        return _train(session, queued, as_json)
+        return _train_run(session, queued, as_json)
 
 
-def _train(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+def _train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     done = session.store.run(queued.id)
     if isinstance(last, Failed):
@@ -232,7 +232,7 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> in
 
 def show(comparison: Comparison) -> None:
     """Print the answer and its doubts, then the metrics: of three and more sides a ranking."""
-    reports = _ordered(comparison)
+    reports = _ordered_reports(comparison)
     is_ranking = len(comparison.sides) >= MANY
     told = list(comparison.ranked[:1]) if is_ranking else reports
     for report in told:
@@ -255,11 +255,11 @@ def variants(comparison: Comparison) -> list[dict[str, Any]]:
     places = {row.side.id: row.place for row in ranking(comparison)}
     return [
         _variant(report, comparison.cells(report.side.id)) | {"rank": places[report.side.id]}
-        for report in _ordered(comparison)
+        for report in _ordered_reports(comparison)
     ]
 
 
-def _ordered(comparison: Comparison) -> list[SideReport]:
+def _ordered_reports(comparison: Comparison) -> list[SideReport]:
     return sorted(comparison.reports, key=lambda report: not report.is_baseline)
 
 

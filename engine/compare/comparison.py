@@ -33,10 +33,9 @@ NOT_REACHED = "not reached"
 
 
 def target_metrics(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch]]) -> tuple[Metric, ...]:
-    """Return the metrics on the first epoch whose validation reached `target_accuracy`, a fraction.
-
-    `epochs` are by run id. Seconds count from the first step and include validation. Samples count every
-    batch as full.
+    """Return the metrics of reaching the accuracy `target_accuracy` (a fraction) in a validation for the
+    first time. `epochs` are by run id. Seconds run from the first step and include validation. Samples are
+    steps times the batch size.
     """
 
     def first(run: RunRecord) -> Epoch | None:

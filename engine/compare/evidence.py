@@ -1,6 +1,6 @@
-"""The evidence behind a comparison: block speeds, epochs, doubts, and likely reasons for a small gain.
+"""Evidence behind a comparison: block speeds, epochs, doubts, and likely reasons for a small gain.
 
-A doubt either qualifies a metric or disqualifies the measurement, which then gives no verdict.
+A doubt qualifies a metric, or it disqualifies the measurement, which then has no verdict.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def steps_per_row(samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
-    """Return the 95% interval of the speed within one run: the recorded one, or else one from its blocks."""
+    """Return the 95% interval of the speed within one run, in samples per second: the recorded interval, or
+    else one computed from the speeds of its blocks of steps.
+    """
     own = run.summary.samples_per_second_ci if run.summary is not None else None
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 
@@ -141,9 +143,9 @@ class Doubt:
 
 def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
     """Return the doubts about the metrics of `side` and the baseline. `evidence` is by run id."""
-    doubts = [*_of_side(side, evidence)]
+    doubts = [*_side_doubts(side, evidence)]
     if side is not baseline:
-        doubts += [*_of_side(baseline, evidence), *_between(side, baseline)]
+        doubts += [*_side_doubts(baseline, evidence), *_pair_doubts(side, baseline)]
     return tuple(doubts)
 
 
@@ -157,7 +159,7 @@ def was_slowed_down(summary: Measured | None) -> bool:
     return any(kind in DISQUALIFYING for kind, _ in machine_disturbances(summary))
 
 
-def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
+def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     sentences: dict[tuple[DoubtKind, int], list[str]] = {}
     measured = [run.id for run in side.runs if run.id in evidence]
     changes = dict(
@@ -253,7 +255,7 @@ def _about_pace(
         yield "unsteady", f"varied in throughput between {low} and {high} samples/s"
 
 
-def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
+def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
     if not is_interleaved(side, baseline):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
@@ -261,7 +263,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         yield Doubt(side.id, "order", f"{sentence} difference. No interval is given.")
     outlying = side_with_outliers(side, baseline)
     if outlying is not None:
-        low, high = (number(edge(_speeds(outlying))) for edge in (min, max))
+        low, high = (number(edge(_run_speeds(outlying))) for edge in (min, max))
         only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} samples/s)"
         yield Doubt(side.id, "outliers", f"{only}. No interval is given.")
     partners = pairs_on_nodes(side, baseline)
@@ -293,13 +295,16 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
 
 
-def _speeds(side: Side) -> list[float]:
+def _run_speeds(side: Side) -> list[float]:
     speeds = (run.summary.samples_per_second for run in side.runs if run.summary is not None)
     return [speed for speed in speeds if speed is not None]
 
 
 def first_started(side: Side) -> RunRecord:
-    """Return the first run that has started, and so has a machine, or else the first run."""
+    """Return the first run of a side that has started, because only such a run knows its machine.
+
+    If none has started, return the first run.
+    """
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
 
 
@@ -332,10 +337,10 @@ def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
     """Return a clause on why this 16-bit run was barely faster than `baseline`, or None if unknown."""
     if not evidence.run.experiment.precision.is_narrow:
         return None
-    return " and ".join(list(_reasons(evidence, baseline))[:_MOST_REASONS]) or None
+    return " and ".join(list(_small_gain_reasons(evidence, baseline))[:_MOST_REASONS]) or None
 
 
-def _reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
+def _small_gain_reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
     run, summary = evidence.run, evidence.run.summary
     experiment, usual = run.experiment, baseline.experiment.precision
     if evidence.little_gain_reason:

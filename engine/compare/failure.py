@@ -1,4 +1,6 @@
-"""A failed comparison in words: what limits it, what was tried, and the remedies that train it again."""
+"""Explains a failed comparison: the reason, the batch sizes that were tried, and the remedies that train it
+again.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +81,9 @@ class MemoryNeed:
 class MemoryShortage:
     """The memory that the sides need and have, in MiB.
 
-    `cap_mib` is None unless the user's cap is what limits. `device_mib` is None if it is unknown. `limits`
-    are the sides with their measured and estimated memory by batch size, and the largest that fits.
+    `cap_mib` is the user's memory cap, None unless it is the reason of the failure. `device_mib` is None if
+    it is unknown. `limits` have each side's measured and estimated memory by batch size, and the largest
+    batch that fits.
     """
 
     needs: tuple[MemoryNeed, ...]
@@ -96,7 +99,7 @@ class MemoryShortage:
 
     @property
     def budget(self) -> str:
-        """What limits, in words: "cap 1.0 GiB" or "GPU 24.0 GiB"."""
+        """Return the memory that is available, with its source: "cap 1.0 GiB" or "GPU 24.0 GiB"."""
         return "" if self.budget_mib is None else f"{self._name} {memory_text(self.budget_mib)}"
 
     @property
@@ -106,11 +109,11 @@ class MemoryShortage:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run or a comparison failed.
+    """The reason why a run or a comparison failed.
 
-    `title` names what limits, and `reason` explains it. `tried` are sentences on what was done. `runs` are
-    all runs of the comparison, the baseline first. `place` is where the user's own code failed. `detail` is
-    the full message.
+    `title` names it, and `reason` explains it. `tried` are sentences on attempts to avoid it. `runs` are all
+    runs of the comparison, the baseline first. `place` is where the user's own code failed. `detail` is the
+    full message.
     """
 
     run: RunRecord
@@ -128,7 +131,7 @@ class Failure:
         return self.run.detail
 
     def lines(self) -> list[str]:
-        """Return all of it as lines of text."""
+        """Return the title, the reason and all details as lines of text."""
         head = (self.title, self.reason, *self.tried)
         return [
             *filter(None, head),
@@ -442,7 +445,7 @@ def _device_mib(failed: RunRecord, device: DeviceEntry | None) -> float | None:
 
 
 def _memory_words(reader: _Reader, memory: MemoryShortage) -> tuple[str, str]:
-    """Return title and reason of an out-of-memory error: what limits, and what one step needs."""
+    """Return the title and the reason of an out-of-memory error, with the memory that one step needs."""
     batch, device, failed = f"Batch {reader.experiment.batch_size:,}", memory.device, reader.failed
     room = "" if memory.device_mib is None else memory_text(memory.device_mib)
     need = next((need.mib for need in memory.needs if need.label == failed.side), None)

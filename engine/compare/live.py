@@ -1,9 +1,9 @@
-"""The live race of a comparison: how much two runs have trained in the same time, while one still trains.
+"""The live race of a comparison: the ratio of the samples that two runs train in the same time.
 
-Counted are the samples after each run's own warm-up, over the time of their steps. Validation, checkpoints
-and pauses are left out, as they are from the measured throughput, so the ratio so far grows into the ratio of
-the result. Each side counts with a single run: that of the same repeat or, until it has started, the latest
-finished one. Runs are never pooled. So the interval shows only how steady both runs have been.
+Samples count after each run's own warm-up, over the time of their steps. Validation, checkpoints and pauses
+are excluded, as from the measured throughput, so the live ratio approaches the final ratio. Each side is
+represented by a single run: the run of the current repeat or, until it has started, the latest finished run.
+Runs are never pooled, so the interval shows only how steady both runs have been.
 """
 
 from __future__ import annotations
@@ -205,9 +205,9 @@ def _point(side: TrainedSamples, base: TrainedSamples, seconds: float) -> Point:
 
 
 def why_no_ratio(name: str, status: str, summary: Measured | None, *experiments: Experiment) -> str:
-    """Return a sentence on why nothing can be compared with the recorded run `name`. Empty if it can.
+    """Return a sentence on why the recorded run `name` cannot be compared, or "" if it can.
 
-    `experiments` are those of the two sides.
+    `experiments` are the experiments of the two sides.
     """
     if status == "failed":
         return f"{name} failed."

@@ -1,6 +1,6 @@
-"""The metrics of a comparison: a row per metric, with unit, interval and ratio to the baseline.
+"""The metrics of a comparison, one row per metric, with unit, interval and ratio to the baseline.
 
-Ratios are given only for metrics that count the same thing.
+A ratio is given only if both sides measure the same quantity.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ class Metric:
 
 
 def shown_metrics(runs: Sequence[AnyRun], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
-    """Return the metrics of a comparison in the order shown, in units that suit these runs.
+    """Return the metrics of a comparison in display order, in units that suit these runs.
 
-    Samples are called images if all runs, and the `datasets` of runs to come, are images. Memory is in MiB if
-    all of it is below 1 GiB. Energy and unchanged weights are omitted if no run has them.
+    Samples are called images if all runs, and the `datasets` of runs that have not started, have images.
+    Memory is in MiB if all values are below 1 GiB. Energy and unchanged weights are omitted if no run has
+    them.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
@@ -106,13 +107,13 @@ def shown_metrics(runs: Sequence[AnyRun], datasets: Iterable[str] = ()) -> tuple
 
 def training_peak(run: Summarized) -> tuple[MemoryQuantity, float] | None:
     """Return the kind of the run's peak memory and its MiB: allocated on a GPU, else resident."""
-    allocated, resident = _of("peak_allocated_mib")(run), _of("peak_resident_mib")(run)
+    allocated, resident = _summary_value("peak_allocated_mib")(run), _summary_value("peak_resident_mib")(run)
     if allocated is not None:
         return "allocated", allocated
     return None if resident is None else ("resident", resident)
 
 
-def _of(name: str, scale: float = 1.0) -> Callable[[Summarized], float | None]:
+def _summary_value(name: str, scale: float = 1.0) -> Callable[[Summarized], float | None]:
     assert name in Summary.model_fields
 
     def value(run: Summarized) -> float | None:
@@ -128,7 +129,7 @@ def _peak(run: Summarized, unit_mib: float) -> float | None:
 
 
 def energy_of(run: Summarized) -> Energy | None:
-    """Return the energy of the run's measured steps, or None if it was not measured."""
+    """Return the energy of the run's measured steps, in joules. None if it was not measured."""
     return run.summary.energy if run.summary is not None else None
 
 
@@ -143,8 +144,10 @@ def _net_energy(run: Summarized) -> float | None:
     return None if energy is None or net is None else 1e3 * net / energy.samples
 
 
-SPEED = Metric("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
-STEP_TIME = Metric("step_ms", "Step time", "ms", None, True, _of("step_ms"))
+SPEED = Metric(
+    "samples_per_second", "Throughput", "samples/s", None, True, _summary_value("samples_per_second")
+)
+STEP_TIME = Metric("step_ms", "Step time", "ms", None, True, _summary_value("step_ms"))
 PEAK_MEMORY = Metric("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
 _JOULES = "J/1,000 samples"
 ENERGY = Metric("energy", "Energy", _JOULES, None, True, _energy)
@@ -156,26 +159,32 @@ UNCHANGED = Metric(
     "%",
     1,
     False,
-    _of("unchanged_weights_fraction", 100.0),
+    _summary_value("unchanged_weights_fraction", 100.0),
     is_mean=True,
 )
 ACCURACY = Metric(
-    "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
+    "accuracy", "Accuracy", "%", 1, False, _summary_value("final_validation_accuracy", 100.0), is_mean=True
 )
 LOSS = Metric(
-    "final_train_loss", "Mean loss, last epoch", "", 3, False, _of("final_train_loss"), is_mean=True
+    "final_train_loss",
+    "Mean loss, last epoch",
+    "",
+    3,
+    False,
+    _summary_value("final_train_loss"),
+    is_mean=True,
 )
 
-SKIPPED = Metric("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps"))
+SKIPPED = Metric("skipped_steps", "Skipped steps", "", 0, False, _summary_value("skipped_steps"))
 DATA_WAIT = Metric(
-    "data_wait", "Waiting for data", "% of the time", 1, False, _of("data_wait_fraction", 100.0)
+    "data_wait", "Waiting for data", "% of the time", 1, False, _summary_value("data_wait_fraction", 100.0)
 )
 """Shown while a run trains and in its details, not in the table of a comparison."""
 
 METRICS = (
     SPEED,
     STEP_TIME,
-    Metric("seconds", "Training time", "s", None, True, _of("seconds")),
+    Metric("seconds", "Training time", "s", None, True, _summary_value("seconds")),
     PEAK_MEMORY,
     *_ENERGIES,
     ACCURACY,
@@ -186,21 +195,21 @@ METRICS = (
 
 
 def is_comparable(metric: Metric, side: Side, baseline: Side) -> bool:
-    """Return True if the metric of the two sides counts the same thing.
+    """Return True if a metric of two sides measures the same quantity.
 
-    Not comparable are: allocated and resident memory, samples or memory of images and of text, times of a
-    short and a long training, energy of two devices, accuracy on two datasets, and the learning of a run that
-    was stopped and of one that continued.
+    Not comparable are allocated and resident memory, samples or memory of images and of text, times of
+    trainings of different lengths, energy of two devices, accuracy on two datasets, and the learning of a
+    stopped run and a complete one.
     """
     return is_comparable_across(metric, (*side.runs, *baseline.runs))
 
 
 def is_comparable_across(metric: Metric, runs: Iterable[RunRecord]) -> bool:
-    """Return True if the metric of the runs counts the same thing. See `is_comparable`."""
-    return len({_counted(metric.name, run) for run in runs if metric.value(run) is not None}) <= 1
+    """Return True if a metric of all these runs measures the same quantity, as in `is_comparable`."""
+    return len({_cut_short_count(metric.name, run) for run in runs if metric.value(run) is not None}) <= 1
 
 
-def _counted(name: str, run: RunRecord) -> object:
+def _cut_short_count(name: str, run: RunRecord) -> object:
     experiment, steps = run.experiment, run.summary.steps if run.summary is not None else 0
     # texts of different lengths are different samples
     sample = experiment.sequence_length if experiment.dataset.task == "language" else None
@@ -253,7 +262,7 @@ class MetricCell:
     @property
     def known(self) -> list[float]:
         """The values of the repeats that have one."""
-        return _known(self.values)
+        return _known_values(self.values)
 
 
 @dataclass(frozen=True)
@@ -271,19 +280,19 @@ def metric_row(metric: Metric, sides: Sequence[Side], baseline: Side, blocks: Bl
 
 def own_cell(metric: Metric, side: Side, blocks: Blocks) -> MetricCell:
     """Return the metric of one side with its interval, without a comparison."""
-    values = _values(metric, side)
-    interval, kind = _interval(metric, side, values, blocks)
+    values = _run_values(metric, side)
+    interval, kind = _value_interval(metric, side, values, blocks)
     return MetricCell(_over_repeats(metric, values), values, interval, kind)
 
 
 def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> MetricCell:
-    cell, base_values = own_cell(metric, side, blocks), _values(metric, baseline)
+    cell, base_values = own_cell(metric, side, blocks), _run_values(metric, baseline)
     value, base = cell.value, _over_repeats(metric, base_values)
     if value is None or base is None or not is_comparable(metric, side, baseline):
         return cell
     if side is baseline:
         return replace(cell, ratio=1.0 if metric.has_ratio and base else None, difference=0.0)
-    ratio, ratio_interval = _ratio(metric, side, baseline) if metric.has_ratio else (None, None)
+    ratio, ratio_interval = _ratio_interval(metric, side, baseline) if metric.has_ratio else (None, None)
     return replace(
         cell,
         ratio=ratio,
@@ -293,12 +302,12 @@ def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> MetricC
     )
 
 
-def _values(metric: Metric, side: Side) -> tuple[float | None, ...]:
+def _run_values(metric: Metric, side: Side) -> tuple[float | None, ...]:
     return tuple(metric.value(run) for run in side.runs)
 
 
 def _over_repeats(metric: Metric, values: Sequence[float | None]) -> float | None:
-    known = _known(values)
+    known = _known_values(values)
     if not known or (metric.needs_all and len(known) < len(values)):
         return None
     diverged = next((value for value in known if not math.isfinite(value)), None)
@@ -310,11 +319,11 @@ def _over_repeats(metric: Metric, values: Sequence[float | None]) -> float | Non
     return statistics.median(known) if typical is None else typical
 
 
-def _interval(
+def _value_interval(
     metric: Metric, side: Side, values: Sequence[float | None], blocks: Blocks
 ) -> tuple[Interval | None, IntervalKind | None]:
     if len(side.runs) > 1:
-        interval = intervals.value_interval(_known(values), is_mean=metric.is_mean)
+        interval = intervals.value_interval(_known_values(values), is_mean=metric.is_mean)
         return interval, None if interval is None else "repeats"
     run = side.runs[0]
     interval = speed_interval(run, blocks.get(run.id))
@@ -326,8 +335,11 @@ def _interval(
     return interval, "within run"
 
 
-def _ratio(metric: Metric, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
-    values, base_values = _known(_values(metric, side)), _known(_values(metric, baseline))
+def _ratio_interval(metric: Metric, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
+    values, base_values = (
+        _known_values(_run_values(metric, side)),
+        _known_values(_run_values(metric, baseline)),
+    )
     partners = pairs_on_nodes(side, baseline) if metric.is_of_time else None
     if partners is not None:
         # a slower node slows down both partners, and leaves their ratio as it is
@@ -355,11 +367,11 @@ def _complete(
 def _is_within_spread(
     difference: float, values: Sequence[float | None], base_values: Sequence[float | None]
 ) -> bool | None:
-    known = [_known(values), _known(base_values)]
+    known = [_known_values(values), _known_values(base_values)]
     if min(map(len, known)) < 2 or not all(math.isfinite(value) for repeats in known for value in repeats):
         return None
     return abs(difference) <= max(max(repeats) - min(repeats) for repeats in known)
 
 
-def _known(values: Sequence[float | None]) -> list[float]:
+def _known_values(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]

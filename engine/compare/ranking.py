@@ -40,12 +40,12 @@ class RankedSide:
 
 
 def ranking(comparison: Comparison) -> tuple[RankedSide, ...]:
-    """Return the sides with the highest throughput first, and after them those that cannot be ranked.
+    """Return the sides by throughput, highest first, and then the sides that cannot be ranked.
 
-    Not ranked is a side that was disturbed, has no throughput, or did another training than the baseline.
+    A side cannot be ranked if it was disturbed, has no throughput, or trained differently from the baseline.
     """
     ranked: list[RankedSide] = []
-    reasons = {report.side.id: _obstacle(report, comparison) for report in comparison.reports}
+    reasons = {report.side.id: _ranking_obstacle(report, comparison) for report in comparison.reports}
 
     def order(report: SideReport) -> tuple[bool, float]:
         speed = comparison.cells(report.side.id)[SPEED.name].value
@@ -60,7 +60,7 @@ def ranking(comparison: Comparison) -> tuple[RankedSide, ...]:
     return tuple(ranked)
 
 
-def _obstacle(report: SideReport, comparison: Comparison) -> str:
+def _ranking_obstacle(report: SideReport, comparison: Comparison) -> str:
     speed = comparison.cells(report.side.id)[SPEED.name]
     if report.is_disturbed:
         return "disturbed"
@@ -81,7 +81,7 @@ def learning_words(metric: Metric, cell: MetricCell) -> str:
 
 
 def headline(report: SideReport) -> tuple[Pieces, ...]:
-    """Return the sentence on a side as lines, without what is in brackets."""
+    """Return the sentence on a side as lines, without the text in brackets."""
     lines = [tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines]
     if report.verdict.kind == "ratio" and len(lines) > 1:
         lines[0] = (*lines[0], Piece(","))

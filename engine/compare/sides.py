@@ -124,7 +124,7 @@ _OF_PRECISION = (
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
     """Return the axes (precision, recipe, batch) in which two experiments differ."""
-    return tuple(axis for axis in AXES if _place(one, axis) != _place(other, axis))
+    return tuple(axis for axis in AXES if _axis_value(one, axis) != _axis_value(other, axis))
 
 
 def with_axes(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
@@ -231,7 +231,7 @@ def training_differences(one: Experiment, other: Experiment) -> tuple[TrainingDi
     )
 
 
-def _place(experiment: Experiment, axis: Axis) -> object:
+def _axis_value(experiment: Experiment, axis: Axis) -> object:
     if axis == "precision":
         return experiment.precision
     return experiment.step.recipe if axis == "recipe" else experiment.batch_size
@@ -365,7 +365,10 @@ def paired_repeats(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecor
 
 
 def side_with_outliers(side: Side, baseline: Side) -> Side | None:
-    """Return the side whose repeats alone have outliers, by `statistics.outlying_side`, or None."""
+    """Return the side whose repeats have outliers while the other side's have none, or None.
+
+    See `statistics.outlying_side`.
+    """
     on_one_node, partners = pairs_on_nodes(side, baseline), paired_repeats(side, baseline)
     pairs = partners if on_one_node is None else on_one_node
     runs = (side.runs, baseline.runs) if pairs is None else list(zip(*pairs, strict=True))
@@ -379,7 +382,10 @@ def side_with_outliers(side: Side, baseline: Side) -> Side | None:
 
 
 def allows_interval(side: Side, baseline: Side) -> bool:
-    """Return True if a ratio of times may have an interval: interleaved, no outliers on one side only."""
+    """Return True if the ratio of two sides' times may have a confidence interval.
+
+    Their runs need to be interleaved, and outliers must not be on one side only.
+    """
     return is_interleaved(side, baseline) and side_with_outliers(side, baseline) is None
 
 

@@ -82,19 +82,19 @@ class KnownSpeeds:
         others: Sequence[RunRecord] = (),
     ) -> None:
         self._first = baseline.runs[0]
-        self._base = _speed(baseline.runs)
+        self._base = _mean_speed(baseline.runs)
         self._sides, self._ratios, self._others = sides, ratios, others
 
     def ratio(self, experiment: Experiment) -> float | None:
         """Return the speed relative to the baseline, or None without a run with equivalent settings."""
         key = speed_equivalent(experiment)
-        if key in self._of_sides:
-            return self._of_sides[key]
-        speed = _speed(self._by_settings.get(key, []))
+        if key in self._side_ratios:
+            return self._side_ratios[key]
+        speed = _mean_speed(self._runs_by_settings.get(key, []))
         return speed / self._base if speed and self._base else None
 
     @cached_property
-    def _of_sides(self) -> dict[Experiment, float]:
+    def _side_ratios(self) -> dict[Experiment, float]:
         ratios: dict[Experiment, float] = {}
         for side in self._sides:
             ratio = self._ratios.get(side.id)
@@ -103,7 +103,7 @@ class KnownSpeeds:
         return ratios
 
     @cached_property
-    def _by_settings(self) -> dict[Experiment, list[RunRecord]]:
+    def _runs_by_settings(self) -> dict[Experiment, list[RunRecord]]:
         known = {run.id: run for run in (*all_runs(self._sides), *self._others) if self._may_count(run)}
         runs: dict[Experiment, list[RunRecord]] = {}
         for run in known.values():
@@ -150,10 +150,10 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
     missing = {
         speed_equivalent(corner): corner
         for order in orders
-        for corner in _between(order, start, end)
+        for corner in _experiments_between(order, start, end)
         if speeds.ratio(corner) is None
     }
-    sentence = _sentence(factors, other_order, end, tuple(missing.values()))
+    sentence = _split_sentence(factors, other_order, end, tuple(missing.values()))
     if versus_default is not None:
         than = "Relative to PyTorch's default (convolutions in TF32)"
         sentence += f". {than}: {times(versus_default)} times as fast"
@@ -167,19 +167,19 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
     )
 
 
-def _speed(runs: Sequence[RunRecord]) -> float | None:
+def _mean_speed(runs: Sequence[RunRecord]) -> float | None:
     speeds = [speed for run in runs if (speed := SPEED.value(run)) is not None]
     return statistics.geometric_mean(speeds)
 
 
-def _between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[Experiment]:
+def _experiments_between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[Experiment]:
     return [with_axes(start, order[:count], end) for count in range(1, len(order))]
 
 
 def _factors(
     order: Sequence[Axis], total: float, speeds: KnownSpeeds, start: Experiment, end: Experiment
 ) -> tuple[Factor, ...]:
-    ratios = [1.0, *(speeds.ratio(corner) for corner in _between(order, start, end)), total]
+    ratios = [1.0, *(speeds.ratio(corner) for corner in _experiments_between(order, start, end)), total]
     factors = []
     for axis, (before, after) in zip(order, pairwise(ratios), strict=True):
         if not before or after is None:
@@ -197,7 +197,7 @@ def _versus_default(total: float, side: Side, baseline: Side, speeds: KnownSpeed
     return total / default if default else None
 
 
-def _sentence(
+def _split_sentence(
     factors: tuple[Factor, ...],
     other_order: tuple[Factor, ...],
     end: Experiment,
@@ -218,15 +218,15 @@ def _sentence(
 
 def _clause(factors: tuple[Factor, ...], end: Experiment) -> str:
     if len(factors) == 1:
-        return f"all of it from {_cause(factors[0].name, end)}"
+        return f"all of it from {_change_words(factors[0].name, end)}"
     leads = ["", *("another " if factor.ratio >= 1 else "but only " for factor in factors[1:])]
     return ", ".join(
-        f"{lead}{times(factor.ratio)} times as fast from {_cause(factor.name, end)}"
+        f"{lead}{times(factor.ratio)} times as fast from {_change_words(factor.name, end)}"
         for lead, factor in zip(leads, factors, strict=True)
     )
 
 
-def _cause(axis: Axis, end: Experiment) -> str:
+def _change_words(axis: Axis, end: Experiment) -> str:
     if axis == "precision":
         return "the precision"
     if axis == "recipe":

@@ -77,7 +77,7 @@ class Piece:
 
     @property
     def look(self) -> Precision | None:
-        """The precision whose color the piece has."""
+        """The precision whose color the text has. None for text in the ordinary color."""
         return self.precision if self.side is None else self.side.precision
 
     @property
@@ -143,9 +143,9 @@ def verdict_of(
     """Return the verdict on `side`. `cells` are by metric name, `evidence` by run id."""
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
-        kind, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
+        kind, lines, notes, cited = _baseline_verdict(side, cells, doubts, is_alone)
         return Verdict(kind, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
-    kind = _kind(speed, doubts)
+    kind = _verdict_kind(speed, doubts)
     quality = _quality(cells, base_cells)
     energy_ratio = claimed_energy(side, baseline, cells, doubts)
     parts: list[Pieces] = []
@@ -186,7 +186,7 @@ def verdict_of(
     )
 
 
-def _kind(speed: MetricCell, doubts: Sequence[Doubt]) -> VerdictKind:
+def _verdict_kind(speed: MetricCell, doubts: Sequence[Doubt]) -> VerdictKind:
     if speed.ratio is None:
         return "no-speed"
     if is_disturbed(doubts):
@@ -205,12 +205,12 @@ _Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
 """Lines, notes, and the doubts reported in them."""
 
 
-def _of_baseline(
+def _baseline_verdict(
     side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
 ) -> tuple[VerdictKind, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
     speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
     found = tuple(doubt for doubt in doubts if doubt.disqualifies)
-    title, trained = _title(side), ""
+    title, trained = _title_pieces(side), ""
     if speed is not None:
         trained = f"trained at {SPEED.text(speed)} samples/s"
         if accuracy.value is not None:
@@ -238,7 +238,7 @@ class _Wording:
     doubts: Sequence[Doubt]
 
     def words_for(self, kind: VerdictKind) -> _Words:
-        mine, theirs = _title(self.side), _title(self.baseline)
+        mine, theirs = _title_pieces(self.side), _title_pieces(self.baseline)
         if kind == "no-speed":
             return self._without_speed()
         ratio = times(self.speed.ratio or 0.0)
@@ -272,7 +272,7 @@ class _Wording:
         return ((*trained, certainty), *([self.rest] if self.rest else [])), (), ()
 
     def _without_speed(self) -> _Words:
-        names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
+        names = (*_title_pieces(self.side), Piece(" and "), *_title_pieces(self.baseline))
         line = (Piece("The throughput of "), *names, Piece(" cannot be compared"))
         cited = _without_speed(self.doubts)
         reasons = [doubt.sentence for doubt in cited]
@@ -282,7 +282,11 @@ class _Wording:
         return (line,), (*reasons, *self._rest_note()), cited
 
     def _rest_note(self) -> tuple[str, ...]:
-        return (f"{join_pieces(_title(self.side))} trained {join_pieces(self.rest)}.",) if self.rest else ()
+        return (
+            (f"{join_pieces(_title_pieces(self.side))} trained {join_pieces(self.rest)}.",)
+            if self.rest
+            else ()
+        )
 
     def _certainty(self) -> str:
         if self.speed.ratio_interval is not None:
@@ -300,7 +304,7 @@ class _Wording:
 _UNRELIABLE: Pieces = (Piece("Unreliable measurement", "strong"),)
 
 
-def _title(side: Side) -> Pieces:
+def _title_pieces(side: Side) -> Pieces:
     name = Piece(side.label, "title", side)
     return (name, Piece(f" ({side.note})")) if side.note else (name,)
 
@@ -309,7 +313,7 @@ def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed"))[:1]
 
 
-def _aside(words: str, about: str) -> Piece:
+def _aside_piece(words: str, about: str) -> Piece:
     return Piece(f" ({words})", "aside", about=about)
 
 
@@ -320,10 +324,10 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
             continue
         both = " vs. ".join(metric.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
-            aside = _aside(f"{both}, within the variation between runs", name)
+            aside = _aside_piece(f"{both}, within the variation between runs", name)
             return Piece(f"at the same {name}{where}"), aside
         variation = "variation between runs"
         spread = f"{variation} unknown" if mine.within_spread is None else f"more than the {variation}"
         values = f"{both} {name}" if metric is ACCURACY else f"a {name} of {both}{where}"
-        return Piece(f"at {values}"), _aside(spread, name)
+        return Piece(f"at {values}"), _aside_piece(spread, name)
     return ()

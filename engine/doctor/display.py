@@ -78,9 +78,9 @@ def _platform_problem(name: str, environment: Mapping[str, str]) -> Problem | No
     if missing:
         return _missing_libraries_problem(missing)
     if plugin == "xcb" and not _x_server_answers(environment.get("DISPLAY", "")):
-        return _silent(environment, "DISPLAY")
+        return _silent_display_problem(environment, "DISPLAY")
     if plugin == "wayland" and not _wayland_answers(environment):
-        return _silent(environment, "WAYLAND_DISPLAY")
+        return _silent_display_problem(environment, "WAYLAND_DISPLAY")
     return None
 
 
@@ -93,7 +93,7 @@ def _library_of(platform: str) -> str:
     return f"{_PLUGINS}/libq{_plugin(platform)}.so"
 
 
-def _silent(environment: Mapping[str, str], variable: str) -> Problem:
+def _silent_display_problem(environment: Mapping[str, str], variable: str) -> Problem:
     display = environment.get(variable)
     return Problem(
         kind=Kind.REQUEST,
@@ -117,11 +117,11 @@ def _unknown_platform(plugin: str) -> Problem | None:
 
 def known_platforms() -> list[str]:
     """Return the platforms of the installed PySide6, such as "xcb". Empty if unknown."""
-    folder = _in_pyside(_PLUGINS)
+    folder = _pyside_entry(_PLUGINS)
     return [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
 
 
-def _in_pyside(path: str) -> Path | None:
+def _pyside_entry(path: str) -> Path | None:
     spec = importlib.util.find_spec("PySide6")
     if spec is None or spec.origin is None:
         return None
@@ -130,7 +130,7 @@ def _in_pyside(path: str) -> Path | None:
 
 
 def _missing_libraries(path: str) -> set[str]:
-    library = _in_pyside(path)
+    library = _pyside_entry(path)
     if library is None:
         return set()
     try:

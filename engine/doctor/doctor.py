@@ -48,7 +48,7 @@ def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:
         _folder_check(name, environment[name]) for name in _FOLDERS if environment.get(name, "").strip()
     ]
     unknown = (name for name in sorted(environment) if name.startswith("AMMETER_"))
-    checks += [_unknown(name) for name in unknown if name not in _KNOWN]
+    checks += [_unknown_variable_check(name) for name in unknown if name not in _KNOWN]
     if (uv := environment.get("AMMETER_UV")) and not Path(uv).is_file():
         detail = f"AMMETER_UV is {uv}, which is not a file."
         checks.append(Check.problem("Variable", detail, "Correct it, or unset it."))
@@ -75,7 +75,7 @@ def _folder_check(name: str, value: str) -> Check | None:
     return None
 
 
-def _unknown(name: str) -> Check:
+def _unknown_variable_check(name: str) -> Check:
     near = difflib.get_close_matches(name, _KNOWN[:3], n=1)
     remedy = f"Did you mean {near[0]}?" if near else "Unset it."
     return Check.note("Variable", f"Ammeter has no variable {name}.", remedy)
@@ -468,7 +468,7 @@ def report_text(checks: Sequence[Check], private: Private | None = None) -> str:
     lines = ["| Check | | Found | What to do |", "| --- | --- | --- | --- |"]
     for check in checks:
         words = (check.name, _MARKS[check.status], check.detail, check.remedy)
-        hidden = (_without(text, private).replace("|", "\\|") for text in words)
+        hidden = (_without_private(text, private).replace("|", "\\|") for text in words)
         lines.append("| " + " | ".join(" ".join(text.split()) for text in hidden) + " |")
     return "\n".join(lines) + "\n"
 
@@ -479,7 +479,7 @@ _PATH = re.compile(
 _BELOW_HOME = re.compile(r"~[\\/][^\s'\"|;,]*")
 
 
-def _without(text: str, private: Private) -> str:
+def _without_private(text: str, private: Private) -> str:
     for path in _longest_first(path for path in private.paths if _is_private(path)):
         text = text.replace(path, _HIDDEN if not path.startswith(private.home) else "~")
     text = text.replace(private.home, "~") if len(private.home) > 1 else text

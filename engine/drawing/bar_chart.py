@@ -56,7 +56,7 @@ def bar_chart(
     one, which is at least `least_height`.
     """
     bars = tuple(map(_finite, bars))
-    rows = _rows(len(bars), height)
+    rows = _layout_rows(len(bars), height)
     names = min(0.42 * width, _BESIDE_NAME + max(_name_width(bar, rows) for bar in bars))
     room = 16 + max(text_width(bar.text, 13, 600) for bar in bars)
     highest = axis_end(bars)
@@ -103,7 +103,7 @@ def most_height(count: int) -> float:
     return _AXIS + _MOST_PITCH * max(2, count)
 
 
-def _rows(count: int, height: float | None) -> _Rows:
+def _layout_rows(count: int, height: float | None) -> _Rows:
     if height is None:
         return _Rows(2, 48, 26, False) if count <= _MANY else _Rows(2, 24, 14, True)
     room = height - _AXIS

@@ -117,7 +117,7 @@ class Painter:
             return
         ink = ink_color(self._palette, shape.ink)
         if isinstance(shape, TextLine):
-            self._write(shape, ink)
+            self._paint_text(shape, ink)
         elif isinstance(shape, Box):
             left, top = shape.x * self._scale, shape.y * self._scale
             edges = (left, top, left + shape.width * self._scale, top + shape.height * self._scale)
@@ -131,12 +131,12 @@ class Painter:
                 outline = tuple((x + radius * across, y + radius * down) for across, down in _CIRCLE)
             else:
                 outline, opacity = shape.points, shape.opacity
-            self._area(outline, ink, opacity)
+            self._paint_area(outline, ink, opacity)
             if shape.edge is not None:
                 # round and one side further, so that the first corner is joined like the others
                 self._lines([(*outline, *outline[:2])], ink_color(self._palette, shape.edge), _EDGE)
 
-    def _write(self, words: TextLine, ink: str) -> None:
+    def _paint_text(self, words: TextLine, ink: str) -> None:
         text = printable(words.text)
         share = _BEFORE[words.anchor]
         x = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
@@ -150,7 +150,7 @@ class Painter:
                 draw.text(place, part, fill=ink, font=font, anchor="ls", direction=direction)
             x += width * words.size
 
-    def _area(self, points: Sequence[Point], ink: str, opacity: float = 1.0) -> None:
+    def _paint_area(self, points: Sequence[Point], ink: str, opacity: float = 1.0) -> None:
         stencil = _Stencil(points, 0.0, self._scale, self.image.size)
         stencil.draw.polygon(stencil.places(points), fill=round(255 * opacity))
         self.image.paste(ink, stencil.corner, stencil.mask())

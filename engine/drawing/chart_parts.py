@@ -99,10 +99,10 @@ class AxisScale:
 
 
 def span_of(values: Iterable[float], start: float, end: float, room: float = 0.06) -> AxisScale:
-    """Return an axis for these values, with `room` as a fraction of it at both ends.
+    """Return an axis for these values, with free room of the fraction `room` at both ends.
 
     It is logarithmic if positive values span a decade or more. Values that are not finite are ignored, and
-    very large ones are reduced, so that all computed values are finite.
+    very large values are reduced, so that all computed values are finite.
     """
     known = [max(-LARGEST, min(value, LARGEST)) for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)

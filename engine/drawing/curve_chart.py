@@ -34,13 +34,13 @@ def local_line(values: Values, window: int) -> Values:
     half = window // 2
     if half < 1 or len(values) < 3:
         return values
-    finite, values = np.isfinite(values), _held(values)
+    finite, values = np.isfinite(values), _clip_values(values)
     if len(values) >= 2 * half + 1 and bool(finite.all()):
         return _smooth_finite(values, half)
     return _smooth_with_gaps(values, finite, half)
 
 
-def _held(values: Values) -> Values:
+def _clip_values(values: Values) -> Values:
     # a sum of a diverged run's last losses would be infinite
     return np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values)
 
@@ -62,7 +62,7 @@ def block_means(places: Sequence[Values], values: Values, rows: int) -> tuple[tu
     lengths = np.diff(np.append(first, len(values)))
     finite = np.isfinite(values)
     counts = np.add.reduceat(finite.astype(np.float64), first)
-    sums = np.add.reduceat(np.where(finite, _held(values), 0.0), first)
+    sums = np.add.reduceat(np.where(finite, _clip_values(values), 0.0), first)
     means = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
     return tuple(np.add.reduceat(place, first) / lengths for place in places), means
 
@@ -74,12 +74,12 @@ def _smooth_finite(values: Values, half: int) -> Values:
     result[half:-half] = np.convolve(values, np.full(window, 1.0 / window), mode="valid")
     edge = _edge_weights(half)
     backwards = values[::-1]
-    result[:half] = _within(edge @ values[: 2 * half], values, half)
-    result[-half:] = _within(edge @ backwards[: 2 * half], backwards, half)[::-1]
+    result[:half] = _clip_to_window(edge @ values[: 2 * half], values, half)
+    result[-half:] = _clip_to_window(edge @ backwards[: 2 * half], backwards, half)[::-1]
     return result
 
 
-def _within(fitted: Values, values: Values, half: int) -> Values:
+def _clip_to_window(fitted: Values, values: Values, half: int) -> Values:
     # a line overshoots a bending curve
     lowest = np.minimum.accumulate(values[: 2 * half])[half:]
     highest = np.maximum.accumulate(values[: 2 * half])[half:]
@@ -100,9 +100,9 @@ def _smooth_with_gaps(values: Values, finite: NDArray[np.bool_], half: int) -> V
     offsets = np.arange(-half, half + 1, dtype=np.float64)
     weights, known = finite.astype(np.float64), np.where(finite, values, 0.0)
     # moments of each window about its centre; np.convolve reverses the kernel, hence the sign
-    count, first = _windowed(weights, np.ones_like(offsets)), _windowed(weights, -offsets)
-    second = _windowed(weights, offsets**2)
-    total, slanted = _windowed(known, np.ones_like(offsets)), _windowed(known, -offsets)
+    count, first = _windowed_sums(weights, np.ones_like(offsets)), _windowed_sums(weights, -offsets)
+    second = _windowed_sums(weights, offsets**2)
+    total, slanted = _windowed_sums(known, np.ones_like(offsets)), _windowed_sums(known, -offsets)
     determinant = count * second - first**2
     usable = finite & (determinant > 0.5)
     result = values.copy()
@@ -118,7 +118,7 @@ def _sliding(values: Values, half: int, beyond: float) -> Values:
     return np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
 
 
-def _windowed(values: Values, kernel: Values) -> Values:
+def _windowed_sums(values: Values, kernel: Values) -> Values:
     half = len(kernel) // 2
     return np.convolve(values, kernel, mode="full")[half : half + len(values)]
 

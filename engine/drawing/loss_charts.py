@@ -45,9 +45,8 @@ class _Label:
 
 
 def mean_curves(curves: Sequence[RunCurve]) -> tuple[RunCurve, ...]:
-    """Return one curve per side: the mean of its repeats at each step of the first, up to the shortest.
-
-    Repeats without samples do not count.
+    """Return one curve per side: the mean of its repeats at each step of the first repeat, up to the
+    shortest. Repeats without samples are ignored.
     """
     known = [curve for curve in curves if len(curve.line.steps)]
     ids = dict.fromkeys(curve.side.id for curve in known)
@@ -57,7 +56,7 @@ def mean_curves(curves: Sequence[RunCurve]) -> tuple[RunCurve, ...]:
 def _mean(repeats: Sequence[RunCurve]) -> RunCurve:
     first, steps = repeats[0], repeats[0].line.steps
     values, seconds = (
-        np.mean([_at(steps, curve.line, column) for curve in repeats], axis=0)
+        np.mean([_interpolate_column(steps, curve.line, column) for curve in repeats], axis=0)
         for column in ("values", "seconds")
     )
     known = np.isfinite(seconds)
@@ -65,7 +64,7 @@ def _mean(repeats: Sequence[RunCurve]) -> RunCurve:
     return RunCurve(first.run, first.side, 0, line, line, line)
 
 
-def _at(steps: Values, points: Points, column: str) -> Values:
+def _interpolate_column(steps: Values, points: Points, column: str) -> Values:
     # a point beyond the end of a curve is unknown
     return np.asarray(np.interp(steps, points.steps, getattr(points, column), right=np.nan), dtype=np.float64)
 
@@ -82,9 +81,10 @@ class LossChart:
 def time_to_loss(
     comparison: Comparison, curves: Sequence[RunCurve], unit: str, by: By = "seconds"
 ) -> LossChart | None:
-    """Return the loss of each side, labeled with when it ended, or by step with its last loss.
+    """Draw the loss of each side over time or steps (`by`).
 
-    Against time, disturbed sides are left out. None if there is nothing to draw.
+    Over time, a line is labeled with the time at its end, and disturbed sides are omitted. Over steps, it is
+    labeled with its last loss. None if there is nothing to draw.
     """
     is_timed = by == "seconds"
     disturbed = [row.side for row in ranking(comparison) if is_timed and row.is_disturbed]
@@ -105,9 +105,9 @@ def time_to_loss(
         low, high = bounds_of(means)
         edges = (label_room(low, high), width - room, _TOP, height - _BOTTOM)
         frame = PlotArea(*edges, 0.0, last_x(means, by), low, high)
-        labels = _labels(means, texts, by, frame)
-        beside = _cascade(labels, looks, frame) if is_timed else _column(labels, looks, frame, width)
-        shapes = (*draw_axes(frame, by), *beside, *_lines(means, looks, by, frame))
+        labels = _curve_labels(means, texts, by, frame)
+        beside = _cascade(labels, looks, frame) if is_timed else _label_column(labels, looks, frame, width)
+        shapes = (*draw_axes(frame, by), *beside, *_curve_shapes(means, looks, by, frame))
         return Drawing(width, height, shapes, description)
 
     return LossChart(title, note, draw)
@@ -129,7 +129,7 @@ def difference_to_baseline(comparison: Comparison, curves: Sequence[RunCurve], u
         return None
     differences = [_minus(curve, base) for curve in means]
     repeats = [curve for curve in curves if curve.side is baseline and len(curve.line.steps)]
-    spread = [_at(base.steps, _minus(curve, base).line, "values") for curve in repeats]
+    spread = [_interpolate_column(base.steps, _minus(curve, base).line, "values") for curve in repeats]
     texts = {curve.side.id: _final_difference(comparison, curve) for curve in differences}
     low, high = _spread_of([*(curve.line.values for curve in differences), *spread])
     shaded = f" · shaded: variation between runs of {baseline.title}" if len(spread) > 1 else ""
@@ -141,8 +141,8 @@ def difference_to_baseline(comparison: Comparison, curves: Sequence[RunCurve], u
         left, right = label_room(low, high) + _SIGN, width - _labels_room(differences, texts)
         frame = PlotArea(left, right, _TOP, height - _BOTTOM, 0.0, last_x(differences, "step"), low, high)
         shapes = [*_band(base, spread, frame), *draw_axes(frame, "step", is_signed=True)]
-        shapes += _column(_labels(differences, texts, "step", frame), looks, frame, width)
-        shapes += _lines(differences, looks, "step", frame)
+        shapes += _label_column(_curve_labels(differences, texts, "step", frame), looks, frame, width)
+        shapes += _curve_shapes(differences, looks, "step", frame)
         return Drawing(width, height, tuple(shapes), f"Training loss minus that of {baseline.title}: {ends}.")
 
     return LossChart(f"Difference to {baseline.title}", note, draw)
@@ -160,7 +160,9 @@ def _does_same_steps(report: SideReport, baseline: Side) -> bool:
     return is_alike and not any(doubt.kind == "workload" for doubt in report.doubts)
 
 
-def _lines(curves: Sequence[RunCurve], looks: Mapping[str, SideLook], by: By, frame: PlotArea) -> list[Shape]:
+def _curve_shapes(
+    curves: Sequence[RunCurve], looks: Mapping[str, SideLook], by: By, frame: PlotArea
+) -> list[Shape]:
     shapes: list[Shape] = []
     # the best is drawn last, in front of all others
     for place, curve in reversed([*enumerate(curves)]):
@@ -169,9 +171,9 @@ def _lines(curves: Sequence[RunCurve], looks: Mapping[str, SideLook], by: By, fr
 
 
 def _minus(curve: RunCurve, base: Points) -> RunCurve:
-    differences = _at(base.steps, curve.line, "values") - base.values
+    differences = _interpolate_column(base.steps, curve.line, "values") - base.values
     values = _smooth(differences)
-    known = np.isfinite(_at(base.steps, curve.line, "seconds"))
+    known = np.isfinite(_interpolate_column(base.steps, curve.line, "seconds"))
     line = Points(base.steps[known], base.seconds[known], base.samples[known], values[known])
     return replace(curve, line=line)
 
@@ -210,7 +212,7 @@ def _band(base: Points, spread: Sequence[Values], frame: PlotArea) -> list[Shape
 
 
 def _end_text(line: Points, *, is_timed: bool) -> str:
-    last = _last(line)
+    last = _last_known_index(line)
     if last is None:
         return ""
     return f"{number(float(line.seconds[last]))} s" if is_timed else number(float(line.values[last]), 3)
@@ -218,7 +220,7 @@ def _end_text(line: Points, *, is_timed: bool) -> str:
 
 def _final_difference(comparison: Comparison, curve: RunCurve) -> str:
     # as in the table, so that a side has one final difference and not two
-    cell, last = comparison.cells(curve.side.id)[LOSS.name], _last(curve.line)
+    cell, last = comparison.cells(curve.side.id)[LOSS.name], _last_known_index(curve.line)
     if curve.side is comparison.baseline or last is None:
         return ""
     end = float(curve.line.values[last])
@@ -227,15 +229,17 @@ def _final_difference(comparison: Comparison, curve: RunCurve) -> str:
     return LOSS.difference_text(cell.value, cell.difference)
 
 
-def _last(line: Points) -> int | None:
+def _last_known_index(line: Points) -> int | None:
     known = np.flatnonzero(np.isfinite(line.values))
     return int(known[-1]) if len(known) else None
 
 
-def _labels(curves: Sequence[RunCurve], texts: Mapping[str, str], by: By, frame: PlotArea) -> list[_Label]:
+def _curve_labels(
+    curves: Sequence[RunCurve], texts: Mapping[str, str], by: By, frame: PlotArea
+) -> list[_Label]:
     labels = []
     for curve in curves[:MOST_LABELS]:
-        last = _last(curve.line)
+        last = _last_known_index(curve.line)
         if last is not None:
             x, y = frame.x(float(curve.line.x(by)[last])), frame.y(float(curve.line.values[last]))
             labels.append(_Label(curve.side, texts[curve.side.id], x, y))
@@ -260,28 +264,28 @@ def _cascade(labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: Plo
         is_left = label.x + width + 4 > frame.right + _RIGHT
         left = max(frame.left, label.x - width - 6) if is_left else label.x - _MARK / 2
         lines.append(Stroke(((label.x, y + (6 if is_left else 7)), (label.x, label.y)), "line2"))
-        shapes += _label(look, name, label.text, left, y, left + width, is_right=False)
+        shapes += _label_shapes(look, name, label.text, left, y, left + width, is_right=False)
     return [*lines, *shapes]
 
 
-def _column(
+def _label_column(
     labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: PlotArea, width: float
 ) -> list[Shape]:
     """Return labels in a column at the right, in the order of their curves' ends, with lines to these."""
     ordered = sorted(labels, key=lambda label: label.y)
     pitch = min(_PITCH, (frame.bottom - frame.top) / max(1, len(ordered)))
-    places = _apart([label.y for label in ordered], pitch, frame.top, frame.bottom)
+    places = _spread_positions([label.y for label in ordered], pitch, frame.top, frame.bottom)
     shapes: list[Shape] = []
     left = frame.right + _LEADER
     for label, y in zip(ordered, places, strict=True):
         leader = ((label.x + 5, label.y), (left - 12, y), (left - 6, y))
         shapes.append(Stroke(leader, "line2"))
         name = shortened(label.side.title, _NAME, 12)
-        shapes += _label(looks[label.side.id], name, label.text, left, y, width - 4, is_right=True)
+        shapes += _label_shapes(looks[label.side.id], name, label.text, left, y, width - 4, is_right=True)
     return shapes
 
 
-def _label(
+def _label_shapes(
     look: SideLook, name: str, text: str, left: float, y: float, right: float, *, is_right: bool
 ) -> list[Shape]:
     start = left + _MARK + _GAP
@@ -291,8 +295,8 @@ def _label(
     return [*look.mark(left + _MARK / 2, y, _MARK), TextLine(start, y + 4, name, "text2", 12), value]
 
 
-def _apart(wanted: Sequence[float], pitch: float, low: float, high: float) -> list[float]:
-    """Return the rising places moved apart to a distance of `pitch`, as near to those wanted as may be."""
+def _spread_positions(wanted: Sequence[float], pitch: float, low: float, high: float) -> list[float]:
+    """Return ascending positions at least `pitch` apart, each as close to its wanted position as possible."""
     places: list[float] = []
     for place in wanted:
         places.append(max(place, places[-1] + pitch) if places else max(place, low + pitch / 2))

@@ -85,14 +85,14 @@ def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: fl
     place = _Place(*corner, scale)
     for shape in drawing.shapes:
         if isinstance(shape, TextLine):
-            _write(pdf, shape, palette, place)
+            _write_text(pdf, shape, palette, place)
         elif isinstance(shape, BlockGrid):
             _place_blocks(pdf, shape, palette, place)
         else:
             _paint(pdf, shape, palette, place)
 
 
-def _write(pdf: FPDF, words: TextLine, palette: Palette, place: _Place) -> None:
+def _write_text(pdf: FPDF, words: TextLine, palette: Palette, place: _Place) -> None:
     size = words.size * place.scale
     set_face(pdf, words.weight, size, ink_color(palette, words.ink))
     width = text_width(words.text, words.size, words.weight)

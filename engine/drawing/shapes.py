@@ -32,25 +32,25 @@ _MEASURED_AT = 64
 
 def font_file(weight: int) -> Path:
     """Return the file of Inter in the weight nearest to `weight`, as in CSS."""
-    return _path(_nearest(_INTER, weight))
+    return _font_path(_nearest_weight(_INTER, weight))
 
 
 def embedded_file(weight: int) -> Path:
     """Return the file of Inter for a PDF, with TrueType outlines and tabular figures."""
-    return _path(_nearest(_EMBEDDED, weight))
+    return _font_path(_nearest_weight(_EMBEDDED, weight))
 
 
 def fallback_file(weight: int) -> Path:
     """Return the file of DejaVu Sans, which has most letters that Inter lacks, and a box for all others."""
-    return _path(_nearest(_DEJAVU, weight))
+    return _font_path(_nearest_weight(_DEJAVU, weight))
 
 
-def _nearest(names: dict[int, str], weight: int) -> str:
+def _nearest_weight(names: dict[int, str], weight: int) -> str:
     return names[min(names, key=lambda known: math.fabs(known - weight))]
 
 
 @lru_cache(maxsize=8)
-def _path(name: str) -> Path:
+def _font_path(name: str) -> Path:
     with resources.as_file(resources.files("resources") / "fonts" / name) as file:
         return file
 
@@ -75,12 +75,14 @@ def font_runs(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
     lacking = "".join("x" if _is_lacking(letter, own) else " " if letter == " " else "o" for letter in text)
     split = [(text[slice(*match.span())], match[0][0] == "x") for match in re.finditer("x( *x)*|.", lacking)]
     return tuple(
-        (part, file, _width(part, file)) for part, is_other in split for file in (other if is_other else own,)
+        (part, file, _relative_width(part, file))
+        for part, is_other in split
+        for file in (other if is_other else own,)
     )
 
 
 @lru_cache(maxsize=1024)
-def _width(part: str, file: Path) -> float:
+def _relative_width(part: str, file: Path) -> float:
     return float(font_at(file, _MEASURED_AT).getlength(part)) / _MEASURED_AT
 
 
@@ -108,7 +110,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Fill:
-    """A filled polygon. `ink` is the color inside, `edge` that of the outline, if any."""
+    """A filled polygon. `ink` is its color inside, and `edge` the color of its outline, if it has one."""
 
     points: tuple[Point, ...]
     ink: str
@@ -129,7 +131,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Dot:
-    """A filled circle. `ink` is the color inside, `edge` that of the outline, if any."""
+    """A filled circle. `ink` is its color inside, and `edge` the color of its outline, if it has one."""
 
     x: float
     y: float
@@ -168,10 +170,10 @@ class Drawing:
     description: str = ""
 
     def __post_init__(self) -> None:
-        held = tuple(shape for shape in map(self._near, self.shapes) if shape is not None)
+        held = tuple(shape for shape in map(self._without_far_parts, self.shapes) if shape is not None)
         object.__setattr__(self, "shapes", held)
 
-    def _near(self, shape: Shape) -> Shape | None:
+    def _without_far_parts(self, shape: Shape) -> Shape | None:
         if isinstance(shape, BlockGrid):
             return shape
         least, right, down = -_OUTSIDE, self.width + _OUTSIDE, self.height + _OUTSIDE
@@ -226,11 +228,11 @@ def marker(
     A hollow mark is an outline, and a dotted one has a small copy of itself inside.
     """
     inside, edge = (ink, None) if fill == "full" else ("bg1", ink)
-    outer = _mark(symbol, x, y, size, inside, edge)
-    return (outer, _mark(symbol, x, y, DOT * size, ink, None)) if fill == "dotted" else (outer,)
+    outer = _mark_shape(symbol, x, y, size, inside, edge)
+    return (outer, _mark_shape(symbol, x, y, DOT * size, ink, None)) if fill == "dotted" else (outer,)
 
 
-def _mark(symbol: str, x: float, y: float, size: float, ink: str, edge: str | None) -> Shape:
+def _mark_shape(symbol: str, x: float, y: float, size: float, ink: str, edge: str | None) -> Shape:
     if symbol == "o":
         return Dot(x, y, size / 2, ink, edge)
     return Fill(tuple((x + across, y + down) for across, down in mark_outline(symbol, size)), ink, edge)

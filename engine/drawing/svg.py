@@ -41,7 +41,7 @@ def svg(
     """
     more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
     head = f"<metadata>{escape(printable(metadata))}</metadata>\n" if metadata else ""
-    elements = [_element(shape, css, keeps_widths) for shape in drawing.shapes]
+    elements = [_shape_element(shape, css, keeps_widths) for shape in drawing.shapes]
     body = head + "\n".join(elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
@@ -58,7 +58,11 @@ def svg_file(
     *,
     keeps_widths: bool = False,
 ) -> str:
-    """Return the text of a file with the drawing on the palette's color of ink `ground`."""
+    """Return a drawing as the text of an SVG file.
+
+    The background is the palette's color `ground`. `metadata` is embedded, and With `keeps_widths`, text
+    keeps the width that it has in the program's font.
+    """
 
     def css(ink: str) -> str:
         return ink_color(palette, ink)
@@ -69,29 +73,29 @@ def svg_file(
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) -> str:
+def _shape_element(shape: Shape, css: Callable[[str], str], keeps_widths: bool) -> str:
     if isinstance(shape, BlockGrid):
         return _blocks(shape, css)
     ink = css(shape.ink)
     if isinstance(shape, Stroke):
         dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
         return (
-            f'<path d="{_path(shape.points)}" fill="none" stroke="{ink}" stroke-width="{_n(shape.width)}"'
+            f'<path d="{_svg_path(shape.points)}" fill="none" stroke="{ink}" stroke-width="{_n(shape.width)}"'
             f' stroke-linejoin="round"{dash}/>'
         )
     if isinstance(shape, Fill):
         pale = "" if shape.opacity == 1 else f' fill-opacity="{shape.opacity:g}"'
-        return f'<path d="{_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, css)}/>'
+        return f'<path d="{_svg_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, css)}/>'
     if isinstance(shape, Box):
         size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
         return f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" {size} fill="{ink}"/>'
     if isinstance(shape, Dot):
         circle = f'cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"'
         return f'<circle {circle} fill="{ink}"{_edge(shape.edge, css)}/>'
-    return _text(shape, ink, keeps_widths)
+    return _text_element(shape, ink, keeps_widths)
 
 
-def _text(words: TextLine, ink: str, keeps_widths: bool) -> str:
+def _text_element(words: TextLine, ink: str, keeps_widths: bool) -> str:
     anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
     weight = "" if words.weight == 400 else f' font-weight="{words.weight}"'
     text = escape(printable(words.text))
@@ -157,7 +161,7 @@ def _edge(ink: str | None, css: Callable[[str], str]) -> str:
     return "" if ink is None else f' stroke="{css(ink)}" stroke-width="1.5"'
 
 
-def _path(points: tuple[Point, ...]) -> str:
+def _svg_path(points: tuple[Point, ...]) -> str:
     return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
 
 

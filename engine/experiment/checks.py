@@ -158,10 +158,12 @@ def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
     many = f"{batches:,} batches of {experiment.batch_size:,}" if batches > 1 else "a single batch"
     but = f"an epoch of {experiment.dataset} has only {many}."
     remedy = f"Set it to at most {batches:,}, or use smaller batches."
-    return _refused(experiment, "step.gradient_accumulation", but, remedy, f"1 to {batches:,}")
+    return _setting_problem(experiment, "step.gradient_accumulation", but, remedy, f"1 to {batches:,}")
 
 
-def _refused(experiment: Experiment, key: str, but: str, remedy: str, allowed: str | None = None) -> Problem:
+def _setting_problem(
+    experiment: Experiment, key: str, but: str, remedy: str, allowed: str | None = None
+) -> Problem:
     """A problem with the value of a setting: "Batch size is 64, but ..."."""
     value = attrgetter(key)(experiment)
     shown = f"'{value}'" if isinstance(value, str) else f"{value:,}" if type(value) is int else f"{value:g}"
@@ -226,7 +228,7 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
     if not entry.available:
         able = ", ".join(other.precision.value for other in device.precisions if other.available)
         but = f"it is not available on {device.title}: {entry.reason}."
-        yield _refused(experiment, "precision", but, f"Use one of: {able}.", able)
+        yield _setting_problem(experiment, "precision", but, f"Use one of: {able}.", able)
     if experiment.precision is Precision.BF16_PURE and experiment.step.fp32_modules:
         kept = ", ".join(experiment.step.fp32_modules)
         message = f"is {kept}, but in {experiment.precision.label} every module is in BF16."
@@ -237,7 +239,7 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
         most = f"{device.memory_mib / MIB_PER_GIB:.1f}"
         remedy = f"Set it to at most {most}, or leave it empty."
         but = f"{device.title} has {most} GiB."
-        yield _refused(experiment, "memory_cap_gib", but, remedy, f"at most {most}")
+        yield _setting_problem(experiment, "memory_cap_gib", but, remedy, f"at most {most}")
 
 
 _REDUCING = ("cuda", "xpu")
@@ -248,21 +250,23 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
         return
     if device.is_gpu and device.kind not in _REDUCING:
         but = f"PyTorch synchronizes gradients only between devices of {' and '.join(_REDUCING)}."
-        yield _refused(experiment, "devices", but, "Set it to 1.", "1")
+        yield _setting_problem(experiment, "devices", but, "Set it to 1.", "1")
         return
     if device.is_gpu and sys.platform == "win32" and not catalog.machine:
         but = "PyTorch on Windows has no NCCL, with which GPUs synchronize gradients."
-        yield _refused(experiment, "devices", but, "Set it to 1, or train on Linux or in WSL.", "1")
+        yield _setting_problem(experiment, "devices", but, "Set it to 1, or train on Linux or in WSL.", "1")
         return
     most = most_devices(device, catalog)
     if experiment.devices > most:
         are = "is 1" if most == 1 else f"are {most:,}"
         cores = f"{most:,} core{'s' * (most > 1)}"
         but = f"starting with {device.name}, there {are}." if device.is_gpu else f"the CPU has {cores}."
-        yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
+        yield _setting_problem(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
     if experiment.rounds_stochastically:
         but = "each device would round its copy of the weights differently."
-        yield _refused(experiment, "optimizer.stochastic_rounding", but, "Turn it off, or use one device.")
+        yield _setting_problem(
+            experiment, "optimizer.stochastic_rounding", but, "Turn it off, or use one device."
+        )
     if experiment.ranks.strategy == "fsdp":
         yield from _sharding_problems(experiment)
     elif experiment.ranks.static_graph:
@@ -274,10 +278,10 @@ def _static_graph_problems(experiment: Experiment) -> Iterator[Problem]:
     if accumulated > 1:
         # pytorch/pytorch#143580
         but = f"{named('step.gradient_accumulation')} is {accumulated:,}, and PyTorch cannot combine them."
-        yield _refused(experiment, key, but, "Turn it off, or set gradient accumulation to 1.", "off")
+        yield _setting_problem(experiment, key, but, "Turn it off, or set gradient accumulation to 1.", "off")
     elif experiment.ranks.find_unused_parameters:
         but = f"{setting_title('ranks.find_unused_parameters')} needs steps that use different parameters."
-        yield _refused(experiment, key, but, "Turn one of them off.", "off")
+        yield _setting_problem(experiment, key, but, "Turn one of them off.", "off")
 
 
 def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
@@ -288,10 +292,10 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
         yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
     if experiment.optimizer.kind.is_low_bit:
         but = "Ammeter does not yet combine low-bit optimizers with FSDP2."
-        yield _refused(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
+        yield _setting_problem(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
     if experiment.precision is Precision.FP8:
         but = "Ammeter does not yet combine FP8 with FSDP2."
-        yield _refused(experiment, "precision", but, f"Use another precision, or {to_ddp}.")
+        yield _setting_problem(experiment, "precision", but, f"Use another precision, or {to_ddp}.")
     if experiment.step.fp32_modules and experiment.precision.is_autocast:
         kept = ", ".join(experiment.step.fp32_modules)
         message = f"is {kept}, but FSDP2 casts whole blocks and cannot keep single modules in FP32."
@@ -308,7 +312,7 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
         if size > available:
             but = f"{dataset.name} has {available:,} samples{' for each device' if sharing > 1 else ''}."
             remedy = f"Set it to at most {available:,}."
-            yield _refused(experiment, "batch_size", but, remedy, f"1 to {available:,}")
+            yield _setting_problem(experiment, "batch_size", but, remedy, f"1 to {available:,}")
         elif experiment.step.gradient_accumulation > batches:
             yield accumulation_problem(experiment, batches)
     # only the folder itself shows how many classes it has; a saved run states that number
@@ -318,24 +322,26 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
     if classes is not None and is_known and classes != own:
         but = f"{dataset.name} has {f'{own:,}' if own else 'no classes'}."
         allowed = None if own is None else str(own)
-        yield _refused(experiment, "num_classes", but, "Leave it empty.", allowed)
+        yield _setting_problem(experiment, "num_classes", but, "Leave it empty.", allowed)
     if experiment.image_size is not None and dataset.image_size is None:
-        yield _refused(experiment, "image_size", f"{dataset.name} has no images.", "Leave it empty.")
+        yield _setting_problem(experiment, "image_size", f"{dataset.name} has no images.", "Leave it empty.")
 
 
 def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     name = dataset.name
     if experiment.label_smoothing and dataset.task == "regression":
-        yield _refused(experiment, "label_smoothing", f"{name} has no labels to smooth.", "Set it to 0.")
+        yield _setting_problem(
+            experiment, "label_smoothing", f"{name} has no labels to smooth.", "Set it to 0."
+        )
     if experiment.data.augment and not dataset.can_augment:
         but = f"samples of {name} cannot be shifted and flipped."
-        yield _refused(experiment, "data.augment", but, "Turn it off.")
+        yield _setting_problem(experiment, "data.augment", but, "Turn it off.")
     if experiment.data.on_device and not dataset.fits_device:
         but = f"{name} is too large to keep on the device."
-        yield _refused(experiment, "data.on_device", but, "Leave it empty, or turn it off.")
+        yield _setting_problem(experiment, "data.on_device", but, "Leave it empty, or turn it off.")
     if experiment.checkpoint.best and (reason := _no_validation(experiment, dataset)):
         but = f"{reason}, so no accuracy shows which state is best."
-        yield _refused(experiment, "checkpoint.best", but, "Turn it off, or enable validation.")
+        yield _setting_problem(experiment, "checkpoint.best", but, "Turn it off, or enable validation.")
 
 
 def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
@@ -391,7 +397,7 @@ def _fit_problems(
     longest = model.max_sequence_length
     if longest is not None and experiment.sequence_length > longest:
         but, remedy = f"{model.name} takes at most {longest:,}.", f"Set it to at most {longest:,}."
-        yield _refused(experiment, "sequence_length", but, remedy, f"2 to {longest:,}")
+        yield _setting_problem(experiment, "sequence_length", but, remedy, f"2 to {longest:,}")
 
 
 def _unknown_model(name: str, catalog: Catalog) -> Problem:
@@ -415,7 +421,7 @@ def _code_problems(experiment: Experiment) -> Iterator[Problem]:
         remedy = f"Define model(), or a class, and select it as {code.file}:Net."
         if classes:
             remedy = f"Select {classes}, or define model()."
-        yield _refused(experiment, "model", but, remedy, classes or None)
+        yield _setting_problem(experiment, "model", but, remedy, classes or None)
     elif experiment.dataset == OWN_DATA and not code.brings_data:
         message = f"is the model's own, but {code.file} defines neither batch(size) nor dataset()."
         remedy = "Define one of them, or select another dataset."

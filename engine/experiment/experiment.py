@@ -313,7 +313,10 @@ class Experiment(Part):
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
-    """Create an experiment from nested `settings`, whose values may be text. Raises ProblemError."""
+    """Create an experiment from nested `settings`, whose values may be text.
+
+    Raises ProblemError for invalid settings.
+    """
     return _validated(lambda: Experiment.model_validate(settings))
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OptimizerKind:
-    """An optimizer of PyTorch or torchao: its label, its class, and what differs between optimizers.
+    """An optimizer of PyTorch or torchao, with its label, its class and its properties.
 
-    It keeps `moments` numbers for each weight, in the weight's own dtype or of `moment_bytes` bytes each.
-    Without `is_capturable` it reads the learning rate on the host, unless it is fused. `has_fused`: PyTorch
-    has a fused form. `fuses_sharded`: that form supports weights sharded by FSDP2.
+    It stores `moments` numbers for each weight, in the weight's own dtype or in `moment_bytes` bytes each.
+    Unless it `is_capturable` or fused, it reads the learning rate on the host. With `has_fused`, PyTorch has
+    a fused form, which with `fuses_sharded` supports weights sharded by FSDP2.
     """
 
     label: str

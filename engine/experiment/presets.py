@@ -142,12 +142,12 @@ class _File(Bounded, extra="forbid"):
 
 def all_presets() -> tuple[Preset, ...]:
     """Return the built-in presets, then the user's own by name, without invalid files."""
-    return (*_built_in(), *(preset for preset in _own() if isinstance(preset, Preset)))
+    return (*_built_in(), *(preset for preset in _own_presets() if isinstance(preset, Preset)))
 
 
 def broken_presets() -> tuple[Problem, ...]:
     """Return the problems of the user's own presets that cannot be used."""
-    return tuple(problem for problem in _own() if isinstance(problem, Problem))
+    return tuple(problem for problem in _own_presets() if isinstance(problem, Problem))
 
 
 def preset(name: str) -> Preset:
@@ -170,9 +170,9 @@ def save_own(
     """Save a preset of the user, named by its title. Raises ProblemError."""
     path = own_presets_folder() / f"{_name_from(title)}.toml"
     if path.stem in BUILT_IN:
-        raise _taken(title, "Use another title.")
+        raise _taken_title_error(title, "Use another title.")
     if path.exists() and not replace:
-        raise _taken(title, "Use another title, or replace that preset.")
+        raise _taken_title_error(title, "Use another title, or replace that preset.")
     table = {
         "title": title.strip(),
         "about": about,
@@ -182,7 +182,7 @@ def save_own(
         "variants": [{"label": side.label, **side.overrides} for side in variants],
     }
     saved = _preset_from(table, path, is_own=True)
-    _write(path, tomli_w.dumps(table))
+    _write_preset(path, tomli_w.dumps(table))
     return saved
 
 
@@ -192,10 +192,10 @@ def rename_own(own: Preset, title: str) -> Preset:
     path = own.origin.with_name(f"{_name_from(title)}.toml")
     is_free = not path.exists() or path.samefile(own.origin)
     if path.stem in BUILT_IN or not is_free:
-        raise _taken(title, "Use another title.")
+        raise _taken_title_error(title, "Use another title.")
     table = {**read_toml(own.origin), "title": title.strip()}
     renamed = _preset_from(table, path, is_own=True)
-    _write(own.origin, tomli_w.dumps(table))
+    _write_preset(own.origin, tomli_w.dumps(table))
     with _failure_as_problem("renamed", own.origin):
         own.origin.replace(path)
     return renamed
@@ -213,8 +213,8 @@ def delete_own(own: Preset) -> str:
 def restore_own(own: Preset, text: str) -> None:
     """Restore a preset from the text that `delete_own` returned. Raises ProblemError if its name is taken."""
     if own.origin.exists():
-        raise _taken(own.name, "Rename that preset first.")
-    _write(own.origin, text)
+        raise _taken_title_error(own.name, "Rename that preset first.")
+    _write_preset(own.origin, text)
 
 
 def _refuse_built_in(own: Preset, deed: str) -> None:
@@ -236,14 +236,14 @@ def _built_in() -> Iterator[Preset]:
         yield _preset_from(table, Path(str(entry)), is_own=False)
 
 
-def _own() -> Iterator[Preset | Problem]:
+def _own_presets() -> Iterator[Preset | Problem]:
     paths: list[Path] = []
     with suppress(OSError):  # for example a path that is too long
         paths = sorted(own_presets_folder().glob("*.toml"))
     for path in paths:
         try:
             if path.stem in BUILT_IN:
-                raise _taken(path.stem, f"Rename {path}.")
+                raise _taken_title_error(path.stem, f"Rename {path}.")
             yield _preset_from(read_toml(path), path, is_own=True)
         except ProblemError as error:
             problem = error.problem
@@ -301,12 +301,12 @@ def _name_from(title: str) -> str:
     return f"{name}-preset" if re.fullmatch(r"con|prn|aux|nul|(com|lpt)\d", name) else name
 
 
-def _taken(title: str, remedy: str) -> ProblemError:
+def _taken_title_error(title: str, remedy: str) -> ProblemError:
     message = f"There is already a preset named '{_name_from(title)}'."
     return request_error(message, remedy, key="title", value=title)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_preset(path: Path, text: str) -> None:
     # a window may read the folder meanwhile
     with _failure_as_problem("saved", path):
         write_whole(path, text)

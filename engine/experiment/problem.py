@@ -98,10 +98,10 @@ def problems_from_validation(
 ) -> tuple[Problem, ...]:
     """Convert pydantic's errors to problems. `titles` are the known keys with their names in sentences."""
     details = error.errors(include_url=False)[:_MOST_PROBLEMS]
-    return tuple(_from_detail(dict(detail), titles) for detail in details)
+    return tuple(_detail_problem(dict(detail), titles) for detail in details)
 
 
-def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
+def _detail_problem(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
     key = shortened(".".join(str(part) for part in detail["loc"])) or None
     value, context = detail.get("input"), detail.get("ctx") or {}
     kind, name = str(detail["type"]), titles.get(key or "", key or "The settings")
@@ -117,7 +117,7 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
         return request_problem(message, context["remedy"], key=full, value=context["value"])
     if kind == "missing" and key:
         return request_problem(f"{name} is missing.", "Set it to a value.", key=key)
-    allowed, shown = _allowed(kind, context), shortened(value)
+    allowed, shown = _allowed_words(kind, context), shortened(value)
     if allowed is None:
         sentence = str(detail["msg"]).removeprefix("Value error, ")
         return request_problem(
@@ -171,7 +171,7 @@ _BOUNDS = {
 }
 
 
-def _allowed(kind: str, context: dict[str, Any]) -> str | None:
+def _allowed_words(kind: str, context: dict[str, Any]) -> str | None:
     if kind in ("literal_error", "enum"):
         return str(context["expected"]).replace("'", "")
     if kind == "one_of":

@@ -146,7 +146,7 @@ class Optimizer(Part):
 
     @property
     def kind(self) -> OptimizerKind:
-        """The optimizer of that name: its class and what differs between optimizers."""
+        """The optimizer's class and properties, by its name."""
         return OPTIMIZERS[self.name]
 
     @model_validator(mode="after")
@@ -265,7 +265,7 @@ def joined(names: Iterable[str]) -> str:
 
 def _recipe_name(value: object) -> object:
     # parts may come as a list, or joined by "+" or ","
-    given = _at_commas(value.replace("+", ",")) if isinstance(value, str) else value
+    given = _split_at_commas(value.replace("+", ",")) if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         return value
     names = [name.strip().lower().replace("-", "_") for name in given]
@@ -278,7 +278,7 @@ def _recipe_name(value: object) -> object:
     return joined(names)
 
 
-def _at_commas(value: object) -> object:
+def _split_at_commas(value: object) -> object:
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return value
@@ -313,16 +313,16 @@ class Step(Part):
         group=Group.OPTIMIZATION,
         hint="no clipping",
     )
-    fp32_modules: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_at_commas)] = (
-        setting(
-            (),
-            "Modules kept in FP32",
-            "Modules that AMP keeps in FP32. Enter names or patterns, separated by commas: fc, "
-            "layer4.*. Empty: PyTorch decides.",
-            group=Group.FORMATS,
-            hint="names or patterns, e.g. layer4.*",
-            when=FormValues.uses_autocast,
-        )
+    fp32_modules: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_split_at_commas)
+    ] = setting(
+        (),
+        "Modules kept in FP32",
+        "Modules that AMP keeps in FP32. Enter names or patterns, separated by commas: fc, "
+        "layer4.*. Empty: PyTorch decides.",
+        group=Group.FORMATS,
+        hint="names or patterns, e.g. layer4.*",
+        when=FormValues.uses_autocast,
     )
     fp8_recipe: Literal["tensorwise", "rowwise", "rowwise_with_gw_hp"] = setting(
         "tensorwise",
@@ -371,7 +371,10 @@ class Step(Part):
 
 
 class Data(Part):
-    """The settings of data loading. Those of the loader are ignored if the dataset is kept on the device."""
+    """The settings of data loading.
+
+    Settings of the loader are ignored if the dataset is kept on the device.
+    """
 
     group = Group.DATA
     on_device: Annotated[bool | None, NoneFromText] = setting(
@@ -451,7 +454,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """The settings of checkpoints: which of them are saved, and how often."""
+    """The settings of checkpoints: the checkpoints to save, and how often."""
 
     group = Group.SAVING
     best: bool = setting(

@@ -222,9 +222,9 @@ class Grid(Message):
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis], catalog: Catalog | None = None) -> Grid:
-    """Create a grid from nested settings, whose values may be text, and axes. Raises ProblemError.
+    """Create a grid from nested settings, whose values may be text, and axes.
 
-    With a catalog, "all" devices becomes their number in it.
+    With a catalog, "all" devices becomes the number of devices in it. Raises ProblemError.
     """
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():
@@ -236,12 +236,14 @@ def grid_of(base: Mapping[str, Any], axes: Sequence[Axis], catalog: Catalog | No
     draft = Grid(base=dict(base), axes=tuple(axes))
     grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
     if catalog is not None:
-        grid = grid.model_copy(update={"axes": tuple(_counted(grid, axis, catalog) for axis in grid.axes)})
+        grid = grid.model_copy(
+            update={"axes": tuple(_count_devices(grid, axis, catalog) for axis in grid.axes)}
+        )
     assert len(grid.cells) == grid.size  # validates every one of them
     return grid
 
 
-def _counted(grid: Grid, axis: Axis, catalog: Catalog) -> Axis:
+def _count_devices(grid: Grid, axis: Axis, catalog: Catalog) -> Axis:
     if axis.key != "devices" or "device" in [other.key for other in grid.axes]:
         return axis
     first = grid._experiment((0,) * len(grid.axes))
@@ -278,7 +280,7 @@ def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Val
     if not isinstance(table, Mapping):
         message = f"{origin} is {shortened(table)}, but it must be a table of settings and their values."
         raise request_error(message, f"Write it as [{origin}], then batch_size = [32, 64].", key=origin)
-    return {key: _checked(key, values) for key, values in dotted(table)}
+    return {key: _checked_values(key, values) for key, values in dotted(table)}
 
 
 def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
@@ -292,7 +294,7 @@ def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
     if mark == "," and "" in parts:
         message = f"has an empty value among {shortened(values)}."
         raise setting_error(key, message, "Remove the extra comma.", value=values)
-    return key, _checked(key, parts)
+    return key, _checked_values(key, parts)
 
 
 def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
@@ -320,7 +322,7 @@ def axes_of(
     return tuple(axes)
 
 
-def _checked(key: str, values: object) -> tuple[Value, ...]:
+def _checked_values(key: str, values: object) -> tuple[Value, ...]:
     if key not in all_settings():
         raise ProblemError(unknown_name_of_key(key, all_settings()))
     if not isinstance(values, Sequence) or isinstance(values, str):
@@ -332,10 +334,10 @@ def _checked(key: str, values: object) -> tuple[Value, ...]:
     if len(values) > MOST_CELLS:
         message = f"has {len(values):,} values, but a sweep can have at most {MOST_CELLS:,} combinations."
         raise setting_error(key, message, "Use fewer values.", value=len(values))
-    return tuple(_value(key, value) for value in values)
+    return tuple(_checked_value(key, value) for value in values)
 
 
-def _value(key: str, value: object) -> Value:
+def _checked_value(key: str, value: object) -> Value:
     if isinstance(value, list):  # a setting that is a list itself
         return ", ".join(map(str, value))
     if value is None or isinstance(value, str | int | float):

@@ -160,7 +160,7 @@ def cell_text(text: str) -> str:
 
 def shortened(value: object, most: int = _MOST_QUOTED) -> str:
     """Return any value as text to quote in a sentence: one line of at most `most` characters."""
-    return _cut(value if isinstance(value, str) else _short.repr_of(value), one_line, most)
+    return _cut_text(value if isinstance(value, str) else _short.repr_of(value), one_line, most)
 
 
 class _Short(reprlib.Repr):
@@ -181,7 +181,7 @@ class _Short(reprlib.Repr):
 _short = _Short()
 
 
-def _sentence(text: str) -> str:
+def _shortened_sentence(text: str) -> str:
     if len(text) <= LONGEST_SENTENCE:
         return printable(text)
     # what it quotes is in the middle; why that is a problem comes after it
@@ -189,21 +189,21 @@ def _sentence(text: str) -> str:
     return f"{printable(text[: half - 1])}…{printable(text[-half:])}"
 
 
-def _cut(text: str, clean: Callable[[str], str], most: int) -> str:
+def _cut_text(text: str, clean: Callable[[str], str], most: int) -> str:
     # what is cut off need not be looked at: a text may have millions of characters
     start = clean(text[: most + 1])
     return start if len(start) <= most else f"{start[: most - 1]}…"
 
 
-def _of_text(clean: Callable[[str], str]) -> BeforeValidator:
+def _text_validator(clean: Callable[[str], str]) -> BeforeValidator:
     return BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)
 
 
 # from outside: a sentence or two, several lines, a name or a clause, and a traceback or the end of stderr
-Sentence = Annotated[str, _of_text(_sentence)]
-Text = Annotated[str, _of_text(lambda text: _cut(text, printable, LONGEST_TEXT))]
-Line = Annotated[str, _of_text(lambda text: _cut(text, one_line, LONGEST_LINE))]
-Details = Annotated[str, _of_text(lambda text: printable(text[-LONGEST_DETAILS:]))]
+Sentence = Annotated[str, _text_validator(_shortened_sentence)]
+Text = Annotated[str, _text_validator(lambda text: _cut_text(text, printable, LONGEST_TEXT))]
+Line = Annotated[str, _text_validator(lambda text: _cut_text(text, one_line, LONGEST_LINE))]
+Details = Annotated[str, _text_validator(lambda text: printable(text[-LONGEST_DETAILS:]))]
 
 
 def in_sentence(words: str) -> str:

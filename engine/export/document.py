@@ -128,7 +128,7 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        """True if only the window shows something of it: its widget or its buttons."""
+        """True if only the window shows a part of the section: its widget or its buttons."""
         has_any = self.sentences or self.rows or self.pairs or self.notes or self.pictures
         return not has_any and self.template == "section.html"
 
@@ -268,9 +268,8 @@ def use_action(changes: Changes, text: str = _USE) -> tuple[Action, ...]:
 def advice_sections(
     given: Iterable[tuple[str, Advice]], none: str = "", *, tab: str = ADVICE_TAB
 ) -> tuple[Section, ...]:
-    """Return a section for each piece of advice, or one that says `none`, if given.
-
-    Each piece comes with what it is for, such as the precisions of a profile, or "".
+    """Return a section for each piece of advice in `given`, or a section with the sentence `none` if there is
+    no advice. Each piece comes with the precisions or other subject that it applies to, or "".
     """
     found = tuple(_advice_section(what, item, tab) for what, item in given)
     return found or ((Section(ADVICE_TAB, (none,), tab=tab),) if none else ())

@@ -29,7 +29,7 @@ _HOUR_SECONDS = 3600.0
 
 def make_hidden_folder(folder: Path) -> Path:
     """Create a hidden folder in `folder`, named after this process. Raises OSError."""
-    return Path(tempfile.mkdtemp(prefix=f".ammeter-{_host()}-{os.getpid()}-", dir=folder))
+    return Path(tempfile.mkdtemp(prefix=f".ammeter-{_host_digest()}-{os.getpid()}-", dir=folder))
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -42,7 +42,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
     name = _NAME.fullmatch(entry.name)
-    if name is None or name["host"] != _host() or not entry.is_dir(follow_symlinks=False):
+    if name is None or name["host"] != _host_digest() or not entry.is_dir(follow_symlinks=False):
         return False
     stat = entry.stat(follow_symlinks=False)
     is_own = not hasattr(os, "getuid") or stat.st_uid == os.getuid()
@@ -53,7 +53,7 @@ def _is_stale(entry: os.DirEntry[str]) -> bool:
 _NAME = re.compile(r"\.ammeter-(?P<host>[0-9a-f]{12})-(?P<pid>[0-9]{1,9})-\w+", re.ASCII)
 
 
-def _host() -> str:
+def _host_digest() -> str:
     # the ids of processes mean nothing to other machines that share the folder
     return hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:12]
 
@@ -80,12 +80,12 @@ def atomic_path(path: Path, *, force: bool = False) -> Iterator[Path]:
     try:
         workplace = make_hidden_folder(path.parent)
     except OSError as error:
-        raise ProblemError(_from_os(error, path)) from None
+        raise ProblemError(_system_error_problem(error, path)) from None
     try:
         yield workplace / path.name
         _move(workplace, path, force)
     except OSError as error:
-        raise ProblemError(_from_os(error, path)) from error
+        raise ProblemError(_system_error_problem(error, path)) from error
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
 
@@ -118,7 +118,7 @@ def _move(workplace: Path, path: Path, force: bool) -> None:
         try:
             for number, file in enumerate(files):
                 undo.append((target / file, _put_aside(target / file, Path(kept) / str(number))))
-                _put(workplace / file, target / file, force)
+                _move_into_place(workplace / file, target / file, force)
         except BaseException as error:
             if isinstance(error, TakenError):
                 # the file there is another program's
@@ -142,7 +142,7 @@ def _put_aside(file: Path, where: Path) -> Path | None:
     return where
 
 
-def _put(file: Path, target: Path, force: bool) -> None:
+def _move_into_place(file: Path, target: Path, force: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if force:
         file.replace(target)
@@ -157,7 +157,7 @@ def _put(file: Path, target: Path, force: bool) -> None:
         file.replace(target)
 
 
-def _from_os(error: OSError, path: Path) -> Problem:
+def _system_error_problem(error: OSError, path: Path) -> Problem:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         message = f"Could not write {path.name}: the disk is full."
         remedy = "Free some space, or choose another disk."

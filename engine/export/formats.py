@@ -117,15 +117,15 @@ class ResultKind(Generic[Result]):
         return request_problem(message, remedy, key="to", value=text, allowed=self.endings)
 
 
-def _function(name: str) -> Any:
+def _load_function(name: str) -> Any:
     # each format has libraries of its own, and nobody should wait for those of the others
     module, _, function = name.rpartition(".")
     return getattr(importlib.import_module(f"engine.export.{module}"), function)
 
 
-def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[Any]:
+def _own_format(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[Any]:
     """Return a format of one kind. `write` is a function "module.name" of engine.export."""
-    return Format(name, suffix, title, lambda result, path: _function(write)(result, path), **more)
+    return Format(name, suffix, title, lambda result, path: _load_function(write)(result, path), **more)
 
 
 def _document_formats(document: str) -> tuple[Format[Any], ...]:
@@ -133,7 +133,7 @@ def _document_formats(document: str) -> tuple[Format[Any], ...]:
 
     def form(name: str, suffix: str, title: str, write: str) -> Format[Any]:
         def write_document(result: Any, path: Path) -> None:
-            _function(f"writers.{write}")(_function(document)(result), path)
+            _load_function(f"writers.{write}")(_load_function(document)(result), path)
 
         return Format(name, suffix, title, write_document)
 
@@ -153,25 +153,25 @@ def _comparison_formats() -> tuple[Format[Content], ...]:
     *_, markdown, latex = _document_formats("report.report.report_of")
     moving = "Replay as an animation"
     return (
-        _own("html", ".html", "Report as a web page", "report.pages.write_html"),
-        _own("pdf", ".pdf", "Report as PDF", "report.pages.write_pdf"),
-        _own("png", ".png", "Charts as PNG", "report.charts.write_picture"),
-        _own("svg", ".svg", "Charts as SVG", "report.charts.write_picture"),
-        _own("card", ".png", "Replay as an image", "race.write_card_png", is_race=True),
-        _own("animation", ".webp", f"{moving} (WebP)", "race.write_webp", is_race=True),
-        _own("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
-        _own("csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv"),
-        _own("json", ".json", "Everything as JSON", "report.data.write_json"),
+        _own_format("html", ".html", "Report as a web page", "report.pages.write_html"),
+        _own_format("pdf", ".pdf", "Report as PDF", "report.pages.write_pdf"),
+        _own_format("png", ".png", "Charts as PNG", "report.charts.write_picture"),
+        _own_format("svg", ".svg", "Charts as SVG", "report.charts.write_picture"),
+        _own_format("card", ".png", "Replay as an image", "race.write_card_png", is_race=True),
+        _own_format("animation", ".webp", f"{moving} (WebP)", "race.write_webp", is_race=True),
+        _own_format("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
+        _own_format("csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv"),
+        _own_format("json", ".json", "Everything as JSON", "report.data.write_json"),
         markdown,
         latex,
-        _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
-        _own("archive", ".ammeter", "Full runs, to import elsewhere", "archive.writer.write_archive"),
-        _own("script", ".py", "Python script of one run", "script.page.write_script"),
+        _own_format("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
+        _own_format("archive", ".ammeter", "Full runs, to import elsewhere", "archive.writer.write_archive"),
+        _own_format("script", ".py", "Python script of one run", "script.page.write_script"),
     )
 
 
-_TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
-_SCRIPT = _own("script", ".py", "Python script of the fastest settings", "kinds.tune.write_script")
+_TRACE = _own_format("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
+_SCRIPT = _own_format("script", ".py", "Python script of the fastest settings", "kinds.tune.write_script")
 
 COMPARISON: ResultKind[Content] = ResultKind("runs", _comparison_formats())
 LIMIT: ResultKind[Study[Limit]] = ResultKind("the largest batch", _document_formats("kinds.limit.document"))

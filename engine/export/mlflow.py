@@ -215,7 +215,7 @@ def _answered(place: MlflowDestination) -> Iterator[None]:
     except ProblemError:
         raise
     except OSError as error:
-        _fail(place, error.strerror or str(error))
+        _raise_store_problem(place, error.strerror or str(error))
     except Exception as error:
         # imported here, since it exists only with the extra
         from mlflow.exceptions import MlflowException, RestException
@@ -227,7 +227,7 @@ def _answered(place: MlflowDestination) -> Iterator[None]:
             message = f"The MLflow server at {place.shown} {failure}."
             remedy = "Check the address and whether the server is running."
             raise request_error(message, remedy, key="to", value=place.shown) from error
-        _fail(place, str(error).partition("\n")[0][:200], error)
+        _raise_store_problem(place, str(error).partition("\n")[0][:200], error)
 
 
 def _is_unreachable(error: BaseException | None) -> bool:
@@ -239,7 +239,9 @@ def _is_unreachable(error: BaseException | None) -> bool:
     return False
 
 
-def _fail(place: MlflowDestination, reason: str, error: BaseException | None = None) -> NoReturn:
+def _raise_store_problem(
+    place: MlflowDestination, reason: str, error: BaseException | None = None
+) -> NoReturn:
     message = f"Could not send the runs to MLflow at {place.shown}: {reason.rstrip('.')}."
     remedy = "Nothing was kept there. Choose another destination, or export to a file."
     raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy)) from error
@@ -268,7 +270,7 @@ def _send(
         client.log_batch(run_id, params=parameters[first : first + _MOST_PARAMETERS], synchronous=True)
     metrics = [
         Metric(tag, value, _start_ms(run) + round(seconds * 1_000), step)
-        for step, seconds, metrics in _values(run, curves, epochs)
+        for step, seconds, metrics in _run_metrics(run, curves, epochs)
         for tag, value in metrics.items()
     ]
     for first in range(0, len(metrics), _MOST_METRICS):
@@ -280,7 +282,7 @@ def _send(
         client.update_run(run_id, status="SCHEDULED")
 
 
-def _values(
+def _run_metrics(
     run: RunRecord, curves: Columns, epochs: Sequence[Epoch]
 ) -> Iterator[tuple[int, float, dict[str, float]]]:
     if curves:

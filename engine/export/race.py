@@ -46,7 +46,7 @@ class RaceSource:
         return frame_of(self.race, self.race.seconds)
 
     def drawing(self, *, on_page: bool = False) -> Drawing:
-        """Return the card at the end of the race. `on_page` gives it a ground of its own."""
+        """Return the card at the end of the race. With `on_page` it has its own background."""
         return self.card.drawing(self.end, on_page=on_page)
 
 

@@ -47,13 +47,13 @@ def curve_values(columns: Columns) -> Iterator[tuple[int, float, dict[str, float
 
 
 def epoch_values(epoch: Epoch) -> dict[str, float]:
-    """Return the metrics of an epoch by tag, without those that do not apply."""
+    """Return the metrics of an epoch by TensorBoard tag, without metrics that do not apply."""
     values = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
     return {tag: value for tag, value in values.items() if value is not None}
 
 
 def summary_values(run: RunRecord) -> dict[str, float]:
-    """Return the metrics of the run by tag, without those that do not apply."""
+    """Return the metrics of a run by TensorBoard tag, without metrics that do not apply."""
     summary, energy = run.summary or (), energy_of(run) or ()
     values = (*summary, *((f"energy_{name}", value) for name, value in energy))
     return {f"summary/{name}": float(value) for name, value in values if isinstance(value, int | float)}
@@ -147,15 +147,15 @@ def _write_metrics(events: _Events, run: RunRecord) -> None:
 def _write_texts(events: _Events, run: RunRecord) -> None:
     from tensorboardX.summary import text
 
-    events.add(text("settings", _table(applying_settings(run.experiment))))
-    events.add(text("environment", _table(run.environment.model_dump() if run.environment else {})))
+    events.add(text("settings", _markdown_table(applying_settings(run.experiment))))
+    events.add(text("environment", _markdown_table(run.environment.model_dump() if run.environment else {})))
     facts: dict[str, Any] = {"name": run.name, "id": run.id, "status": run.status.value}
     if run.problem is not None:
         facts["problem"] = run.problem.message
-    events.add(text("run", _table(facts)))
+    events.add(text("run", _markdown_table(facts)))
 
 
-def _table(rows: Mapping[str, Any]) -> str:
+def _markdown_table(rows: Mapping[str, Any]) -> str:
     lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 

@@ -37,11 +37,12 @@ class Build:
 
 @dataclass(frozen=True)
 class _Cuda:
-    """A build for CUDA: the last release of PyTorch that has it, and the compute capabilities of its kernels.
+    """A build of PyTorch for one CUDA version.
 
-    `on_arm` are those of the build for ARM. A GPU runs kernels of its own major version and the same or a
-    lower minor one. `download_bytes` is what PyPI's PyTorch for this CUDA (2.7.1, 2.9.1, 2.11.0 and 2.15.0)
-    takes on Linux x86-64 with all that it requires.
+    `on_x86` and `on_arm` are the compute capabilities of its kernels. A GPU runs kernels of its own major
+    version and the same or a lower minor version. `last_torch` is the last release with this build.
+    `download_bytes` is the size of the download on Linux x86-64 with all required packages (PyTorch 2.7.1,
+    2.9.1, 2.11.0 and 2.15.0).
     """
 
     backend: str
@@ -88,7 +89,9 @@ _CPU_BYTES = {"linux": 205_000_000, "win32": 130_000_000, "darwin": 95_000_000}
 
 
 def builds_for(hardware: Hardware) -> tuple[Build, ...]:
-    """Return all builds for this system: those that fit, best first, then the CPU build, then the others."""
+    """Return all builds for this system: compatible builds first, the best at the top, then the CPU build,
+    then incompatible builds.
+    """
     system, is_x86 = hardware.system, _machine(hardware) == "x86_64"
     gpu_builds: list[Build] = []
     if system == "linux" or (system == "win32" and is_x86):

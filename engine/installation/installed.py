@@ -240,16 +240,16 @@ def find_missing_file(packages: Path, versions: dict[str, str]) -> str | None:
             return f"the package {name} is missing"
     for record in records.values():
         try:
-            for file, size_bytes in _listed(record):
-                if _size(packages, file) != size_bytes:
-                    state = "is missing" if _size(packages, file) is None else "is incomplete"
+            for file, size_bytes in _recorded_files(record):
+                if _file_size(packages, file) != size_bytes:
+                    state = "is missing" if _file_size(packages, file) is None else "is incomplete"
                     return f"its file {file} {state}"
         except (OSError, ValueError, csv.Error):
             return f"its file {record.relative_to(packages).as_posix()} cannot be read"
     return None
 
 
-def _listed(record: Path) -> Iterator[tuple[str, int]]:
+def _recorded_files(record: Path) -> Iterator[tuple[str, int]]:
     """Yield the files of a RECORD with their sizes, except .pyc files, which Python may rewrite."""
     with record.open(newline="", encoding="utf-8") as lines:
         for file, _, size in csv.reader(lines):
@@ -257,7 +257,7 @@ def _listed(record: Path) -> Iterator[tuple[str, int]]:
                 yield file, int(size)
 
 
-def _size(packages: Path, file: str) -> int | None:
+def _file_size(packages: Path, file: str) -> int | None:
     try:
         return os.stat(os.path.join(packages, file)).st_size  # noqa: PTH116, PTH118 - of twenty thousand files
     except OSError:
@@ -324,7 +324,7 @@ def sole(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "lock", "ab", opener=plain_file)  # noqa: SIM115 - closed below
     with file:
-        if not _locked(file.fileno(), shared=False):
+        if not _is_locked(file.fileno(), shared=False):
             message = "Another Ammeter process is installing or removing PyTorch."
             raise request_error(message, "Wait until it has finished, or stop it there.")
         yield
@@ -335,7 +335,7 @@ def mark_in_use(place: Path) -> None:
     # where nothing can be written, nothing can be removed either
     with contextlib.suppress(OSError):
         # closed by the system
-        _locked(plain_file(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
+        _is_locked(plain_file(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
 
 
 def is_in_use(place: Path) -> bool:
@@ -347,7 +347,7 @@ def is_in_use(place: Path) -> bool:
             path.unlink(missing_ok=True)
             return False
         with open(path, "ab", opener=plain_file) as file:
-            return not _locked(file.fileno(), shared=False)
+            return not _is_locked(file.fileno(), shared=False)
     except FileNotFoundError:
         return False
     except OSError:
@@ -357,7 +357,7 @@ def is_in_use(place: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _locked(descriptor: int, *, shared: bool) -> bool:
+    def _is_locked(descriptor: int, *, shared: bool) -> bool:
         if shared:
             return True
         try:
@@ -369,7 +369,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _locked(descriptor: int, *, shared: bool) -> bool:
+    def _is_locked(descriptor: int, *, shared: bool) -> bool:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError:

@@ -80,7 +80,7 @@ class Installer:
         self.stop = self._is_stopped.set
 
     def describe(self) -> Description:
-        """Describe this machine and its PyTorch. It takes a moment."""
+        """Describe this machine and its PyTorch. This may take a few seconds."""
         return description_here()
 
     def plan(self, wanted: InstallRequest) -> InstallPlan:
@@ -110,7 +110,7 @@ class Installer:
         try:
             yield from self._fetch(plan, place / PACKAGES)
             yield StageBegan(Stage.TRYING)
-            self._try(plan, place / PACKAGES)
+            self._try_out_packages(plan, place / PACKAGES)
             installation = _describe(plan, place)
             with writing(self._folder):
                 write_whole(place / MANIFEST, installation.model_dump_json(indent=1))
@@ -138,14 +138,14 @@ class Installer:
                 done = folder_size(cache)[1] - before
                 yield _progress(plan, done, time.monotonic() - began, said)
 
-    def _try(self, plan: InstallPlan, packages: Path) -> None:
+    def _try_out_packages(self, plan: InstallPlan, packages: Path) -> None:
         missing = find_missing_file(packages, {package.name: package.version for package in plan.packages})
         if missing is not None:
             # of a crash in an earlier attempt: uv keeps no record of files
             shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
             problem = broken(missing).model_copy(update={"remedy": "Start the installation again."})
             raise ProblemError(problem)
-        trial = _begun(lambda: self._try_out(packages))
+        trial = _start_in_thread(lambda: self._try_out(packages))
         while not wait([trial], _EACH_SECONDS).done:
             # a worker that is left to itself ends with its step, or with this process
             self._check()
@@ -253,7 +253,7 @@ def _describe(plan: InstallPlan, place: Path) -> Installation:
     )
 
 
-def _begun(function: Callable[[], object]) -> Future[object]:
+def _start_in_thread(function: Callable[[], object]) -> Future[object]:
     future: Future[object] = Future()
 
     def run() -> None:

@@ -37,9 +37,10 @@ the CPU build."""
 def make_plan(
     wanted: InstallRequest, folder: Path | None = None, is_stopped: Callable[[], bool] = lambda: False
 ) -> InstallPlan:
-    """Resolve a request for this machine from metadata alone. Raises ProblemError, Stopped.
+    """Resolve a request for this machine from package metadata, without a download.
 
-    PyTorch's own index has no sizes. The size is then what the build usually takes.
+    The size is an estimate for packages from PyTorch's own index, which lists no sizes. Raises ProblemError,
+    and Stopped if `is_stopped` returns True.
     """
     _require_address(wanted.source.mirror)
     _require_names(wanted.extras)
@@ -148,7 +149,7 @@ def _requirements(text: str, folder: Path) -> _Lock:
 
 @dataclass(frozen=True)
 class _Resolver:
-    """Resolves a request with uv. What `program` has of it stays in the version that Ammeter has."""
+    """Resolves a request with uv. Packages in `program` keep the version that Ammeter itself has."""
 
     wanted: InstallRequest
     program: Mapping[str, _Package]

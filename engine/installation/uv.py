@@ -80,12 +80,12 @@ def run_uv(
         with printed.open("wb") as output, _started(arguments, environment, output) as uv:
             try:
                 while uv.poll() is None:
-                    yield _text(printed)
+                    yield _read_output(printed)
                     with suppress(subprocess.TimeoutExpired):
                         uv.wait(_EACH_SECONDS)
             finally:
-                _end(uv)
-        said = _text(printed)
+                _end_process(uv)
+        said = _read_output(printed)
     if uv.returncode:
         said = said or f"error: it ended with exit status {uv.returncode}"
         raise ProblemError(explained(said, source, cache), detail=said)
@@ -109,7 +109,7 @@ def _started(
         raise ProblemError(_no_uv(f"does not start: {error.strerror or error}", program)) from error
 
 
-def _end(uv: subprocess.Popen[bytes]) -> None:
+def _end_process(uv: subprocess.Popen[bytes]) -> None:
     if uv.poll() is None:
         with suppress(psutil.Error):
             for child in psutil.Process(uv.pid).children(recursive=True):
@@ -118,7 +118,7 @@ def _end(uv: subprocess.Popen[bytes]) -> None:
         uv.kill()
 
 
-def _text(printed: Path) -> str:
+def _read_output(printed: Path) -> str:
     return printed.read_text("utf-8", errors="replace")
 
 
@@ -208,7 +208,7 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
     """Turn uv's error message into a problem. `folder` is where it wrote."""
     for pattern, message, remedy in _FAILURES:
         if found := re.search(pattern, said):
-            return _download(message.format(*found.groups(), **_names(said, source)), remedy)
+            return _download(message.format(*found.groups(), **_host_names(said, source)), remedy)
     if source.folder is not None and "Failed to read `--find-links`" in said:
         message = f"The folder of wheels {source.folder} cannot be read."
         return request_problem(message, "Check its name and your read permission.", value=source.folder)
@@ -231,15 +231,15 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         )
     if error is not None and folder is not None:
         return not_written(error, folder)
-    return _download(f"uv could not install PyTorch: {_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
+    return _download(f"uv could not install PyTorch: {_error_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
 
 
 def _download(message: str, remedy: str) -> Problem:
     return Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy)
 
 
-def _names(said: str, source: Source) -> dict[str, str]:
-    host, proxies = _host(said, source), getproxies()
+def _host_names(said: str, source: Source) -> dict[str, str]:
+    host, proxies = _index_host(said, source), getproxies()
     package = re.search(r"Failed to download `([^`]+)`", said)
     return {
         "host": host,
@@ -251,12 +251,14 @@ def _names(said: str, source: Source) -> dict[str, str]:
 
 def _no_solution(said: str, source: Source) -> Problem:
     missing = re.search(r"[Bb]ecause ([\w.-]+)\S* was not found in", said)
-    place = "the package index" if source.mirror is None else f"the mirror {_host('', source)}"
+    place = "the package index" if source.mirror is None else f"the mirror {_index_host('', source)}"
     if source.folder is not None:
         place = f"the folder {source.folder}"
     if missing is None:
         message = f"No build of PyTorch in {place} fits Python {python_here()} on {platform_here()}."
-        return _download(f"{message} uv says: {_causes(said)}", f"Choose another build, or {OTHER_SOURCE}.")
+        return _download(
+            f"{message} uv says: {_error_causes(said)}", f"Choose another build, or {OTHER_SOURCE}."
+        )
     remedy = f"Check its name, or {OTHER_SOURCE}."
     if source.folder is not None:
         remedy = f"Copy its wheel for Python {python_here()} on {platform_here()} into the folder."
@@ -265,7 +267,7 @@ def _no_solution(said: str, source: Source) -> Problem:
     return _download(f"The package {missing[1]} is not in {place}.", remedy)
 
 
-def _host(said: str, source: Source) -> str:
+def _index_host(said: str, source: Source) -> str:
     return _address(said, source).hostname or "The package index"
 
 
@@ -276,7 +278,7 @@ def _address(said: str, source: Source) -> SplitResult:
     return urlsplit("")
 
 
-def _causes(said: str) -> str:
+def _error_causes(said: str) -> str:
     error = said[max(said.find("error:"), 0) :].partition("\nhint:")[0]
     lines = [line.strip() for line in error.splitlines()]
     words = [

@@ -113,7 +113,7 @@ class LimitDriver(Driver[Limit]):
         yield Log(message=f"Finding the largest batch of {experiment.model} in {side.label}.")
         runner = self._trial_runner = TrialRunner(self._launcher, experiment.device)
         try:
-            for event in self._trials(runner, state):
+            for event in self._run_trials(runner, state):
                 yield known() if event is None else event
         finally:
             self._trial_runner = None
@@ -153,7 +153,7 @@ class LimitDriver(Driver[Limit]):
             if self._stop_asked.wait(_LOOK_SECONDS):
                 return
 
-    def _trials(self, runner: TrialRunner, state: SideSearch) -> Iterator[Event | None]:
+    def _run_trials(self, runner: TrialRunner, state: SideSearch) -> Iterator[Event | None]:
         # None where more is known
         self._await_worker(runner)
         state.began = time.monotonic()

@@ -52,7 +52,7 @@ class _Chart:
         self._reach = memory_range(content)
         self._x = AxisScale(0.0, self._reach.batches, area.left, area.right)
         self._y = AxisScale(0.0, self._reach.gib, area.bottom, area.top)
-        self._crosses = self._failed()
+        self._crosses = self._failed_marks()
         self._places = TextPlaces(area)
         for _, _, center in self._crosses:
             self._places.reserve_marker(center, _CROSS)
@@ -70,9 +70,9 @@ class _Chart:
             yield from self._lines(side)
         if capacity:
             yield from self._capacity_line(capacity)
-        yield from self._labels()
+        yield from self._side_labels()
         for side in self._content.sides:
-            yield from self._trials(side)
+            yield from self._trial_marks(side)
         for side, batch, center in self._crosses:
             yield from self._cross(side, batch, center)
 
@@ -126,7 +126,7 @@ class _Chart:
         if len(places) > 1:
             yield Stroke(places, ink, 2, dash)
 
-    def _failed(self) -> list[tuple[LimitSide, int, Point]]:
+    def _failed_marks(self) -> list[tuple[LimitSide, int, Point]]:
         found: list[tuple[LimitSide, int, Point]] = []
         for side in self._content.sides:
             for batch in sorted(set(side.failed)):
@@ -137,7 +137,7 @@ class _Chart:
                 found.append((side, batch, (x, y)))
         return found
 
-    def _trials(self, side: LimitSide) -> Iterator[Shape]:
+    def _trial_marks(self, side: LimitSide) -> Iterator[Shape]:
         look = precision_look(side.precision)
         for trial in side.passed:
             x, y = self._place(*trial)
@@ -153,23 +153,23 @@ class _Chart:
         if batch > self._reach.batches:
             yield TextLine(center[0] - 10, center[1] + 4, f"{batch:,} →", ink, 11, 500, "end")
 
-    def _labels(self) -> Iterator[Shape]:
+    def _side_labels(self) -> Iterator[Shape]:
         content, area = self._content, self._area
         if content.capacity_gib:
             corner = (area.left + 9, area.top + 16)
-            yield from self._write("does not fit", [corner], 12, 400, "text2")
+            yield from self._place_words("does not fit", [corner], 12, 400, "text2")
         for side in content.sides:
             if side.answer:
                 yield from self._answer(side, side.answer)
         if content.ratio is not None:
-            yield from self._ratio(*content.ratio)
+            yield from self._draw_ratio(*content.ratio)
         if content.capacity_gib:
             yield from self._capacity(*content.capacity_words, content.capacity_gib)
         for side in content.sides:
             # colour alone must not identify it
             if len(side.passed) > 1:
                 ink = precision_look(side.precision).ink
-                yield from self._write(side.label, list(self._beside(side)), 12, 600, ink)
+                yield from self._place_words(side.label, list(self._label_positions(side)), 12, 600, ink)
 
     def _answer(self, side: LimitSide, answer: int) -> Iterator[Shape]:
         level = next((gib for batch, gib in side.passed if batch == answer), 0.0)
@@ -181,10 +181,10 @@ class _Chart:
         ink = precision_look(side.precision).ink
         # two answers may be close to each other
         wanted = [(left, base), (x + 6, base), (left, base - 18), (x + 6, base - 18)]
-        yield from self._write(words, wanted, 13, 600, ink, stays=True)
+        yield from self._place_words(words, wanted, 13, 600, ink, stays=True)
         self._places.avoid_curve(ends)
 
-    def _ratio(self, low: int, high: int, words: str) -> Iterator[Shape]:
+    def _draw_ratio(self, low: int, high: int, words: str) -> Iterator[Shape]:
         left, right = self._x.place(min(low, high)), self._x.place(max(low, high))
         width = text_width(words, 13, 600)
         if right - left < width + _RATIO_ROOM:
@@ -195,7 +195,7 @@ class _Chart:
         yield Stroke(((middle + width / 2 + 8, level), (right, level)), "text2")
         for edge in (round(left) + 0.5, round(right) + 0.5):
             yield Stroke(((edge, level - 4), (edge, level + 4)), "text2")
-        yield from self._write(words, [(middle - width / 2, level + 5)], 13, 600, "text", stays=True)
+        yield from self._place_words(words, [(middle - width / 2, level + 5)], 13, 600, "text", stays=True)
         self._places.reserve(Rect(left, level - 8, right, level + 8))
 
     def _capacity(self, name: str, more: str, capacity_gib: float) -> Iterator[Shape]:
@@ -204,12 +204,12 @@ class _Chart:
         for text in dict.fromkeys((name + more, name)):
             left, right = self._area.left + 9, self._area.right - 9 - text_width(text, 12, 600)
             wanted = [(x, y) for y in (level - 8.0, level + 17.0) for x in (left, right)]
-            shapes = self._write(text, wanted, 12, 600, "text", stays=text == name)
+            shapes = self._place_words(text, wanted, 12, 600, "text", stays=text == name)
             if shapes:
                 yield from shapes
                 return
 
-    def _beside(self, side: LimitSide) -> Iterator[Point]:
+    def _label_positions(self, side: LimitSide) -> Iterator[Point]:
         (low, less), (high, more) = side.passed[0], side.passed[-1]
         width = text_width(side.label, 12, 600)
         for share in _NAME_SHARES:
@@ -217,7 +217,7 @@ class _Chart:
             yield x - width - _GAP, y - 8
             yield x + _GAP, y + 18
 
-    def _write(
+    def _place_words(
         self, words: str, wanted: Sequence[Point], size: float, weight: int, ink: str, *, stays: bool = False
     ) -> tuple[Shape, ...]:
         """Return the words at the first baseline with room. Without room, none, or with `stays` at the first.
@@ -299,7 +299,7 @@ def memory_range(content: MemoryContent) -> MemoryRange:
         furthest = max([reach, *(batch for batch in failed if batch <= near)])
     batches: float = max(furthest, tried)
     if content.shows_forecast and content.capacity_gib:
-        limits = [_limit(side, content.capacity_gib) for side in content.sides]
+        limits = [_batch_limit(side, content.capacity_gib) for side in content.sides]
         batches = max([batches, *(limit for limit in limits if not reach or limit <= _SOON * reach)])
     top = max(highest * 1.1, (content.capacity_gib or highest) * _HEADROOM)
     return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
@@ -315,7 +315,7 @@ def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, fl
         gib = _gib_at(side.lines, batch)
         if gib > reach.gib:
             if points:
-                points.append(_crossing(points[-1], (batch, gib), reach.gib))
+                points.append(_level_crossing(points[-1], (batch, gib), reach.gib))
             break
         points.append((batch, max(0.0, gib)))
     return points
@@ -334,11 +334,13 @@ def _gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
     return (less + (more - less) * (batch - low)) / MIB_PER_GIB
 
 
-def _limit(side: LimitSide, capacity_gib: float) -> float:
+def _batch_limit(side: LimitSide, capacity_gib: float) -> float:
     rooms = (line.batch_at(capacity_gib * MIB_PER_GIB) for line in side.lines if line.per_sample_mib > 0)
     return max(0.0, min(rooms, default=0.0))
 
 
-def _crossing(below: tuple[float, float], above: tuple[float, float], level: float) -> tuple[float, float]:
+def _level_crossing(
+    below: tuple[float, float], above: tuple[float, float], level: float
+) -> tuple[float, float]:
     share = (level - below[1]) / (above[1] - below[1])
     return below[0] + share * (above[0] - below[0]), level

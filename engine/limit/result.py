@@ -34,7 +34,7 @@ _OUTCOMES = {
 
 
 def is_answer(trial: Trial, side: LimitSide) -> bool:
-    """Return True if the trial is that of the largest batch, which is verified to fit."""
+    """Return True if the trial's batch size is the side's largest, verified to fit."""
     is_largest = side.is_verified and trial.batch_size == side.largest_batch
     return is_largest and trial.fits and not trial.is_quick
 
@@ -82,7 +82,7 @@ def _number_pieces(side: LimitSide) -> Iterator[Piece]:
 
 
 def notes_of(limit: Limit) -> tuple[str, ...]:
-    """Return the clauses below the answer: the memory, the trials, and what its sides have to say."""
+    """Return the clauses below the answer: the memory, the trials, and the notes of each side."""
     verified = f"{counted(limit.trial_count, 'trial')} in {duration(limit.seconds)}" if limit.is_known else ""
     said: dict[str, list[str]] = {}
     for side in limit.sides:
@@ -173,7 +173,7 @@ class SideSearch:
             self._quick, self._search = self._search, self._search.restarted_at_answer()
             size = self._search.next_batch()
         if size is not None:
-            self._keep(trying=size)
+            self._update_side(trying=size)
         return size
 
     @property
@@ -209,7 +209,7 @@ class SideSearch:
             trial = trial.model_copy(update=self._left_out)
         budget_mib = (self._search.budget_mib if self._tried is None else self._tried.budget_mib) or 0.0
         self._search.learn(trial, budget_mib)
-        self._keep(trials=(*self.side.trials, trial), budget_mib=budget_mib or None, trying=None)
+        self._update_side(trials=(*self.side.trials, trial), budget_mib=budget_mib or None, trying=None)
         return trial, why
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class SideSearch:
         if is_only_quick:
             bound = "stopped"
         passed = next((trial for trial in search.trials if trial.fits and trial.batch_size == largest), None)
-        sentences = [*_sentences(search, bound, self._experiment, self._tried)]
+        sentences = [*_search_sentences(search, bound, self._experiment, self._tried)]
         words = {"uncompiled": "uncompiled", "unsearched": "without cuDNN's search for fast algorithms"}
         how = listed([words[name] for name, is_left_out in self._left_out.items() if is_left_out])
         if is_only_quick:
@@ -251,13 +251,13 @@ class SideSearch:
             seconds=0.0 if self.began is None else time.monotonic() - self.began,
             note=(" ".join(sentences) or None) if failed is None else failed.problem.message,
         )
-        self._keep(result=result, trying=None, problem=None if failed is None else failed.problem)
+        self._update_side(result=result, trying=None, problem=None if failed is None else failed.problem)
 
-    def _keep(self, **changes: Any) -> None:
+    def _update_side(self, **changes: Any) -> None:
         self.side = self.side.model_copy(update=changes)
 
     def _failed_trial(self, batch_size: int, failed: Failed) -> Trial:
-        cause = _cause(failed)
+        cause = _failure_cause(failed)
         refused = [trial.batch_size for trial in self._search.trials if trial.cause == "memory"]
         if cause == "death" and self._experiment.device == "cpu" and max(refused, default=0) > batch_size:
             # a larger batch reported a refusal; code that does not check whether it got its memory crashes
@@ -270,7 +270,7 @@ class SideSearch:
         return trial.cause not in ("memory", "spill") and not is_too_large and not self._search.trials
 
 
-def _cause(failed: Failed) -> Cause:
+def _failure_cause(failed: Failed) -> Cause:
     match failed.problem.kind:
         case Kind.OUT_OF_MEMORY:
             return "memory"
@@ -283,7 +283,9 @@ def _cause(failed: Failed) -> Cause:
     return "error"
 
 
-def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Tried | None) -> Iterator[str]:
+def _search_sentences(
+    search: Search, bound: Bound, experiment: Experiment, tried: Tried | None
+) -> Iterator[str]:
     failure = search.first_failure
     match bound:
         case "stopped":

@@ -1,6 +1,6 @@
-"""The search for the largest batch that fits: where the limit is likely to be, and what to try next.
+"""The search for the largest batch that fits: an estimate of it, and the next batch to try.
 
-It decides from the trials so far and knows no worker, so it outlives the worker processes.
+It depends only on the trials so far and not on workers, so it continues when a worker process ends.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def estimated_limit(
     if line is None or line.per_sample_mib <= 0 or budget_mib is None:
         return None
     passed = passed_trials(trials)
-    meets = _meeting(passed, budget_mib) or line.batch_at(budget_mib)
+    meets = _batch_at_budget(passed, budget_mib) or line.batch_at(budget_mib)
     spread = _spread(passed, line, meets, budget_mib)
     unusable = _unusable_mib(passed, budget_mib) / line.per_sample_mib
     return LimitEstimate(meets - unusable, max(spread, _UNUSABLE_SPREAD * unusable))
@@ -94,7 +94,7 @@ def estimated_limit(
 def passed_trials(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that passed and reported a peak, the smallest batch first."""
     passed = (trial for trial in trials if trial.fits and trial.peak_mib is not None)
-    return sorted(passed, key=_size)
+    return sorted(passed, key=_batch_size)
 
 
 def line_through(below: Trial, top: Trial) -> MemoryLine:
@@ -104,10 +104,9 @@ def line_through(below: Trial, top: Trial) -> MemoryLine:
     return MemoryLine(fixed_mib=top.peak_mib - slope * top.batch_size, per_sample_mib=slope)
 
 
-def _meeting(passed: Sequence[Trial], budget_mib: float) -> float | None:
-    """Return the batch whose memory reaches the budget, by the largest batch and a distant smaller one.
-
-    Near the limit the slope may differ from the slope far from it. None without a rising line.
+def _batch_at_budget(passed: Sequence[Trial], budget_mib: float) -> float | None:
+    """Return the batch size at which memory reaches `budget_mib`, by a line through the largest passed batch
+    and a much smaller one. Near the limit the slope may differ. None if the line does not rise.
     """
     if len(passed) < 2:
         return None
@@ -126,7 +125,7 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
     stretch = max(0.0, meets - (passed[-1].batch_size if passed else 0))
     if len(passed) < 3:
         return _UNCERTAIN_FRACTION * stretch
-    before = _meeting(passed[:-1], budget_mib) or line.batch_at(budget_mib)
+    before = _batch_at_budget(passed[:-1], budget_mib) or line.batch_at(budget_mib)
     return max(_UNCERTAIN_FRACTION * stretch, _MOVE_FRACTION * abs(meets - before))
 
 
@@ -197,14 +196,14 @@ class Search:
 
     def restarted_at_answer(self) -> Search:
         """Return a new search for the same limit, which starts with this search's answer and memory line."""
-        first = max(self._passed, 1) * self.granularity
+        first = max(self._largest_passed, 1) * self.granularity
         return Search(
             self.granularity, self.line(), self.limit, self.limit_reason, self.budget_mib, first_batch=first
         )
 
     def limit_to(self, limit: int) -> None:
         """Lower the limit to the result of a trial, but not below a batch that passed."""
-        self._top = max(self._passed, min(self._top, limit // self.granularity))
+        self._top = max(self._largest_passed, min(self._top, limit // self.granularity))
 
     @property
     def limit(self) -> int:
@@ -214,37 +213,37 @@ class Search:
     def learn(self, trial: Trial, budget_mib: float | None = None) -> None:
         """Record the trial of `next_batch`."""
         self.trials.append(trial)
-        if self._failed is not None:
-            self._widths.append(self._failed - self._passed)
+        if self._smallest_failed is not None:
+            self._widths.append(self._smallest_failed - self._largest_passed)
         if budget_mib is not None:
             self.budget_mib = budget_mib
 
     def next_batch(self) -> int | None:
         """Return the batch to try next. None once the answer is verified."""
-        target = self._target()
+        target = self._next_target()
         return None if target is None else target * self.granularity
 
     @property
     def ends_with_next(self) -> bool:
         """True if the next trial verifies the answer, whatever its result."""
-        first_unfit = self._top + 1 if self._failed is None else self._failed
-        return first_unfit - self._passed == 2
+        first_unfit = self._top + 1 if self._smallest_failed is None else self._smallest_failed
+        return first_unfit - self._largest_passed == 2
 
     @property
     def largest_batch(self) -> int:
         """Return the largest batch that passed so far, or 0."""
-        return self._passed * self.granularity
+        return self._largest_passed * self.granularity
 
     @property
     def first_failure(self) -> Trial | None:
         """Return the smallest batch within the limit that did not fit."""
         failed = (trial for trial in self.trials if not trial.fits and trial.batch_size <= self.limit)
-        return min(failed, key=_size, default=None)
+        return min(failed, key=_batch_size, default=None)
 
     @property
     def is_verified(self) -> bool:
         """True if the next larger batch failed in a trial or does not exist."""
-        return self._target() is None and bool(self.trials)
+        return self._next_target() is None and bool(self.trials)
 
     @property
     def bound_by(self) -> Bound:
@@ -292,18 +291,18 @@ class Search:
     # From here on batches are counted in multiples of the granularity.
 
     @property
-    def _passed(self) -> int:
+    def _largest_passed(self) -> int:
         return max((self._units(trial) for trial in self.trials if trial.fits), default=0)
 
     @property
-    def _failed(self) -> int | None:
+    def _smallest_failed(self) -> int | None:
         return None if self.first_failure is None else self._units(self.first_failure)
 
     def _units(self, trial: Trial) -> int:
         return trial.batch_size // self.granularity
 
-    def _target(self) -> int | None:
-        low, high = self._passed, self._failed
+    def _next_target(self) -> int | None:
+        low, high = self._largest_passed, self._smallest_failed
         ceiling = self._top + 1 if high is None else high
         if ceiling - low <= 1:
             return None
@@ -331,7 +330,7 @@ class Search:
             return first if high is None or first < high else None
         if high is None and len(self.trials) == 1 and self._first_guess is None:
             return low * SMALL_RATIO
-        estimate = self._estimate()
+        estimate = self._estimate_limit()
         if estimate is None or self._stalls():
             return None
         reach = _MOST_GROWTH if self._is_straight() else SMALL_RATIO
@@ -343,7 +342,7 @@ class Search:
             return max(estimate.quantile_above(low, share), self._past_creeping(low))
         return estimate.quantile_between(low, high, share)
 
-    def _estimate(self) -> LimitEstimate | None:
+    def _estimate_limit(self) -> LimitEstimate | None:
         samples = estimated_limit(self.trials, self.line(), self.budget_mib)
         if samples is None:
             return None
@@ -367,5 +366,5 @@ class Search:
         return len(slopes) < 2 or slopes[1] <= _STRAIGHT_RATIO * slopes[0]
 
 
-def _size(trial: Trial) -> int:
+def _batch_size(trial: Trial) -> int:
     return trial.batch_size

@@ -42,11 +42,11 @@ def check_machine(machine: Machine, line: SshConnection | None = None) -> tuple[
             there = remote_description(line, machine)
         except ProblemError as error:
             there = error.problem
-    checks = (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))
+    checks = (answers, *_system_checks(look, there), *_program_checks(machine, look, there))
     if machine.slurm is None:
         return machine, checks
     # the GPU, if any, is that of the login node
-    return machine, (*(check for check in checks if check.name != _GPU), _of_slurm(machine.slurm, line))
+    return machine, (*(check for check in checks if check.name != _GPU), _slurm_checks(machine.slurm, line))
 
 
 def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
@@ -56,7 +56,7 @@ def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
     return machine, checks
 
 
-def _of_the_system(look: RemoteFacts, there: Description | Problem | None) -> Iterator[Check]:
+def _system_checks(look: RemoteFacts, there: Description | Problem | None) -> Iterator[Check]:
     if look.chatter:
         said = shortened(look.chatter.partition("\n")[0], 80)
         detail = f"The login also prints text to programs, starting with: {said}"
@@ -93,7 +93,7 @@ def _of_the_system(look: RemoteFacts, there: Description | Problem | None) -> It
         yield Check.note("Disk", f"Only {free} are free in {look.home}.", remedy)
 
 
-def _of_the_program(
+def _program_checks(
     machine: Machine, look: RemoteFacts, there: Description | Problem | None
 ) -> Iterator[Check]:
     if not look.program:
@@ -130,7 +130,7 @@ def _tools(look: RemoteFacts) -> Check:
     return Check.ok("uv", f"{where}, {python}")
 
 
-def _of_slurm(slurm: Slurm, line: SshConnection) -> Check:
+def _slurm_checks(slurm: Slurm, line: SshConnection) -> Check:
     partition = ["-p", slurm.partition] if slurm.partition else []
     try:
         answer = run_script(line, "sbatch --version && sinfo -h -o '%D nodes in %P' \"$@\"", partition)

@@ -29,7 +29,7 @@ _FOLDER = r"^[A-Za-z0-9._/~+-]{1,200}$"  # it needs no quoting in any shell
 _OWN_NAMES = ("", "this machine", "here")
 
 
-def _within(folder: str) -> str:
+def _checked_folder(folder: str) -> str:
     if ".." in folder.split("/") or folder.startswith("-"):
         raise ValueError("a folder without '..' is needed")
     return folder
@@ -57,7 +57,7 @@ _OURS = (
 beginning of a name for it."""
 
 
-def _allowed(option: str) -> str:
+def _checked_option(option: str) -> str:
     found = _OPTION.fullmatch(option)
     if found is None:
         raise ValueError("it must have the form --name=value")
@@ -78,7 +78,7 @@ class Slurm(Bounded, frozen=True, extra="forbid"):
     partition: Annotated[str, _Word] = ""
     account: Annotated[str, _Word] = ""
     time_limit: Annotated[str, StringConstraints(pattern=r"^((\d{1,4}-)?\d{1,6}(:\d{1,2}){0,2})?$")] = ""
-    options: Annotated[tuple[Annotated[str, AfterValidator(_allowed)], ...], Field(max_length=40)] = ()
+    options: Annotated[tuple[Annotated[str, AfterValidator(_checked_option)], ...], Field(max_length=40)] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class Machine(Bounded, frozen=True, extra="forbid"):
 
     name: Annotated[str, StringConstraints(pattern=_NAME)]
     host: Annotated[str, StringConstraints(pattern=rf"{_HOST}|^$")]
-    folder: Annotated[str, StringConstraints(pattern=_FOLDER), AfterValidator(_within)] = ".ammeter"
+    folder: Annotated[str, StringConstraints(pattern=_FOLDER), AfterValidator(_checked_folder)] = ".ammeter"
     home: Annotated[str, Field(max_length=4_096, pattern=r"^(/[A-Za-z0-9._/+-]*)?$")] = ""
     program: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{0,64}$")] = ""
     slurm: Slurm | None = None
@@ -143,16 +143,16 @@ class Machines:
         return known[name.casefold()]
 
     def put(self, machine: Machine) -> None:
-        """Add the machine, or replace the one with the same name."""
+        """Add a machine, or replace the machine of the same name."""
         others = [other for other in self.all() if other.name.casefold() != machine.name.casefold()]
-        self._write([*others, machine])
+        self._write_file([*others, machine])
 
     def remove(self, name: str) -> None:
         """Remove a machine from the list without changing the machine. Raises ProblemError if unknown."""
         gone = self.find(name)
-        self._write([machine for machine in self.all() if machine != gone])
+        self._write_file([machine for machine in self.all() if machine != gone])
 
-    def _write(self, machines: list[Machine]) -> None:
+    def _write_file(self, machines: list[Machine]) -> None:
         tables = [machine.model_dump(exclude_defaults=True) for machine in machines]
         write_whole(self._path, tomli_w.dumps({"machines": tables}), mode=0o600)
 
@@ -204,13 +204,13 @@ def _first_line(error: Exception) -> str:
 _MOST_CATALOG_BYTES = 32 * 1024 * 1024
 
 
-def _path(machine: str) -> Path:
+def _catalog_path(machine: str) -> Path:
     return machines_path().with_suffix("") / f"{file_name_of(machine.casefold())}.json"
 
 
 def keep_catalog(catalog: Catalog) -> None:
     """Save a catalog for the machine that it describes. If it cannot be written, the previous one stays."""
-    path = _path(catalog.machine)
+    path = _catalog_path(catalog.machine)
     with suppress(OSError):
         # no other user can look into it
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -219,7 +219,7 @@ def keep_catalog(catalog: Catalog) -> None:
 
 def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
     """Return the saved catalog of a machine and when it was read (UTC). None if there is none."""
-    path = _path(machine)
+    path = _catalog_path(machine)
     with suppress(OSError, ValidationError):
         catalog = Catalog.model_validate_json(read_file(path, _MOST_CATALOG_BYTES))
         read = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -230,7 +230,7 @@ def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
 def forget_catalog(machine: str) -> None:
     """Delete the saved catalog of a machine, so that it is read from the machine again."""
     with suppress(OSError):
-        _path(machine).unlink(missing_ok=True)
+        _catalog_path(machine).unlink(missing_ok=True)
 
 
 def refuse_kept(store: Store, machine: str, remedy: str) -> None:

@@ -79,7 +79,7 @@ _LEFT_OUT = ("__pycache__", "guide", "screenshots")
 @functools.cache
 def program_id() -> str:
     """Return twelve hexadecimal digits that identify the files and the versions of their requirements."""
-    listed = sorted(f"{name} {sha256(data).hexdigest()}\n" for name, data in _files().items())
+    listed = sorted(f"{name} {sha256(data).hexdigest()}\n" for name, data in _program_files().items())
     return sha256("".join(listed).encode()).hexdigest()[:12]
 
 
@@ -87,14 +87,14 @@ def program_archive(folder: str, uv: bytes) -> bytes:
     """Return the program as tar.gz, all in `folder`, with `uv` if given. The last file marks it complete."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz", compresslevel=3) as archive:
-        for name, data in {**_files(), **({"uv": uv} if uv else {}), "whole": b""}.items():
+        for name, data in {**_program_files(), **({"uv": uv} if uv else {}), "whole": b""}.items():
             member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mode = len(data), 0o700 if name == "uv" else 0o600
             archive.addfile(member, io.BytesIO(data))
     return written.getvalue()
 
 
-def _files() -> dict[str, bytes]:
+def _program_files() -> dict[str, bytes]:
     found = {
         f"{package.__name__}/{path.relative_to(folder).as_posix()}": path.read_bytes()
         for package in (engine, resources)
@@ -163,7 +163,10 @@ _MOST_CHATTER = 64 * 1024
 
 
 def answer_of(line: SshConnection, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
-    """Return the JSON object that a command prints on the machine. Raises ProblemError for one in it, too."""
+    """Return the JSON object that a command prints on a remote machine.
+
+    Raises ProblemError if the command fails or its answer is a problem.
+    """
     script = shlex.join(program_words(machine.home, *verb, "--json", program=program))
     answer = run_script(line, script, seconds=300.0)
     if answer.status in NOT_FOUND:
@@ -219,10 +222,10 @@ class RemoteInstaller:
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
         try:
-            look, new = self._look(), program_id()
+            look, new = self._look_at_machine(), program_id()
             if look.program != new:
                 yield StageBegan(Stage.SENDING)
-                self._bring(look, wanted)
+                self._send_program(look, wanted)
             there = remote_description(self._line, self.machine, new)
             keeps = look.program != new and wanted.backend == AUTOMATIC and not wanted.extras
             if there.engine.is_usable and keeps:
@@ -251,12 +254,12 @@ class RemoteInstaller:
 
     def describe(self, wanted: InstallRequest = InstallRequest()) -> Description:  # noqa: B008 - frozen
         """Describe the machine. Sends the program first, without activating it. Raises ProblemError."""
-        look = self._look()
+        look = self._look_at_machine()
         if look.program != program_id():
-            self._bring(look, wanted)
+            self._send_program(look, wanted)
         return remote_description(self._line, self.machine, program_id())
 
-    def _look(self) -> RemoteFacts:
+    def _look_at_machine(self) -> RemoteFacts:
         look = inspect_machine(self._line, self.machine)
         if not look.is_own:
             raise request_error(
@@ -269,7 +272,7 @@ class RemoteInstaller:
         self._check_stopped()
         return look
 
-    def _bring(self, look: RemoteFacts, wanted: InstallRequest) -> None:
+    def _send_program(self, look: RemoteFacts, wanted: InstallRequest) -> None:
         """Create `program/<id>` there, unless an earlier attempt did."""
         new, home = program_id(), look.home
         if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:

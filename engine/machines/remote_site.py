@@ -28,7 +28,8 @@ _GZIP = b"\x1f\x8b"
 class RemoteSite(Site):
     """Starts workers and accesses their files on a remote machine, over ssh.
 
-    `patience` is how many seconds a worker without a connection is kept: without a job, and with one.
+    A worker ends once it had no connection for `patience` seconds. Its first number is for a worker without a
+    job, its second for one with a job.
     """
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
@@ -51,7 +52,7 @@ class RemoteSite(Site):
             pinned = (f"--nodelist={self._node}",) if self._node else ()
             self._allocation = JobRequest(uuid.uuid4().hex, (*slurm.arguments, *pinned))
         opening = Opening(environment, self._patience, self._allocation)
-        return self._reached(RemoteWorker(self._line, uuid.uuid4().hex, opening=opening))
+        return self._connected_worker(RemoteWorker(self._line, uuid.uuid4().hex, opening=opening))
 
     def reconnect(self, place: RemotePlace, job: jobs.Job) -> Worker:
         if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
@@ -59,9 +60,9 @@ class RemoteSite(Site):
         worker = RemoteWorker(self._line, place.worker, opening=None, at=place.events_at, first=job)
         # in case the program that started it was killed before it could ask for that
         worker.keep()
-        return self._reached(worker)
+        return self._connected_worker(worker)
 
-    def _reached(self, worker: RemoteWorker) -> Worker:
+    def _connected_worker(self, worker: RemoteWorker) -> Worker:
         if worker.header is not None:
             self._last, self._home = worker.header, worker.header.home
         return worker
@@ -82,10 +83,10 @@ class RemoteSite(Site):
         """No-op: only the machine knows whether PyTorch is installed. A worker reports if it is not."""
 
     def checkpoints(self, folder: Path) -> str:
-        return f"{self._there}/home/checkpoints/{folder.name}"
+        return f"{self._remote_folder}/home/checkpoints/{folder.name}"
 
     def trace(self, path: Path) -> str:
-        return f"{self._there}/home/traces/{path.name}"
+        return f"{self._remote_folder}/home/traces/{path.name}"
 
     def fetch(self, path: Path) -> None:
         # not the whole path, which may have characters that a shell reads
@@ -116,7 +117,7 @@ class RemoteSite(Site):
                 self._line.ask(words, seconds=_GIVE_BACK_SECONDS)
 
     @property
-    def _there(self) -> str:
+    def _remote_folder(self) -> str:
         """Ammeter's folder there, as an absolute path."""
         self._home = self._home or inspect_machine(self._line, self._line.machine).home
         return self._home

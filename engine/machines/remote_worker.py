@@ -78,9 +78,9 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class Opening:
-    """The instructions for starting a worker on a remote machine: environment variables, and when to end it.
+    """The instructions for starting a worker on a remote machine: its environment variables and `patience`.
 
-    `patience` is how many seconds a worker without a connection is kept: without a job, and with one. On a
+    These are the seconds after which a disconnected worker ends, first without a job, then with one. On a
     cluster the worker starts in the Slurm job `allocation`, which is submitted if it does not exist.
     """
 
@@ -161,7 +161,7 @@ class RemoteWorker:
         return "\n".join(self._stderr_lines)
 
     def send(self, request: jobs.Request) -> None:
-        self._request(_sent(request))
+        self._request(_send_request(request))
 
     def next_item(self, timeout_seconds: float) -> Item | None:
         try:
@@ -253,9 +253,9 @@ class RemoteWorker:
     def _request(self, request: dict[str, Any]) -> None:
         with self._lock:
             self._requests.append(request)
-            self._tell({"n": self._taken + len(self._requests), **request})
+            self._send_value({"n": self._taken + len(self._requests), **request})
 
-    def _tell(self, value: Mapping[str, Any]) -> None:
+    def _send_value(self, value: Mapping[str, Any]) -> None:
         if self._has_line and self._channel is not None:
             self._channel.put(_line_of(value))
 
@@ -269,7 +269,7 @@ class RemoteWorker:
                 channel.kill()
             number += 1
             self._sent_pings[number] = time.monotonic()
-            self._tell({"ping": number})
+            self._send_value({"ping": number})
 
     def _watch_job(self) -> None:
         """Ask Slurm about the worker's job, as long as it has one."""
@@ -287,7 +287,7 @@ class RemoteWorker:
     def _on_job_state(self, state: JobState) -> None:
         if state.is_over:
             # it is lost unless all that it has written says otherwise
-            self._tell({"lost": True})
+            self._send_value({"lost": True})
         elif self.is_waiting and (words := waiting_words(state)) != self._waits_for:
             self._waits_for = words
             self._put(Phase(name=PhaseName.WAITING, detail=words))
@@ -324,7 +324,7 @@ class RemoteWorker:
         timer.cancel()
         if header:
             try:
-                self._greet(self._checked(header))
+                self._greet(self._checked_header(header))
             except ProblemError:
                 channel.close()
                 raise
@@ -333,7 +333,7 @@ class RemoteWorker:
         self._end_line(f"it only answered '{said}'" if said else "")
         return False
 
-    def _checked(self, header: bytes) -> RemoteHeader:
+    def _checked_header(self, header: bytes) -> RemoteHeader:
         try:
             checked = RemoteHeader.model_validate_json(header)
         except ValidationError:
@@ -348,7 +348,7 @@ class RemoteWorker:
                 # an earlier program's requests have the numbers up to here
                 self._taken = header.taken
                 if self._first is not None and not header.has_job:
-                    self._requests.insert(0, _sent(self._first))
+                    self._requests.insert(0, _send_request(self._first))
             del self._requests[: max(0, header.taken - self._taken)]
             self._taken = max(self._taken, header.taken)
             self.header = header
@@ -358,7 +358,7 @@ class RemoteWorker:
             self._sent_pings.clear()
             self._has_line = True
             for number, request in enumerate(self._requests, self._taken + 1):
-                self._tell({"n": number, **request})
+                self._send_value({"n": number, **request})
         if self._away_since is not None:
             minutes = (time.monotonic() - self._away_since) / 60
             self._away_since = None
@@ -476,7 +476,7 @@ def _header_in(stream: IO[bytes], mark: bytes) -> tuple[bytes, bytes]:
     return bytes(chatter), b""
 
 
-def _sent(request: jobs.Request) -> dict[str, Any]:
+def _send_request(request: jobs.Request) -> dict[str, Any]:
     return {"do": "send", "line": jobs.to_line(request).decode().rstrip("\n")}
 
 

@@ -111,7 +111,7 @@ def waiting_words(job: JobState) -> str:
 
 
 def ending(job: JobState, machine: str) -> WorkerLost:
-    """Return why a worker was lost whose job has ended, with the node."""
+    """Return the loss of a worker whose Slurm job ended, with the reason and the node."""
     node = f" on {job.node}" if job.node else ""
     words, kind, has_failed = _ENDINGS.get(job.state, _ENDINGS[""])
     its, limit = job.node or "its node", job.limit or "its partition"

@@ -133,7 +133,7 @@ class Channel:
 
 
 def program_words(home: str, *words: str, program: str = "current") -> tuple[str, ...]:
-    """Return the command that runs a verb of Ammeter on a remote machine, whose folder there is `home`."""
+    """Return the command that runs Ammeter's `program` on a remote machine, where its folder is `home`."""
     return (f"{home}/program/{program}/bin/python", "-P", "-m", "engine.remote_main", home, *words)
 
 
@@ -157,14 +157,20 @@ class SshConnection:
         return Channel(self.command(words))
 
     def ask(self, words: Sequence[str], *, stdin: bytes = b"", seconds: float) -> bytes:
-        """Return the stdout of a program there. Raises ProblemError if it fails, takes longer, or writes more
-        than 16 MiB. The error quotes ssh or the program."""
+        """Run a program on the remote machine, and return its stdout.
+
+        Raises ProblemError, which quotes ssh or the program, if it fails, takes longer than `seconds`, or
+        writes more than 16 MiB.
+        """
         answer = bytearray()
         self._run(words, stdin, seconds, _MOST_ANSWER_BYTES, answer.extend)
         return bytes(answer)
 
     def save(self, words: Sequence[str], file: IO[bytes], *, most_bytes: int, seconds: float) -> None:
-        """Write the stdout of a program on the machine to a local file. Raises ProblemError as `ask` does."""
+        """Write the stdout of a program on the remote machine to a local file.
+
+        Raises ProblemError as `ask` does.
+        """
         self._run(words, b"", seconds, most_bytes, file.write)
 
     def _run(

@@ -88,9 +88,9 @@ _LOWEST, _LINE_HEIGHT, _TOP, _BAR = 1e-8, 48.0, 19.0, 10.0
 
 
 def magnitude_line(first: FirstNonfinite, width: float) -> Drawing | None:
-    """Return an operation's result, or its inputs, next to the largest number of its dtype, on a log axis.
+    """Draw an operation's result next to the largest number of its dtype, on a log axis of `width`.
 
-    Return None if the dtype or the values are unknown.
+    Without a result, its largest input is drawn. None if the dtype or the values are unknown.
     """
     form = next((form for form in FORMATS if form.name in first.outputs), None)
     if form is None or first.least is None or first.most is None:

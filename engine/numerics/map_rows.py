@@ -64,7 +64,9 @@ def map_rows(whole: PrecisionMap) -> tuple[MapRow, ...]:
 
 
 def own_rows(whole: PrecisionMap) -> Iterator[MapRow]:
-    """Yield a row per module and place with operations of its own, without those of the modules inside."""
+    """Yield a row per module and pass with operations of its own, without the operations of modules inside
+    it.
+    """
     modules = {module.name: module for module in whole.modules}
     own: dict[str, list[Operation]] = defaultdict(list)
     for operation in whole.operations:
@@ -108,7 +110,10 @@ def _shares(spent: Mapping[str, float]) -> tuple[Share, ...]:
 
 
 def kept_by(name: str, patterns: Sequence[str]) -> str | None:
-    """Return the pattern that keeps this module, or a module around it, in FP32. None if no pattern does."""
+    """Return the first pattern that keeps the module `name`, or a module that contains it, in FP32.
+
+    None if no pattern does.
+    """
     for around in _around(name):
         if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
             return name if name in patterns else matching[0]

@@ -35,7 +35,7 @@ class ExponentAxis:
 
     @classmethod
     def of(cls, histograms: Iterable[Exponents]) -> ExponentAxis:
-        """Return the axis that shows all of these histograms, within limits."""
+        """Return the axis that shows all of these histograms, up to a maximum length."""
         filled = [histogram for histogram in histograms if histogram.finite]
         low = min((h.first for h in filled), default=_LOW) - 1
         end = max((h.first + len(h.counts) for h in filled), default=_HIGH) + 1

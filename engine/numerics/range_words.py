@@ -42,7 +42,9 @@ def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
 
 
 def content_sentence(exponents: Exponents) -> str:
-    """Return the number of values, and of those without an exponent: "1,040 values, 40 of them 0"."""
+    """Return a phrase with the number of values, and of zeros, infinities and NaN if there are any, such as
+    "1,040 values, 40 of them 0".
+    """
     special = ((exponents.zeros, "0"), (exponents.infinite, "infinite"), (exponents.nan, "NaN"))
     counts = [f"{count:,} {name}" for count, name in special if count]
     if counts:
@@ -62,7 +64,10 @@ def own_loss(rows: Iterable[ModuleRange]) -> str:
 
 
 def scale_sentence(gradients: Exponents, overflowing: int, form: NumberFormat, exponent: int) -> str:
-    """Return how gradients fare in a dtype at a loss scale. Those of `overflowing` modules overflow."""
+    """Return a sentence on the gradients that underflow or overflow in a format at a loss scale.
+
+    The scale is 2**`exponent`. `overflowing` is the number of modules with overflowing gradients.
+    """
     under = gradients.underflow_fraction(form, exponent)
     lost = f"{share_text(under)} of the gradients underflow" if under else "no gradient underflows"
     words = f"At {scale_text(exponent)}: {lost} in {form.label},"

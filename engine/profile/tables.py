@@ -94,9 +94,9 @@ def _device_row(name: str, rank: RankProfile, is_slowest: bool) -> tuple[str, ..
 
 
 def size_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
-    """Return the rows under `SIZE_HEADINGS`, for the first side whose devices were measured.
+    """Return the rows under `SIZE_HEADINGS`, for the first side whose communication was measured.
 
-    Each message of a step counts for the size nearest to it.
+    Each message of a step is counted at the measured size nearest to its own.
     """
     found = next((exchange for _, exchange in communication_by_side(profiles) if exchange.rates), None)
     if found is None:

@@ -80,10 +80,14 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Bottleneck:
     for part in (entry.part for entry in parts if bar.fraction(entry.part) >= _NOTED_SHARE):
         step = _NEXT_STEPS[part](profile, experiment) if part in _NEXT_STEPS else None
         if step is not None:
-            why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
+            why = (
+                ""
+                if part is longest
+                else f"{_capitalised(part, profile)} takes {_share_of_step(part, bar)}. "
+            )
             words, remedy = step
             return Bottleneck(sentence, f"{why}{words}", *remedy, bound)
-    return Bottleneck(sentence, _nothing(longest, profile), bound=bound)
+    return Bottleneck(sentence, _no_fix_sentence(longest, profile), bound=bound)
 
 
 def peak_sentence(profile: StepProfile) -> str | None:
@@ -115,7 +119,7 @@ def _capitalised(part: StepPart, profile: StepProfile) -> str:
     return phrase[:1].upper() + phrase[1:]
 
 
-def _of_step(part: StepPart, bar: Bar) -> str:
+def _share_of_step(part: StepPart, bar: Bar) -> str:
     both_times = f"{number(bar.ms(part))} of {milliseconds(bar.total_ms)}"
     return f"{share_text(bar.fraction(part))} of the step ({both_times})"
 
@@ -131,7 +135,7 @@ _BOUNDING = {
 
 
 def _bounding(part: StepPart, profile: StepProfile) -> str:
-    of_step = _of_step(part, profile.bar)
+    of_step = _share_of_step(part, profile.bar)
     if part is StepPart.HOST and profile.device_type == "cpu":
         return f"Overhead-bound: {of_step} passes between operations."
     if part is StepPart.MEMORY:
@@ -158,14 +162,14 @@ def _share_of_bandwidth(profile: StepProfile) -> str:
 
 def _balanced(profile: StepProfile) -> str:
     if profile.bar.fraction(StepPart.OTHER) >= _BOUNDING_SHARE:
-        return f"Unclassified work takes {_of_step(StepPart.OTHER, profile.bar)}."
+        return f"Unclassified work takes {_share_of_step(StepPart.OTHER, profile.bar)}."
     longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
     parts = [entry.part for entry in longest]
     named = [f"{part_phrase(part, profile)} takes {share_text(profile.bar.fraction(part))}" for part in parts]
     return f"No single bottleneck: {', '.join(named)} of the {milliseconds(profile.bar.total_ms)} step."
 
 
-def _nothing(longest: StepPart, profile: StepProfile) -> str:
+def _no_fix_sentence(longest: StepPart, profile: StepProfile) -> str:
     if any(advice.changes for advice in profile.advice):
         return f"No setting shortens {part_phrase(longest, profile)}. See Advice for other savings."
     reached = profile.matrix_share_of_peak
@@ -198,7 +202,7 @@ def _on_device(experiment: Experiment) -> _NextStep | None:
     return None if remedy is None else (sentence, remedy)
 
 
-def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
+def _host_fix(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fast_recipe(experiment, "capture") if profile.device_type == "cuda" else None
     if remedy is None:
         return _with_larger_batch(experiment, "the same operations then do twice the work")
@@ -282,7 +286,7 @@ _NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | N
     StepPart.DATA: _for_data,
     StepPart.COPIES: _for_copies,
     StepPart.COMMUNICATION: _for_communication,
-    StepPart.HOST: _for_host,
+    StepPart.HOST: _host_fix,
     StepPart.OPTIMIZER: _for_optimizer,
     StepPart.MEMORY: _for_memory,
     StepPart.SCALING: _for_memory,
@@ -360,10 +364,10 @@ def headline(profiles: Profiles) -> tuple[Pieces, tuple[str, ...]]:
     names = side_names(profiles)
     new = _Side(names[known.index(best)], side.profile, side.experiment)
     old = _Side(names[0], first.profile, first.experiment)
-    return _causes(best.ratio, new, old)
+    return _gain_causes(best.ratio, new, old)
 
 
-def _causes(ratio: float, side: _Side, first: _Side) -> tuple[Pieces, tuple[str, ...]]:
+def _gain_causes(ratio: float, side: _Side, first: _Side) -> tuple[Pieces, tuple[str, ...]]:
     was, now = first.experiment.precision, side.experiment.precision
     scale = first.profile.samples / side.profile.samples
     works = sorted(_works(side, first, scale), key=lambda work: -work.fell)

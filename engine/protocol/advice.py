@@ -108,7 +108,10 @@ def fused_optimizer(experiment: Experiment) -> Remedy | None:
 
 
 def fast_recipe(experiment: Experiment, lacking: RecipePart) -> Remedy | None:
-    """Return the fix that uses all optimizations. None if the one that would help is already in use."""
+    """Return the fix that uses all optimizations.
+
+    None if the optimization that would help, `lacking`, is already in use.
+    """
     is_there = lacking in experiment.step.parts
     return None if is_there else Remedy((("step.recipe", FAST),), "Use all optimizations")
 
@@ -230,7 +233,7 @@ class ModuleRow(Message):
 
     @property
     def depth(self) -> int:
-        """The number of modules around it."""
+        """The number of modules that contain this module."""
         return len(self.name.split(".")) if self.name else 0
 
 

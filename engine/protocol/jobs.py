@@ -20,7 +20,7 @@ from engine.protocol.profile import Limits
 class RankAssignment(Message):
     """The place of a process in a multi-device run: its number (0-based) among `count` processes.
 
-    `meeting` is the file through which the processes find each other.
+    They find each other through the file `meeting`.
     """
 
     number: Annotated[int, Field(ge=0, lt=MOST_DEVICES)]
@@ -109,10 +109,10 @@ class StudyNumerics(Message):
 
 
 class Profile(Message):
-    """Profile the steps of an experiment: measure where their time goes.
+    """A job that profiles the steps of an experiment.
 
-    The trace is written to the file `trace` as gzipped JSON. If `limits` is None, those of the device are
-    measured. `rank` is as in `Train`. Only the first rank writes the trace.
+    The trace is written to the file `trace` as gzipped JSON, by the first rank only. If `limits` is None, the
+    device's limits are measured. `rank` is as in `Train`.
     """
 
     job: Literal["profile"] = "profile"
@@ -141,7 +141,7 @@ class Continue(Message):
 
 
 class StepBarrier(Message):
-    """Ask a rank to wait after `step` steps for the next command. It answers with `Held`."""
+    """Request a rank to wait after `step` steps for the next command. The rank answers with `Held`."""
 
     job: Literal["hold"] = "hold"
     step: Whole

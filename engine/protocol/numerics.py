@@ -68,7 +68,7 @@ class MappedModule(Message):
 
     @property
     def depth(self) -> int:
-        """The number of modules around it."""
+        """The number of modules that contain this module."""
         return len(self.name.split(".")) if self.name else 0
 
 
@@ -87,7 +87,7 @@ class PrecisionMap(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return "", because dtypes alone are not a fault. Advice compares them with those of autocast."""
+        """Return "", because a dtype alone is not a problem. Advice compares the dtypes with autocast's."""
         return ""
 
 
@@ -267,9 +267,9 @@ class DivergenceTest(Message, validate_by_name=True, validate_by_alias=True, ser
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the precision's divergence from FP32. For None, that of any precision.
+        """Return the sentence on the divergence of `precision` from FP32, or of any precision for None.
 
-        If FP32 itself becomes NaN or Inf, return the sentence on that. Otherwise return "".
+        If FP32 itself becomes NaN or Inf, the sentence says so. "" without a finding.
         """
         if precision is None:
             return self.sentence if self.has_broken_float32 or any(run.diverges for run in self.runs) else ""
@@ -279,7 +279,10 @@ class DivergenceTest(Message, validate_by_name=True, validate_by_alias=True, ser
         return self.sentence if self.has_broken_float32 else ""
 
     def run_in(self, precision: Precision) -> PrecisionRun | None:
-        """Return the run of a precision, the one with stochastic rounding if there are two."""
+        """Return the run in a precision.
+
+        If two runs have it, return the run with stochastic rounding. None if it did not run.
+        """
         return next((run for run in reversed(self.runs) if run.precision == precision), None)
 
     @property
@@ -320,9 +323,9 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def findings(self, precision: Precision | None = None) -> dict[Part, str]:
-        """Return a sentence on the problem that each part found, by part. Parts without a problem are absent.
+        """Return a sentence on the problem found by each part, by part.
 
-        `precision` restricts them to one precision. For None, all count.
+        Parts without a problem are absent. With a `precision`, only its problems are included.
         """
         known = {part: getattr(self, part) for part in get_args(Part)}
         found = {part: result.finding(precision) for part, result in known.items() if result is not None}

@@ -129,7 +129,10 @@ class Limits(Message):
     withheld: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
 
     def tflops(self, name: str) -> float | None:
-        """Return the peak in a format. None if it is withheld, or the device has no such matmuls."""
+        """Return the peak in a format, in TFLOP/s.
+
+        None if the peak is not reliable or the device has no such matmuls.
+        """
         return next((peak.tflops for peak in self.peaks if peak.format == name), None)
 
     def ridge(self, name: str) -> float | None:
@@ -292,7 +295,7 @@ class StepProfile(Message):
 
     @property
     def matrix_share_of_peak(self) -> float | None:
-        """The model's FLOPs divided by those that its matrix work could do at the peak. None if unknown."""
+        """The throughput of the step's matmuls as a fraction of the peak. None if unknown."""
         peak, reached = self.peak_tflops, _matmul_tflops(self.bar, self.step_ms, self.flops)
         return reached / peak if peak and reached else None
 

@@ -41,7 +41,7 @@ class Slowdown(IntFlag):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Each reason as a phrase: "heat"."""
+        """A phrase for each reason why the device slowed down, such as "heat"."""
         return tuple(_SLOWDOWN_WORDS[reason] for reason in self)
 
 

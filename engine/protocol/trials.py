@@ -192,7 +192,7 @@ class LimitSide(Message):
 
     @property
     def decisive_trials(self) -> tuple[Trial, ...]:
-        """The trials that decide the answer: those with all optimizations, if there are any."""
+        """The trials that decide the answer: only trials with all optimizations, if there are any."""
         return tuple(trial for trial in self.trials if not trial.is_quick) or self.trials
 
     @property
@@ -248,7 +248,9 @@ class LimitSide(Message):
 
     @property
     def claim(self) -> tuple[str, str, str]:
-        """The largest batch so far in words: those before the number, the number, and those after it."""
+        """The largest batch so far in words: the text before the number, the number, and the text
+        after it.
+        """
         if self.largest_batch:
             return f"fits {self.at_least}", f"{self.largest_batch:,}", self._per_device
         is_answer = self.result is not None and self.result.bound_by == "memory"

@@ -65,12 +65,12 @@ class TuningTrial(Message):
 
     @property
     def is_usable(self) -> bool:
-        """True if its speed counts."""
+        """True if the trial has a speed and no problem, so that candidates can be ranked by it."""
         return self.problem is None and self.samples_per_second is not None
 
 
 class Gain(Message):
-    """One change of a tuning with its own speedup, in addition to that of the changes before it."""
+    """The speedup of one change of a tuning, made after the changes before it."""
 
     words: Line
     changes: Annotated[dict[Line, Any], Field(max_length=100)]

@@ -121,7 +121,7 @@ class RaceCard:
         return self._drawing(shapes)
 
     def drawing(self, frame: CardFrame, *, on_page: bool = False) -> Drawing:
-        """Return the whole card. `on_page` gives it a ground of its own, with round corners."""
+        """Return the full card at a frame. With `on_page` it has its own background with round corners."""
         ground = [rounded(0, 0, WIDTH, HEIGHT, 12, GROUND, "line")] if on_page else []
         shapes = (*ground, *self.still.shapes, *self.moving(frame).shapes)
         return Drawing(WIDTH, HEIGHT, shapes, self.description(frame))
@@ -243,10 +243,10 @@ class RaceCard:
 
 @lru_cache(maxsize=64)
 def _laid_out(text: str) -> tuple[tuple[tuple[str, float, float, float], ...], float]:
-    """Return the letters of a number and the ×, each with its middle, rise and size, and their width.
+    """Return each letter of a number and its ×, with middle, rise and size, and the total width.
 
-    All are in sizes of its type. Digits after the first have a place as wide as a 0, so that nothing moves
-    while they count.
+    All lengths are in multiples of the font size. Digits after the first are as wide as a 0, so that nothing
+    moves while they count.
     """
     # the outline of the first digit is to stand at the edge
     letters, x = [], -_BEARING

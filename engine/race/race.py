@@ -1,4 +1,6 @@
-"""A replay of two recorded runs: which two, where each is at a time, and what their comparison found."""
+"""A replay of two recorded runs: the runs, the progress of each at a time, and the result of their
+comparison.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay in words, for people who do not code: around the comparison's verdict, which is not said twice."""
+"""Describes a replay in words for people who do not program. The comparison's verdict is included once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_NUMBER: dict[VerdictKind, tuple[str, str]] = {
 
 
 def title(race: Race) -> str:
-    """Return the headline: what the two trainings have in common."""
+    """Return the headline: two trainings side by side, with the kind of device if they share it."""
     kinds = {doubt.kind for doubt in race.report.doubts}
     if race.verdict.kind == "spoiled":
         return "This measurement was disturbed"
@@ -131,7 +131,7 @@ def playback_words(race: Race) -> str:
 
 
 def facts(race: Race) -> str:
-    """Return what was measured, on what and when, in one line."""
+    """Return one line with the training, its date, device and versions, and the speed of the replay."""
     runs = [lane.run for lane in race.lanes]
     days = sorted({f"{(run.started or run.created).astimezone():%Y-%m-%d}" for run in runs})
     machines = [run.environment for run in runs if run.environment is not None]
@@ -199,7 +199,7 @@ def number_text(race: Race, moment: Moment) -> str | None:
 
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
-    """Return the two lines of the caption beside the number, or why there is none."""
+    """Return the two lines of the caption next to the number, or the reason why there is no number."""
     if race.ratio is None:
         return _NO_NUMBER.get(race.verdict.kind, _NO_NUMBER["no-speed"])
     if moment.number is None:

@@ -93,7 +93,7 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
 def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
     """Return the events of a run without samples. Raises ProblemError of kind STORE for a damaged event."""
     statement = f"SELECT {_LINE} FROM events WHERE run = ? ORDER BY position"
-    return tuple(_event(connection, run_id, row) for row in connection.execute(statement, (run_id,)))
+    return tuple(_parse_event(connection, run_id, row) for row in connection.execute(statement, (run_id,)))
 
 
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
@@ -109,7 +109,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
         f"SELECT {_LINE} FROM events WHERE run = ? ORDER BY position", (run_id,)
     ).fetchall()
     for row in rows:
-        event = _event(connection, run_id, row)
+        event = _parse_event(connection, run_id, row)
         if isinstance(event, Finished | Failed):
             _drop_events(connection, run_id, "=", row["position"])
         elif _is_later(event, step):
@@ -121,7 +121,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
             return
 
 
-def _event(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row) -> Event:
+def _parse_event(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row) -> Event:
     if not is_intact(row, BLOCKS["events"]):
         raise checksum_error(connection, run_id, "events")
     try:
@@ -183,7 +183,7 @@ def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
             # it was queued to be resumed, and never began
             put_back(connection, run_id)
         else:
-            _end(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
+            _end_run(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
     except ProblemError:
         # a damaged run must not keep the others from being closed
         statement = "UPDATE runs SET status = ?, ended = ? WHERE id = ?"
@@ -207,16 +207,18 @@ def _apply(connection: sqlite3.Connection, run_id: str, event: Event) -> None:
     elif isinstance(event, Pictures):
         put(connection, run_id, event.sheet)
     elif isinstance(event, Finished):
-        _end(connection, run_id, checkpoints.status_after(event), _whole(connection, run_id, event))
+        _end_run(
+            connection, run_id, checkpoints.status_after(event), _complete_summary(connection, run_id, event)
+        )
     elif isinstance(event, Failed):
-        _end(connection, run_id, Status.FAILED, event.summary or summary_so_far(connection, run_id))
+        _end_run(connection, run_id, Status.FAILED, event.summary or summary_so_far(connection, run_id))
         connection.execute(
             "UPDATE runs SET problem = ?, detail = ? WHERE id = ?",
             (event.problem.model_dump_json(), event.detail, run_id),
         )
 
 
-def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: Summary) -> None:
+def _end_run(connection: sqlite3.Connection, run_id: str, status: Status, summary: Summary) -> None:
     connection.execute(
         "UPDATE runs SET status = ?, ended = ?, summary = ? WHERE id = ?",
         (status, time.time(), summary.model_dump_json(), run_id),
@@ -225,7 +227,7 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
     samples.compact(connection, run_id)
 
 
-def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
+def _complete_summary(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
     own = event.summary
     if not event.stopped or own.steps >= samples.last_step(connection, run_id):
         return own

@@ -86,7 +86,10 @@ def can_take_over(owner: str) -> bool:
 
 
 def is_deserted(owner: str) -> bool:
-    """Return True if the process has certainly ended. A process of another host counts as alive."""
+    """Return True if the process that owns the work has certainly ended.
+
+    A process of another host is assumed to run.
+    """
     known = owner_from(owner)
     return known is not None and known.is_gone
 
@@ -165,7 +168,10 @@ class Waiting:
                 leave(connection, key)
 
     def claimable(self) -> tuple[Work, ...]:
-        """Return own work and that of ended processes, next first. Runs without a place come last."""
+        """Return the work of this process and of ended processes, next first.
+
+        Runs without a position come last.
+        """
         with self._connection.reading() as connection:
             placed = connection.execute(
                 "SELECT waiting.* FROM waiting LEFT JOIN runs ON runs.id = key WHERE kind != ?"

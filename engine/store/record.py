@@ -86,7 +86,7 @@ class UnparsedJson(NamedTuple):
 
 
 class _Excerpt(Bounded, extra="ignore", from_attributes=True):
-    """The parts of a record or of settings that are read in place of all of it."""
+    """The fields of a record or of settings that a table of runs reads."""
 
 
 class _Settings(_Excerpt):

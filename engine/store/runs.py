@@ -45,7 +45,7 @@ _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 
 
 class Listing(NamedTuple):
-    """The saved runs, newest first: those that can be read, and those that cannot."""
+    """The saved runs, newest first: readable runs, and damaged runs."""
 
     runs: tuple[RunRecord, ...]
     unreadable: tuple[UnreadableRun, ...]
@@ -305,7 +305,7 @@ class RunTable:
         self._drop_files(run_ids)
 
     def purge(self, run_ids: Iterable[str]) -> None:
-        """Permanently delete those of the given runs that are marked as deleted. Restored runs stay."""
+        """Permanently delete the given runs, except runs that are not marked as deleted."""
         with self._connection.writing() as connection:
             gone = [run_id for run_id in run_ids if is_deleted(connection, run_id)]
             self._drop(connection, gone)

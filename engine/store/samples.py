@@ -126,7 +126,7 @@ def last_step(connection: sqlite3.Connection, run_id: str) -> int:
 
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
-    """Join small blocks into large ones, which are faster to read, one at a time."""
+    """Join a run's small blocks of samples into large blocks, which are faster to read."""
     group: list[int] = []
     group_rows = 0
     for position, rows in _places(connection, run_id):

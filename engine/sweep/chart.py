@@ -42,7 +42,10 @@ class CellSpot:
 
 @dataclass(frozen=True)
 class CellChart:
-    """A chart of a sweep with its title and the words next to it, and the cells' spots, the topmost first."""
+    """A chart of a sweep, with its title and a note.
+
+    `spots` are the places of the cells that can be pointed at, the one drawn last first.
+    """
 
     drawing: Drawing
     spots: tuple[CellSpot, ...]
@@ -91,7 +94,11 @@ def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:
 
 
 def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
-    """Return the looks of the lines for the values of an axis: those of precisions, or shades in order."""
+    """Return the color, symbol and dash of the line for each value of an axis.
+
+    Precisions have their own colors, other values get shades in order. Without an axis there is a single
+    line.
+    """
     if axis is None:
         return (SideLook("text", "o", (), "full"),)
     if axis.key == "precision":
@@ -134,7 +141,7 @@ DISTURBED_WORDS = "disturbed, not ranked"
 
 
 def memory_words(results: Results) -> str:
-    """Return what a combination does not fit into: "into 24.0 GiB"."""
+    """Return the memory into which a combination does not fit, as in "into 24.0 GiB"."""
     memory = results.memory_mib
     return "into memory" if memory is None else f"into {memory_text(memory)}"
 

@@ -29,7 +29,7 @@ STRONG = Metric("strong_efficiency", "Efficiency at the same global batch", "%",
 IDEAL = 100.0
 
 
-def _exchange(run: RunRecord) -> float | None:
+def _communication_ms(run: RunRecord) -> float | None:
     ranks = () if run.summary is None else run.summary.ranks
     known = [
         100 * rank.communication_ms / rank.step_ms
@@ -41,7 +41,7 @@ def _exchange(run: RunRecord) -> float | None:
 
 
 EXCHANGE = Metric(
-    "exchange_percent", "Synchronizing gradients", "% of a step", 1, False, _exchange, is_mean=True
+    "exchange_percent", "Synchronizing gradients", "% of a step", 1, False, _communication_ms, is_mean=True
 )
 SCALING = (WEAK, STRONG, EXCHANGE)
 
@@ -74,16 +74,16 @@ def efficiencies(
                 same = [
                     place for key, place in zip(keys, grid.places(index), strict=True) if key not in varied
                 ]
-                batch = side.runs[0].experiment.device_step_samples * _count(side)
+                batch = side.runs[0].experiment.device_step_samples * _device_count(side)
                 groups[(*same, batch if figure is STRONG else None)][index] = side
         for group in groups.values():
-            base = min(group.values(), key=_count)
-            if len(set(map(_count, group.values()))) < 2:
+            base = min(group.values(), key=_device_count)
+            if len(set(map(_device_count, group.values()))) < 2:
                 continue
             for index, side in group.items():
                 cell, share = (
                     metric_row(speed, (side,), base, blocks).cells[0],
-                    IDEAL * _count(base) / _count(side),
+                    IDEAL * _device_count(base) / _device_count(side),
                 )
                 if cell.ratio is not None:
                     low, high = cell.ratio_interval or (0.0, 0.0)
@@ -93,7 +93,7 @@ def efficiencies(
     return found
 
 
-def _count(side: Side) -> int:
+def _device_count(side: Side) -> int:
     summary = side.runs[0].summary
     return max(1, len(summary.ranks) if summary is not None else 1)
 
@@ -184,7 +184,11 @@ class Results:
 
 
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
-    """Return the results of all cells, as in a comparison. `evidence` adds intervals within single runs."""
+    """Return the metrics of all cells and their ratios to the baseline.
+
+    `evidence` has the speeds in blocks of steps, from which cells with a single run get a confidence
+    interval.
+    """
     grid, blocks = record.grid, {known.run.id: known.block_speeds for known in evidence}
     sides = list(map(_side, record.cells))
     of_runs = shown_metrics([run for side in sides if side is not None for run in side.runs], _datasets(grid))
@@ -204,7 +208,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
             grid.name(places),
             status,
             tuple(run.id for run in cell.runs),
-            _why(cell, status),
+            _failure_words(cell, status),
             does_not_fit=_does_not_fit(cell, status),
         )
         changes: dict[str, Any] = {}
@@ -226,7 +230,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
                 changes |= {"ratio": ratio.ratio, "ratio_interval": ratio.ratio_interval}
                 changes["is_ratio_disturbed"] = is_disturbed(doubts_of(side, baseline, {}))
         elif cell.pilot is not None:
-            values = _of_pilot(cell, of_runs)
+            values = _pilot_values(cell, of_runs)
             changes |= {"values": values, "is_piloted": bool(values)}
             if baseline is None and baseline_cell.pilot is not None:
                 # what pilots measure is no more than a hint, and counts only against a pilot
@@ -259,7 +263,7 @@ def _side(cell: CellRecord) -> Side | None:
     return Side(runs, runs[0].experiment.precision.label) if runs else None
 
 
-def _of_pilot(cell: CellRecord, of_runs: Sequence[Metric]) -> dict[str, float]:
+def _pilot_values(cell: CellRecord, of_runs: Sequence[Metric]) -> dict[str, float]:
     pilot = cell.pilot
     assert pilot is not None
     unit = next(figure.unit for figure in of_runs if figure.name == PEAK_MEMORY.name)
@@ -301,7 +305,7 @@ def _problem(cell: CellRecord) -> Problem | None:
     return next((problem for problem in problems if problem is not None), None)
 
 
-def _why(cell: CellRecord, status: CellStatus) -> str:
+def _failure_words(cell: CellRecord, status: CellStatus) -> str:
     if status == "excluded":
         return cell.left_out
     problem = _problem(cell)

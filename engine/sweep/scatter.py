@@ -68,7 +68,7 @@ class _Scatter:
         keys = [axis.key for axis in results.grid.axes]
         self._by = keys.index("precision") if "precision" in keys else None
         self._looks = line_looks(None if self._by is None else results.grid.axes[self._by])
-        self._legend = legend(list(self._entries()), self._width, 2)
+        self._legend = legend(list(self._legend_entries()), self._width, 2)
         self._top = self._legend.height + 26
         self._bar = self._shades.bar(shade.unit) if self._shades and shade else Drawing(0, 0, ())
         below = (STRIP + 8 if self._unfit else 0.0) + (self._bar.height + 6 if self._bar.width else 0.0)
@@ -165,7 +165,7 @@ class _Scatter:
             name = shortened(grid.name(cell.places, differing), _LONGEST_NAME, 11)
             yield from place_label(name, *self._point(cell), size / 2 + 6, area, taken)
 
-    def _entries(self) -> Iterator[LegendEntry]:
+    def _legend_entries(self) -> Iterator[LegendEntry]:
         if self._by is not None:
             axis = self._results.grid.axes[self._by]
             for place, look in enumerate(self._looks):

@@ -26,9 +26,9 @@ def finished_count(results: Results) -> int:
 
 
 def pieces_of(results: Results) -> Pieces:
-    """Return the answer as a sentence: the fastest combination and its gain over the best of the baseline.
+    """Return the answer as a sentence: the fastest combination and its gain over the fastest baseline.
 
-    Disturbed, diverged and estimated values do not count.
+    Disturbed, diverged and estimated values are excluded.
     """
     speed = next((figure for figure in results.figures if figure.name == SPEED.name), SPEED)
     best = best_of(results.cells, speed)
@@ -37,8 +37,8 @@ def pieces_of(results: Results) -> Pieces:
     look = _precision_of(results.grid, best.places)
     so_far = " so far" if finished_count(results) < len(results.cells) else ""
     pieces = [
-        Piece(_subject(results.grid, best), "title", precision=look),
-        Piece(f"{_where(results.grid, best)} is the fastest{so_far}: "),
+        Piece(_compared_value(results.grid, best), "title", precision=look),
+        Piece(f"{_other_values(results.grid, best)} is the fastest{so_far}: "),
         Piece(speed.text_with_unit(best.finite(speed)), "strong", precision=look),
         *_gain_pieces(results, best, speed),
     ]
@@ -67,18 +67,18 @@ def _gain_pieces(results: Results, best: CellResult, speed: Metric) -> Iterator[
     yield Piece(", ")
     yield Piece(f"{times((best.finite(speed) or 0.0) / value)} times", "strong")
     yield Piece(" the best of " if has_others else " ")
-    yield Piece(_subject(grid, rival), "title", precision=look)
+    yield Piece(_compared_value(grid, rival), "title", precision=look)
     yield Piece(", which is ")
     yield Piece(speed.text(value), "strong", precision=look)
-    yield Piece(_where(grid, rival))
+    yield Piece(_other_values(grid, rival))
 
 
-def _subject(grid: Grid, cell: CellResult) -> str:
+def _compared_value(grid: Grid, cell: CellResult) -> str:
     """Return the value on the compared axis: "BF16 AMP"."""
     return _value_words(grid, grid.compared, cell)
 
 
-def _where(grid: Grid, cell: CellResult) -> str:
+def _other_values(grid: Grid, cell: CellResult) -> str:
     """Return the values on the other axes: " at batch 64, learning rate 0.01"."""
     others = [
         _value_words(grid, place, cell)
@@ -191,11 +191,11 @@ def sentences_of(results: Results) -> tuple[str, ...]:
     """Return the largest gain at the same settings, and how the throughput scales over devices."""
     compared = [cell for cell in results.cells if cell.places[results.grid.compared] != 0]
     gain = best_of(compared, RATIO_FIGURE)
-    known = () if gain is None or gain.ratio is None else (_gain(gain, gain.ratio, results),)
+    known = () if gain is None or gain.ratio is None else (_gain_sentence(gain, gain.ratio, results),)
     return (*known, *_scaling(results))
 
 
-def _gain(cell: CellResult, ratio: float, results: Results) -> str:
+def _gain_sentence(cell: CellResult, ratio: float, results: Results) -> str:
     baseline, interval = results.grid.axes[results.grid.compared].text(0), cell.ratio_interval
     if ratio <= 1:
         return f"No combination is faster than with {baseline}."

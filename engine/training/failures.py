@@ -93,7 +93,9 @@ def error_details(error: BaseException) -> str:
 
 
 def not_a_number(step: int) -> Problem:
-    """Return the problem of a loss that became NaN at `step`, which the experiment counts as a failure."""
+    """Return the problem of a loss that became NaN at `step`, in an experiment that treats NaN as a
+    failure.
+    """
     remedy = (
         "No weights were updated yet. Check the data, the initial weights and the loss, or try bf16 or fp32."
         if step == 1

@@ -1,6 +1,6 @@
 """Candidates for a faster experiment: values for each kind of change, and exclusions with reasons.
 
-A candidate has one value of each kind. The first value of each kind is that of plain FP32.
+A candidate has one value of each kind. The first value of each kind is the one in plain FP32.
 """
 
 from __future__ import annotations

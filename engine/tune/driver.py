@@ -226,7 +226,7 @@ class TuneDriver(Driver[Tuning]):
         yield self._keep(proof=Proof(sentence=NOTHING_FASTER), winner=self._tuning.experiment)
 
     def _runs(self, proof: Proof) -> Generator[_Known, None, Proof | None]:
-        proof = self._without_unfinished(proof)
+        proof = self._drop_unfinished_runs(proof)
         for turn in self._turns(proof.changes):
             side = "baseline_ids" if turn.label == BASELINE_LABEL else "winner_ids"
             if turn.repeat <= len(getattr(proof, side)):
@@ -269,7 +269,7 @@ class TuneDriver(Driver[Tuning]):
             self._runner = None
         return last
 
-    def _without_unfinished(self, proof: Proof) -> Proof:
+    def _drop_unfinished_runs(self, proof: Proof) -> Proof:
         kept: dict[str, tuple[str, ...]] = {}
         for side in ("baseline_ids", "winner_ids"):
             ids: tuple[str, ...] = getattr(proof, side)

@@ -64,7 +64,9 @@ def search(space: Space) -> Steps:
 
 
 def kept(speeds: Mapping[Places, Sequence[float]], most: int) -> tuple[Places, ...]:
-    """Return the `most` fastest, and up to as many more whose intervals overlap that of the last of them."""
+    """Return the `most` fastest candidates, and at most `most` more whose speed intervals overlap with the
+    slowest of them.
+    """
     center = {places: math.log(geometric_mean(values) or math.nan) for places, values in speeds.items()}
     ranked = sorted(center, key=lambda places: -center[places])
     if len(ranked) <= most:

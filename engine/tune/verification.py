@@ -215,7 +215,10 @@ def short_warmup(experiment: Experiment) -> int:
 
 
 def known_speed(trials: Iterable[TuningTrial], changes: Changes) -> float | None:
-    """Return the newest speed of a candidate, or of plain FP32, in samples per second."""
+    """Return the newest measured speed of the trials with these changes, in samples per second.
+
+    Without such a trial, it is the speed of plain FP32. None if neither was measured.
+    """
     speeds = [(trial.changes, trial.samples_per_second) for trial in trials if trial.is_usable]
     own = [speed for of, speed in speeds if of == changes]
     plain = [speed for of, speed in speeds if not of]

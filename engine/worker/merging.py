@@ -148,10 +148,10 @@ class Merger:
         rank = peaks.index(max(peaks))
         of_all = self._of_all(
             tried[rank],
-            reserved_mib=_most([each.trial for each in tried], "reserved_mib"),
+            reserved_mib=_largest_value([each.trial for each in tried], "reserved_mib"),
             note=self.of_rank(rank, "its memory is the largest of all ranks."),
         )
-        others_mib = _most(tried, "other_programs_mib")
+        others_mib = _largest_value(tried, "other_programs_mib")
         budget_mib = min(each.budget_mib for each in tried)
         return of_all.model_copy(update={"budget_mib": budget_mib, "other_programs_mib": others_mib})
 
@@ -226,7 +226,7 @@ def merged(summaries: list[Summary]) -> Summary:
     known = [speed for speed in speeds if speed is not None]
     has_speed = len(known) == len(speeds)
     slowest = summaries[speeds.index(min(known))] if has_speed else summaries[speeds.index(None)]
-    figures: dict[str, Any] = {name: _most(summaries, name) for name in _PEAKS}
+    figures: dict[str, Any] = {name: _largest_value(summaries, name) for name in _PEAKS}
     if has_speed:
         figures["samples_per_second"] = min(known) * len(summaries)
         interval = slowest.samples_per_second_ci
@@ -249,7 +249,7 @@ def merged(summaries: list[Summary]) -> Summary:
     )
 
 
-def _most(parts: Sequence[Summary | Tried | Trial], name: str) -> float | None:
+def _largest_value(parts: Sequence[Summary | Tried | Trial], name: str) -> float | None:
     values = [value for each in parts if (value := getattr(each, name)) is not None]
     return max(values, default=None)
 

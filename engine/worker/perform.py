@@ -93,7 +93,7 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
         folder = started.enter_context(TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-"))
         workers: list[WorkerProcess] = []
         merger = Merger(job.experiment, experiment, plan.device_names)
-        started.callback(_end, workers)
+        started.callback(_kill_workers, workers)
         for number in range(experiment.devices):
             workers.append(WorkerProcess(environment=_environment(experiment)))
             rank = jobs.RankAssignment(
@@ -140,7 +140,7 @@ def _environment(experiment: Experiment) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // experiment.devices))}
 
 
-def _end(workers: Sequence[WorkerProcess]) -> None:
+def _kill_workers(workers: Sequence[WorkerProcess]) -> None:
     for worker in workers:
         worker.kill()
     for worker in workers:
@@ -186,7 +186,7 @@ class _Together:
                         return
                     self._watches[rank].note_event(item)
                     if isinstance(item, Held):
-                        self._hear(rank, item.begun)
+                        self._receive_held(rank, item.begun)
                         continue
                     if is_last(item):
                         self._over.add(rank)
@@ -202,25 +202,25 @@ class _Together:
     def _command(self) -> None:
         control = self._control
         if control.stop_requested.is_set() or self._merger.must_end:
-            self._ask(jobs.Stop())
+            self._request_all(jobs.Stop())
         elif control.pause_requested.is_set():
-            self._ask(jobs.Pause())
+            self._request_all(jobs.Pause())
         elif isinstance(self._told, jobs.Pause) and self._wanted is None:
             self._send_command(jobs.Continue())
 
-    def _ask(self, wanted: jobs.Command) -> None:
+    def _request_all(self, wanted: jobs.Command) -> None:
         if isinstance(self._told, jobs.Stop) or self._told == wanted or self._over:
             return
         if self._wanted is None:
             self._rounds, self._at = 0, 0
-            self._hold()
+            self._send_barrier()
         self._wanted = wanted
 
-    def _hold(self) -> None:
+    def _send_barrier(self) -> None:
         self._begun.clear()
         self._send(jobs.StepBarrier(step=self._at))
 
-    def _hear(self, rank: int, begun: int) -> None:
+    def _receive_held(self, rank: int, begun: int) -> None:
         self._begun[rank] = begun
         if len(self._begun) < len(self._workers) or self._wanted is None:
             return
@@ -229,7 +229,7 @@ class _Together:
             # a rank of fast steps is past it by the time that it hears, so each round looks further ahead
             self._at = furthest + 2**self._rounds - 1
             self._rounds += 1
-            self._hold()
+            self._send_barrier()
             return
         wanted, self._wanted = self._wanted, None
         self._send_command(wanted)
@@ -244,7 +244,7 @@ class _Together:
 
     def _failure(self, rank: int, item: Failed | WorkerExited | BadLine) -> Failed | Tried:
         # the others fail for want of this one, or this one for want of another
-        failures = {rank: self._failed(rank, item)}
+        failures = {rank: self._failed_rank(rank, item)}
         deadline = time.monotonic() + _OTHERS_SECONDS
         while len(failures) < len(self._workers) and time.monotonic() < deadline:
             for other, worker in enumerate(self._workers):
@@ -254,12 +254,12 @@ class _Together:
                 if isinstance(following, Tried) and not following.trial.fits:
                     return self._merger.unfit(other, following)
                 if isinstance(following, Failed | WorkerExited | BadLine):
-                    failures[other] = self._failed(other, following)
+                    failures[other] = self._failed_rank(other, following)
         first = min(failures, key=lambda number: _remoteness(failures[number].problem))
         failed = failures[first]
         if len({failure.problem.message for failure in failures.values()}) == 1 < len(failures):
             return failed  # the same for all
-        return failed.model_copy(update={"problem": self._of_rank(first, failed.problem)})
+        return failed.model_copy(update={"problem": self._rank_problem(first, failed.problem)})
 
     def _hang(self, rank: int, problem: Problem) -> Failed:
         # all stand still for want of the one that waits for none of the others
@@ -280,7 +280,7 @@ class _Together:
             rank = hung
         sys.stderr.write(f"{tails[rank]}\n")
         sys.stderr.flush()
-        return Failed(problem=self._of_rank(rank, problem), detail=tails[rank])
+        return Failed(problem=self._rank_problem(rank, problem), detail=tails[rank])
 
     def _steps_begun(self, rank: int) -> int | None:
         begun = None
@@ -288,10 +288,10 @@ class _Together:
             begun = item.begun if isinstance(item, Held) else begun
         return begun
 
-    def _of_rank(self, rank: int, problem: Problem) -> Problem:
+    def _rank_problem(self, rank: int, problem: Problem) -> Problem:
         return problem.model_copy(update={"message": self._merger.of_rank(rank, problem.message)})
 
-    def _failed(self, rank: int, item: Failed | WorkerExited | BadLine) -> Failed:
+    def _failed_rank(self, rank: int, item: Failed | WorkerExited | BadLine) -> Failed:
         worker = self._workers[rank]
         if isinstance(item, Failed):
             return item

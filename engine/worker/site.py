@@ -186,7 +186,10 @@ class WorkerProcess:
                 self._process.send_signal(signal.SIGUSR1)
 
     def close(self, timeout_seconds: float = 2.0) -> int:
-        """Close stdin, which ends a worker, wait, and kill what is left. Return the exit status."""
+        """Close stdin, which ends a worker, wait up to `timeout_seconds`, and kill remaining processes.
+
+        Return the exit status.
+        """
         with self._input_lock, contextlib.suppress(OSError):
             self._input.close()
         # its stdout ends when it does; it is not reaped yet, so that kill() can still signal its group

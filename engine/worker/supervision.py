@@ -90,9 +90,10 @@ class LastWords:
 
 
 def last_words(stderr: str, code: Code) -> LastWords:
-    """Read a dump by faulthandler from the end of a worker's stderr.
+    """Return the last output of a crashed worker, with the lines of the user's code it was at.
 
-    The thread that dumped counts, or else the first one that ran the user's code.
+    They are read from the dump by faulthandler at the end of stderr: from the thread that dumped, or else
+    from the first thread in the user's code.
     """
     paths = {str(Path(code.folder) / name): name for name in (code.file, *code.beside)}
     # as faulthandler writes them
@@ -206,8 +207,8 @@ class Timeouts:
 class ProcessSession:
     """A `Session` that runs one job in a worker process and ends the worker if it does not respond.
 
-    With `resumes`, the worker already has the job from an earlier program. It `is_lost` if a remote machine
-    no longer has the worker, for example after a restart. The job then counts as interrupted.
+    With `resumes`, the worker already has the job, from before Ammeter was restarted. The session `is_lost`
+    if a remote machine no longer has the worker. The job then counts as interrupted.
     """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Timeouts, *, resumes: bool = False) -> None:
@@ -275,7 +276,9 @@ class ProcessSession:
         return ending
 
     def _with_its_place(self, event: Event) -> Event:
-        """Add the machine to the error of a path that exists here and is missing there."""
+        """Add the machine's name to the error of a path that exists on this machine but not on the remote
+        one.
+        """
         place = self._worker.place
         if place is None or not isinstance(event, Failed) or event.problem.key != "path":
             return event

@@ -105,7 +105,7 @@ class StudyController(QObject, Generic[View]):
         self._show_view(self._view(key))
 
     def open(self, key: str) -> None:
-        """Show saved work, if it is still there."""
+        """Show a saved study or sweep, unless it was deleted."""
         if self._view(key) is not None:
             self._show(key)
             self.page_wanted.emit()

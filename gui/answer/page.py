@@ -39,7 +39,7 @@ class PageTexts(NamedTuple):
 
 
 class AnswerHead(QWidget):
-    """The head of every answer: its title, what it is about, its buttons, and its progress."""
+    """The head of every answer: its title, its subject, its buttons, and its progress."""
 
     def __init__(self, kind: PageTexts, *more: QWidget) -> None:
         """Place the buttons `more` before the menu."""
@@ -68,7 +68,7 @@ class AnswerHead(QWidget):
         self._recolor()
 
     def hide_title(self) -> None:
-        """Hide the title, because the page around it shows it."""
+        """Hide the title, because the surrounding page shows it."""
         self.title.hide()
         self._icon.hide()
 
@@ -154,11 +154,11 @@ class StudyPage(Surface, Generic[View]):
         in_column(self.head, wide(pages), parent=self, margins=(16, 12, 16, 16), spacing=8)
 
     def document(self, view: View) -> Document:
-        """Return what is known of a study as a document."""
+        """Return the document of a study, also of an unfinished one."""
         raise NotImplementedError
 
     def note(self, view: View) -> str:
-        """Return what the study is about, and its state."""
+        """Return a line on the study's experiment and its state."""
         raise NotImplementedError
 
     def title(self, view: View) -> str:
@@ -174,7 +174,9 @@ class StudyPage(Surface, Generic[View]):
         raise NotImplementedError
 
     def offers(self, view: View) -> Mapping[str, Offer]:
-        """Return what tabs show while they have no section, by the tabs' titles."""
+        """Return the offers to start a study, by the title of the tab that shows one while it has no
+        results.
+        """
         return {}
 
     def view(self) -> View | None:
@@ -216,7 +218,7 @@ class StudyPage(Surface, Generic[View]):
         self.head.settings.show()
 
     def show_in_tab(self) -> None:
-        """Leave out the title, which the page around it shows."""
+        """Hide the title, because the surrounding page shows it."""
         self.head.hide_title()
         layout = self.layout()
         assert layout is not None  # made in __init__
@@ -329,7 +331,7 @@ class AnswerTabs(QTabWidget):
             self.setCurrentWidget(self.views[name])
 
     def restore(self, name: str) -> None:
-        """Open the tab that was remembered by its title. Raise KeyError if there is no such tab."""
+        """Open the tab with this saved title. Raises KeyError if there is no such tab."""
         if name:
             self.open({title: title for title in self._guides}[name])
 
@@ -338,7 +340,7 @@ class AnswerTabs(QTabWidget):
         self._wanted = ""
 
     def name(self) -> str:
-        """Return the title of the tab in front. Without tabs, return that of the tab to open."""
+        """Return the title of the tab in front. Without tabs, return the title of the tab to open later."""
         view = self.currentWidget()
         return next((name for name, each in self.views.items() if each is view), self._wanted)
 

@@ -135,13 +135,13 @@ class SectionView(Surface):
 
     @property
     def grows(self) -> bool:
-        """True if its widget or its table takes all the height that is left on the page."""
+        """True if its widget or table fills the remaining height of the page."""
         expanding = QSizePolicy.Policy.Expanding
         is_long = self._is_long and self._held is not None and not self._held.isHidden()
         return is_long or (self.widget is not None and self.widget.sizePolicy().verticalPolicy() == expanding)
 
     def show_section(self, section: Section, answer: Any) -> None:
-        """Fill what differs from the section that is shown."""
+        """Show a section, updating only the parts that differ from the shown section."""
         before, self._shown = self._shown, section
         if self.widget is not None:
             self.widget.show_answer(answer)  # type: ignore[attr-defined]
@@ -280,7 +280,7 @@ def facts(pairs: Sequence[tuple[str, str]]) -> QWidget:
 def table_columns(section: Section) -> list[Column[Any]]:
     """Return the columns of a section's table, each as wide as its longest text.
 
-    The first one and those of text share the free room.
+    The first column and text columns share the remaining width.
     """
     columns: list[Column[Any]] = []
     texts = [heading for heading in section.headings if heading not in section.right]

@@ -211,7 +211,7 @@ class PlotHeader(QWidget):
         self.follow.toggled.connect(self.follow_switched)
 
     def set_plain(self) -> None:
-        """Hide the toggles, where the page has one set of them for all plots."""
+        """Hide the toggles, for pages with a single set of toggles for all plots."""
         self._is_plain = True
         self.log.hide()
         self.follow.hide()

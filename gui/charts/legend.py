@@ -91,11 +91,11 @@ class LegendRow(QWidget):
         palette = theme().palette
         plain = font(12)
         room = self.width() - _width(plain, self.place) - 8
-        fit = next((fit for fit in _FITS if _needed(self.entries, fit) <= room), _FITS[-1])
+        fit = next((fit for fit in _FITS if _needed_width(self.entries, fit) <= room), _FITS[-1])
         if fit.name < _WHOLE:
             # names tell more than the place of the values
-            fit = next((fit for fit in _FITS if _needed(self.entries, fit) <= self.width()), fit)
-        if _needed(self.entries, fit) <= room:
+            fit = next((fit for fit in _FITS if _needed_width(self.entries, fit) <= self.width()), fit)
+        if _needed_width(self.entries, fit) <= room:
             _write(painter, room + 8, self.place, plain, palette.text3)
         left = 0.0
         for entry in self.entries:
@@ -134,7 +134,7 @@ def _write(painter: QPainter, left: float, text: str, face: QFont, color: str) -
     return left + _width(face, text)
 
 
-def _needed(entries: Sequence[LegendCurve], fit: _Fit) -> float:
+def _needed_width(entries: Sequence[LegendCurve], fit: _Fit) -> float:
     width = -float(fit.gap)
     for entry in entries:
         width += fit.sample + 8 + _width(font(12, 600), entry.value) + fit.gap
@@ -198,4 +198,4 @@ class LegendRows(QWidget):
 
     def _fits(self, rows: int) -> bool:
         room = self.width() - 16 - _width(font(12), self.place)
-        return all(_needed(part, _READABLE) <= room for part in self._parts(rows))
+        return all(_needed_width(part, _READABLE) <= room for part in self._parts(rows))

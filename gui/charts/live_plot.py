@@ -153,7 +153,7 @@ class LivePlot(Surface):
             if shown is not before or x_range != self.canvas.frame.x_range:
                 self._shown[curve.key] = shown
                 self._draw(shown, x_range)
-        self.canvas.show_frame(self._frame(x_range), self._drawn())
+        self.canvas.show_frame(self._frame(x_range), self._drawn_lines())
         self._show_values()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -181,7 +181,7 @@ class LivePlot(Surface):
     def _restyle(self) -> None:
         for items in self._items.values():
             items.restyle()
-        self.canvas.show_frame(self._frame(self.canvas.frame.x_range), self._drawn())
+        self.canvas.show_frame(self._frame(self.canvas.frame.x_range), self._drawn_lines())
         self.legend.update()
 
     def _show_follow(self) -> None:
@@ -209,7 +209,7 @@ class LivePlot(Surface):
         reach = max([*ends, self.total or 0.0])
         return (0.0, reach * _ROOM_RIGHT) if reach > 0 else (0.0, 1.0)
 
-    def _drawn(self) -> list[tuple[Values, Values]]:
+    def _drawn_lines(self) -> list[tuple[Values, Values]]:
         return [
             (shown.curve.x, values)
             for shown in self._shown.values()
@@ -267,7 +267,7 @@ class LivePlot(Surface):
                 curve.precision,
                 curve.name,
                 self._text(self._value(curve, shown, row), decimals),
-                _extra(shown.curve, row, decimals),
+                _shadow_text(shown.curve, row, decimals),
                 is_background=curve.is_background,
             )
             for curve, shown, row in rows
@@ -279,7 +279,7 @@ class LivePlot(Surface):
         self.legend.show_values(entries, at, ink)
 
     def value_at(self, name: str, place: float) -> float | None:
-        """Return what the legend would show of the curve of that name at `place`, or None."""
+        """Return the legend's value of the curve `name` at the x coordinate `place`. None without a value."""
         for curve in self._curves:
             shown = self._shown.get(curve.key)
             if curve.name == name and shown is not None:
@@ -298,7 +298,7 @@ class LivePlot(Surface):
         return number(value, decimals)
 
 
-def _extra(curve: Curve, row: int | None, decimals: int) -> str:
+def _shadow_text(curve: Curve, row: int | None, decimals: int) -> str:
     if curve.shadow is None or row is None or not curve.shadow_name:
         return ""
     return f"({number(float(curve.shadow[row]), decimals)} {curve.shadow_name})"

@@ -143,7 +143,7 @@ class BarChart(DrawingView):
         self.setMinimumSize(240, 100)
 
     def set_bars(self, bars: Sequence[ChartBar], hint: str = "") -> None:
-        """Show these bars, or `hint` if none of them has a length."""
+        """Show these bars, or the text `hint` if no bar has a length."""
         self.bars, self._hint = tuple(bars), hint
         self.setMinimumHeight(int(least_height(len(bars))))
         self.setMaximumHeight(int(most_height(len(bars))))

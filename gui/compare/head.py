@@ -141,7 +141,7 @@ class ItemHead(QWidget):
         self.about.set_whole_text(about)
 
     def show_failure(self, title: str, about: str) -> None:
-        """Show the title of runs that failed, which have no sides."""
+        """Show `title` and the explanation `about` in place of the sides, for a comparison that failed."""
         self.clear()
         self.show_title("cross-outline", title, about)
         self.settings.show()

@@ -241,7 +241,7 @@ def _why_none(comparison: Comparison) -> str:
 
 
 class DevicesCard(Surface):
-    """The metrics of each device of multi-device runs. Hidden if there is no such run."""
+    """The metrics of each device of multi-device runs. Hidden if there are no such runs."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -352,7 +352,7 @@ class ComparePanel(Surface):
         self.set_headline(headline)
 
     def set_headline(self, side_id: str | None) -> None:
-        """Put another side in the headline. None stands for a baseline without others."""
+        """Show the conclusion about another side. None shows the baseline alone."""
         comparison = self.comparison
         if comparison is None:
             return

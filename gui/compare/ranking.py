@@ -117,7 +117,7 @@ def _bars(comparison: Comparison) -> Column[_Row]:
 
 
 def _metric(comparison: Comparison, metric: RankingColumn) -> list[Column[_Row]]:
-    """Return the column of a metric's values, and if there are any, that of the notes beside them."""
+    """Return the column of a metric's values, and a column of its notes if there are any."""
     name = SPEED.name if metric.key == "ratio" else metric.key
     found = next(row.metric for row in comparison.metrics if row.metric.name == name)
     unit = metric.unit.removesuffix(" samples")

@@ -217,9 +217,8 @@ class TargetRow(QWidget):
 
 
 class MetricTable(Surface):
-    """The metrics of one or two sides in columns, that in the headline shaded, and a target accuracy.
-
-    `further`, the table of the metrics of more sides, takes its place above the target.
+    """The metrics of one or two sides in columns, with the chosen side's column shaded, and a target
+    accuracy. `further` is the table of more sides, placed above the target.
     """
 
     def __init__(self, *further: QWidget) -> None:

@@ -72,7 +72,10 @@ class GuidedMeasurement(QObject):
         return run_id in self._submitted
 
     def start(self) -> None:
-        """Measure, or emit `busy` if something else is running. Do nothing if at work already."""
+        """Start measuring the demo's two runs, or emit `busy` if other work is running.
+
+        No-op while it is measuring.
+        """
         experiments = self._experiments
         if self.is_at_work:
             return
@@ -125,7 +128,7 @@ class GuidedMeasurement(QObject):
         self.report_progress()
 
     def close(self) -> None:
-        """Take what has not begun out of the queue, because the window closes."""
+        """Remove runs that have not started from the queue, as the window closes."""
         if self.is_at_work:
             self.is_at_work = False
             self._remove_waiting()

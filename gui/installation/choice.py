@@ -51,7 +51,7 @@ class ChoiceView(Surface):
         self._add("This machine", self._gpu, self._facts)
         self._add("PyTorch", self.builds, self._why)
         self._add("Download", self._download, self._room)
-        self._add("Folder", self._place_row())
+        self._add("Folder", self._folder_row())
         self._network_name = self._add("Network", self._network)
         more = in_row(self.more, Stretch(1))
         in_column(self._grid, divider(), more, self.options, parent=self, margins=24, spacing=12)
@@ -85,7 +85,10 @@ class ChoiceView(Surface):
         return InstallRequest(backend, source, self.options.chosen_extras())
 
     def selected_build(self) -> Build | None:
-        """Return the selected build or, with a plan, the one that uv resolved."""
+        """Return the selected build.
+
+        For "automatic" it is the planned build, or else the best build. None before the check of the machine.
+        """
         if self._found is None:
             return None
         backend = self.builds.value()
@@ -180,7 +183,7 @@ class ChoiceView(Surface):
         self.more.set_icon("chevron-down" if is_open else "chevron-right")
         self.more.setAccessibleDescription("open" if is_open else "closed")
 
-    def _place_row(self) -> QWidget:
+    def _folder_row(self) -> QWidget:
         copy = IconButton("copy", "Copy the path", "Copy the path of the folder")
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._place.whole_text()))
         holder = QWidget()

@@ -166,7 +166,7 @@ def _content(engine: Engine) -> QWidget:
     here, problem = engine.installation, engine.problem
     title = "PyTorch" if here is None else title_of(here)
     texts = [] if problem is None else [problem.message]
-    facts, place = _facts(here) if here is not None else (), engine.packages or engines_folder()
+    facts, place = _installation_facts(here) if here is not None else (), engine.packages or engines_folder()
     if engine.state is State.OWN:
         title, texts, place = "PyTorch in this environment", [_OWN], Path(sys.prefix)
         facts = (("PyTorch", _version("torch")), ("torchvision", _version("torchvision")))
@@ -185,7 +185,7 @@ def _content(engine: Engine) -> QWidget:
     return holder
 
 
-def _facts(here: Installation) -> tuple[tuple[str, str], ...]:
+def _installation_facts(here: Installation) -> tuple[tuple[str, str], ...]:
     made = date_text(datetime.fromtimestamp(here.made).astimezone())
     return (
         ("torchvision", here.packages.get("torchvision", "not installed")),

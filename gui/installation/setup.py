@@ -152,7 +152,7 @@ class EngineSetup(QObject):
         self._installer = None
 
     def _install(self, installer: Installs, wanted: InstallRequest) -> Installation | None:
-        """Install in the thread, whose signals Qt delivers in the window's."""
+        """Install PyTorch in the thread. Its signals arrive in the window's thread."""
         installation = None
         with kept_awake():
             for event in installer.install(wanted):

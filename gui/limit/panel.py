@@ -101,7 +101,7 @@ class LimitPanel(StudyPage[StudyView[Limit]]):
         return float(self.margin.currentData())
 
     def set_margin(self, fraction: float) -> None:
-        """Choose the margin if it is offered."""
+        """Select the memory margin `fraction`, if it is one of the choices."""
         row = self.margin.findData(fraction)
         if row >= 0:
             self.margin.setCurrentIndex(row)

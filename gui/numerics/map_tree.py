@@ -97,7 +97,7 @@ class MapTree(TreeModel[MapRow]):
         return self._kept.get(row.name)
 
     def is_free(self, row: MapRow) -> bool:
-        """Return True if no pattern and no module around it keeps the row in FP32."""
+        """Return True if no pattern keeps the row's module, or a module that contains it, in FP32."""
         return row.is_module and self.kept_by(row) in (None, row.name)
 
     def flags(self, index: Index) -> Qt.ItemFlag:

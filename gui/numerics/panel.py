@@ -169,7 +169,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         return view.answer
 
     def offers(self, view: StudyView[Numerics]) -> Mapping[str, Offer]:
-        coming = _coming(view)
+        coming = _pending_parts(view)
         return {
             TITLES[part]: Offer(awaited) if part in coming else offer
             for part, (awaited, offer) in _OFFERS.items()
@@ -182,7 +182,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         return tuple(part for choice, box in chosen if box.isChecked() for part in choice.parts)
 
     def choose(self, parts: Sequence[str], *, only: bool = False) -> None:
-        """Select the boxes of these parts. With `only`, clear the others."""
+        """Select the check boxes of these parts. With `only`, clear all others."""
         for choice, box in zip(_CHOICES, self.boxes, strict=True):
             is_wanted = any(part in parts for part in choice.parts)
             box.setChecked(is_wanted or (box.isChecked() and not only))
@@ -214,7 +214,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         # a search that found nothing is not what a study is opened for
         found = view.answer.results.nan is not None and view.answer.results.nan.first is not None
         order = sorted(_OFFERS, key=lambda part: part == "nan" and not found)
-        known = [TITLES[part] for part in order if view.answer.has(part) or part in _coming(view)]
+        known = [TITLES[part] for part in order if view.answer.has(part) or part in _pending_parts(view)]
         if known and self.tabs.name() not in known:
             self.tabs.open(known[0])
 
@@ -243,7 +243,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         return view
 
 
-def _coming(view: StudyView[Numerics]) -> Sequence[str]:
+def _pending_parts(view: StudyView[Numerics]) -> Sequence[str]:
     return (*view.answer.parts, "advice") if view.is_unfinished else ()
 
 

@@ -1,4 +1,4 @@
-"""The page Profile: where a step's time goes, side by side, and what would make it faster."""
+"""The page Profile: where a step's time goes in each precision, and what would make it faster."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class ResultsController(QObject):
             self._compare_ticked()
 
     def _follow_runs(self) -> None:
-        """Keep what is opened, with the runs that it has now."""
+        """Update the opened result after its runs have changed."""
         opened, model = self._opened, self._runs.model
         if opened is None:
             self.comparisons.reader.follow(self._runs.checked())
@@ -179,7 +179,7 @@ class ResultsController(QObject):
             self._open(row)
 
     def _runs_of(self, row: Item | RunRow) -> tuple[str, ...]:
-        """Return the runs to compare where a row is opened, those that have begun."""
+        """Return the started runs to compare when a row is opened."""
         lines = row.lines if isinstance(row, Item) else (row,)
         owner = self._runs.model.owner(row.key) if isinstance(row, RunRow) else None
         if owner is not None and owner.kind == "comparison":

@@ -197,7 +197,7 @@ _Told = tuple[str, str, float | None, Experiment]
 """Title, result, ratio, and the experiment that *Use these settings* takes."""
 
 
-def _limit(limit: Limit) -> _Told:
+def _limit_row(limit: Limit) -> _Told:
     best = limit.best
     sides = [limit.baseline] if best is None else [limit.baseline, best]
     sizes = " → ".join(f"{side.largest_batch:,}" for side in sides)
@@ -236,7 +236,7 @@ def _profile(profiles: Profiles) -> _Told:
     return title, result, max(ratios, default=None), first
 
 
-def _tune(tuning: Tuning) -> _Told:
+def _tuning_row(tuning: Tuning) -> _Told:
     ratio = tuning.proof.speedup if tuning.proof is not None else None
     return "Tune", _fastest(tuning), ratio, tuning.winner or tuning.experiment
 
@@ -253,7 +253,7 @@ def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
     return ", ".join({**texts, "step.recipe": recipe}[key] for key in keys if key in {*texts, "step.recipe"})
 
 
-_TOLD: dict[str, Any] = {"limit": _limit, "numerics": _numerics, "profile": _profile, "tune": _tune}
+_TOLD: dict[str, Any] = {"limit": _limit_row, "numerics": _numerics, "profile": _profile, "tune": _tuning_row}
 
 
 def _sweep_row(record: SweepRecord, ratio: float | None) -> StudyRow:

@@ -47,7 +47,7 @@ class NoRuns(QStackedWidget):
             self.addWidget(page)
 
     def show_reason(self, looked_for: str, *, has_any: bool, can_undo: bool) -> None:
-        """Show why there are no rows, and what to do."""
+        """Show why the table has no rows, and how to get some."""
         if has_any:
             nothing = "No results of this kind yet."
             words = f"Nothing matches “{shortened(looked_for)}”." if looked_for else nothing

@@ -58,7 +58,7 @@ class RunsController(QObject):
             return
         deletion = _Deletion(deleted, tuple(run_id for run_id in deleted if run_id in ticked))
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
-        undo = partial(self._restore, deletion)
+        undo = partial(self._restore_deleted, deletion)
         self._deletions[deletion] = self._notice.notify(
             f"Deleted {what}.", action="Undo", do=undo, asks=False
         )
@@ -73,7 +73,7 @@ class RunsController(QObject):
         self._deletions[last] = self._notice.notify(
             f"{what} can still be restored.",
             action="Undo",
-            do=partial(self._restore, last),
+            do=partial(self._restore_deleted, last),
             others=[("Delete for good", partial(self._forget, last))],
         )
         self._table.set_can_undo(True)
@@ -85,9 +85,9 @@ class RunsController(QObject):
     def undo(self) -> None:
         """Undo the last deletion, if there is one."""
         if self._deletions:
-            self._restore(next(reversed(self._deletions)))
+            self._restore_deleted(next(reversed(self._deletions)))
 
-    def _restore(self, deletion: _Deletion) -> None:
+    def _restore_deleted(self, deletion: _Deletion) -> None:
         self._take_back(deletion)
         if self.runs.restore(deletion.run_ids):
             self._table.set_checked((*self._table.checked(), *deletion.ticked))

@@ -47,7 +47,10 @@ def ask_file(
 
 
 def file_choice(chosen: str, used: Format[Content]) -> FileChoice:
-    """Return the path as typed, with the chosen format's ending if it has none."""
+    """Return the file to write for the typed path `chosen`.
+
+    A path without a known suffix gets the suffix of the format `used`.
+    """
     path = Path(chosen)
     if path.suffix.lower() in {form.suffix for form in COMPARISON.formats}:
         form = _form_of(used) if path.suffix.lower() == used.suffix else None

@@ -117,7 +117,7 @@ class QueueController(QObject):
             self.refresh()
 
     def offer_left(self) -> None:
-        """Ask what to do with the jobs that an earlier window left in the queue, if any."""
+        """Ask whether to continue the jobs that an earlier window left in the queue, if there are any."""
         works = self._works
         if left := works.left():
             others = (
@@ -147,7 +147,7 @@ class QueueController(QObject):
             self._queue.move(key, before)
 
     def act(self, keys: Sequence[str], action: QueueAction) -> None:
-        """Apply an action to the items of these keys."""
+        """Apply an action to the queued jobs with these keys."""
         if action is REMOVE:
             self._remove(keys)
             return

@@ -316,7 +316,7 @@ class QueueTable(ResultTable[ScheduledItem]):
 
 
 def _parts(item: QueueItem) -> tuple[str, str]:
-    """Return what a job is, "BF16 AMP, 2 of 2" or "Profile", and what it works on."""
+    """Return a job's kind, such as "BF16 AMP, 2 of 2" or "Profile", and its subject."""
     return (item.brief, item.detail) if item.brief else (item.detail, item.title)
 
 

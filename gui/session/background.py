@@ -23,7 +23,10 @@ class _Task(NamedTuple):
 
 
 def own_error(error: Exception, what: str = "This", *, continues: str = "") -> Problem:
-    """Return the problem of an internal error in `what`. `continues` says what is not affected."""
+    """Return the problem of an internal error during the activity `what`.
+
+    `continues` is a sentence on what still works.
+    """
     return Problem(
         kind=Kind.INTERNAL,
         message=f"{what} failed with an internal error: {error}.",

@@ -133,7 +133,10 @@ class EngineThread(QThread):
             self._changed.notify()
 
     def stop_current(self, key: str | None = None) -> None:
-        """Ask the work in progress to stop, if given only that of `key`. The queue and forecasts are kept."""
+        """Request the work in progress to stop.
+
+        With a `key`, stop only work with this key. Other queued work and forecasts stay.
+        """
         with self._changed:
             current = self._queue.current
             if current is not None and key in (None, current.key):

@@ -58,7 +58,9 @@ class QueueItem:
 
 
 def time_left(items: Iterable[QueueItem]) -> tuple[float, bool]:
-    """Return the seconds left of all items that are not paused, and True if some are unknown."""
+    """Return the time left for all items that are not paused, in seconds, and True if some times are
+    unknown.
+    """
     seconds = [item.seconds_left for item in items if not item.is_paused]
     return sum(known for known in seconds if known is not None), None in seconds
 

@@ -51,14 +51,17 @@ class WorkKind(ABC, Generic[View]):
 
     @abstractmethod
     def resumed(self, view: View) -> Work:
-        """Return the work that continues where this stopped."""
+        """Queue the stopped work of a view again and return it, to continue where it stopped."""
 
     @abstractmethod
     def again(self, view: View) -> Work:
         """Return new work that is the same."""
 
     def withdraw(self, key: str) -> Undo | None:
-        """Remove work that was taken out of the queue from the saved queue. Return what undoes it, if any."""
+        """Delete the saved entry of work that was removed from the queue.
+
+        Return a function that restores it, or None.
+        """
         self._store.waiting.remove([key])
         return None
 

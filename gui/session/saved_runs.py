@@ -106,9 +106,9 @@ class SavedRuns(QObject):
         return self._unreadable[run_id].name if run is None else run.title
 
     def group(self, run_id: str) -> tuple[str, ...]:
-        """Return the run and its comparison's other runs, baseline first. Of repeats, only its own seed.
+        """Return the runs of the run's comparison, the baseline first.
 
-        A run of a sweep stands alone.
+        Of repeats, only runs with its seed are included. A run of a sweep is returned alone.
         """
         run = self._records[run_id]
         if run.sweep is not None:

@@ -200,9 +200,9 @@ class Works(QObject):
         )
 
     def left(self, *, tells: bool = True) -> tuple[Work, ...]:
-        """Return the work that an earlier window left in the queue, and runs in no queue, next first.
+        """Return the work that an earlier window left in the queue, and waiting runs in no queue, next first.
 
-        Return nothing if the store fails, which is reported if `tells`.
+        If the store fails, return nothing, and report it if `tells`.
         """
         try:
             return self.queue.left()

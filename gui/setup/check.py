@@ -86,11 +86,11 @@ def check(
     judges_machine: bool = True,
     ignored: Collection[str] = (),
 ) -> Outcome:
-    """Validate every run of the draft, with the first value of each axis. `look` looks up the data.
+    """Validate every run of the draft, with the first value of each axis.
 
-    Without a catalog, or without `judges_machine`, validate only what does not depend on the machine.
-    `refused` are problems of experiments that the worker has refused. `file_problem`: why the model file
-    cannot be read. Problems of `ignored` settings are dropped.
+    `look` reads the facts of the data. Without a catalog or `judges_machine`, only settings that do not
+    depend on the machine are checked. `refused` are problems that the worker reported before, `file_problem`
+    is the model file's reading error, and problems of `ignored` settings are dropped.
     """
     first = {} if file_problem is None else {"model": file_problem}
     for problem in _blanks(draft):
@@ -130,22 +130,26 @@ def check(
 
 
 def _validated(settings: Mapping[str, Any]) -> tuple[Experiment | None, list[Problem]]:
-    """Return the experiment, with defaults for invalid settings, and the problems of these."""
+    """Return the experiment, with defaults in place of invalid settings, and the problems of those
+    settings.
+    """
     against: list[Problem] = []
     while True:
         try:
             return experiment_from(settings), against
         except ProblemError as error:
             against += error.problems
-            fewer = _without({problem.key for problem in error.problems}, settings)
+            fewer = _without_keys({problem.key for problem in error.problems}, settings)
             if fewer == settings:
                 return None, against
             settings = fewer
 
 
-def _without(keys: Collection[str | None], settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _without_keys(
+    keys: Collection[str | None], settings: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
     return {
-        name: _without(keys, value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        name: _without_keys(keys, value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
         for name, value in settings.items()
         if prefix + name not in keys
     }
@@ -168,9 +172,9 @@ def _blanks(draft: Draft) -> list[Problem]:
 
 
 def explanation(problem: Problem) -> str:
-    """Return the problem's sentence, with the remedy if it is short and adds something.
+    """Return the problem's sentence, and its remedy if it is short and adds information.
 
-    For a number, the sentence already says what is allowed.
+    For a number, the sentence alone names the valid range.
     """
     names_allowed = problem.key in NUMBER_KEYS and problem.allowed is not None
     if names_allowed or len(problem.remedy) > _LONGEST_REMEDY:
@@ -182,11 +186,11 @@ def request(draft: Draft, outcome: Outcome) -> Request:
     """Create the request of a valid draft, with the first value of each axis."""
     labels = [label for label, _ in outcome.experiments]
     name = draft.text("name").strip() or None
-    title = name or _title(labels, outcome.repeats)
+    title = name or _comparison_title(labels, outcome.repeats)
     return Request(title, outcome.experiments, name, outcome.repeats)
 
 
-def _title(labels: Sequence[str], repeats: int) -> str:
+def _comparison_title(labels: Sequence[str], repeats: int) -> str:
     if len(labels) == 1:
         return f"{labels[0]}, {repeats} times" if repeats > 1 else ""
     return f"{labels[0]} against {labels[1]}" if len(labels) == 2 else ", ".join(labels)
@@ -216,7 +220,7 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
         (experiment, _steps(experiment, epoch))
         for (_, experiment), epoch in zip(outcome.experiments, outcome.epochs, strict=True)
     ]
-    lengths = {_length(experiment, steps) for experiment, steps in planned}
+    lengths = {_length_words(experiment, steps) for experiment, steps in planned}
     if seconds is not None:
         plan = f"{counted(count, 'run')}, about {duration(seconds * outcome.repeats)}"
     elif len(lengths) == 1:
@@ -227,7 +231,7 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
     return f"{plan} (throughput needs {max(short):,})" if short else plan
 
 
-def _length(experiment: Experiment, steps: int | None) -> str:
+def _length_words(experiment: Experiment, steps: int | None) -> str:
     return counted(steps, "step") if steps is not None else counted(experiment.epochs or 0, "epoch")
 
 

@@ -101,7 +101,7 @@ class NumberEdit(QLineEdit):
         self.keep_clear()
 
     def keep_clear(self) -> None:
-        """Keep the typed text clear of what else is in the field."""
+        """Set the margins of the typed text so that it does not cover the label and the unit."""
         taken = 0 if self._unit is None or self._unit.isHidden() else self._unit.sizeHint().width() + GAP
         self.setTextMargins(FLUSH + self._label.width(), 0, taken, 0)
 

@@ -180,7 +180,7 @@ class Draft:
 
     @property
     def model(self) -> ModelRef:
-        """Return the model, by the text in its field."""
+        """Return the name or file path of the model, as in its field."""
         return ModelRef(self.text("model").strip())
 
     @cached_property

@@ -68,7 +68,10 @@ _OWN: Mapping[str, Callable[[str, str], Editor]] = {
 
 
 def make_editor(setting: Setting, *, is_option: bool = False) -> Editor:
-    """Create the editor of a setting, by its key or else by the kind of its values."""
+    """Create the editor of a setting: its own kind of editor, or else one for its type of value.
+
+    With `is_option`, the type alone decides.
+    """
     if not is_option and setting.key in _OWN:
         return _OWN[setting.key](setting.title, setting.about)
     if setting.entry is EntryKind.CHOICE:

@@ -71,7 +71,7 @@ def examined_precision(chosen: Sequence[Precision]) -> Precision | None:
 
 
 def examined(outcome: Outcome) -> Experiment | None:
-    """Return the experiment whose model or numerics are examined: the first in `examined_precision`."""
+    """Return the experiment whose model or numerics are checked: the first one in the selected precision."""
     experiments = [experiment for _, experiment in outcome.experiments]
     precision = examined_precision([experiment.precision for experiment in experiments])
     return next((experiment for experiment in experiments if experiment.precision is precision), None)

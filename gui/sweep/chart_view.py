@@ -227,7 +227,7 @@ def figure_entries(results: Results) -> list[tuple[str, str]]:
 
 
 def figure_named(results: Results, name: object) -> Metric:
-    """Return the metric of that name, or else the first."""
+    """Return the metric of this name, or the first metric if there is none."""
     figures = shown_figures(results)
     return next((figure for figure in figures if figure.name == name), figures[0])
 

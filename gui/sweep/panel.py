@@ -136,7 +136,7 @@ class SweepPanel(StudyPage[SweepView]):
 
 
 def _turn_text(view: SweepView) -> str:
-    """Return what a sweep in progress is doing."""
+    """Return a sentence on the run or pilot in progress."""
     if (turn := view.turn) is None:
         return "starting a process"
     return view.pilot_words() or f"{view.cell_name(turn.cell)}, run {turn.repeat}"

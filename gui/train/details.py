@@ -35,7 +35,7 @@ class LiveDetails(Surface):
         self._grid.addWidget(self.explain, 0, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_runs(self, runs: Sequence[LiveRun], not_profiled: str | None = None) -> None:
-        """Show the details of these runs, and why they cannot be profiled, if so."""
+        """Show the details of these runs. `not_profiled` is the reason why they cannot be profiled, or ""."""
         self.explain.set_obstacle(not_profiled)
         lines = [_lines(run) for run in runs]
         memory = [() if run.summary is None else memory_parts(run.summary) for run in runs]

@@ -60,7 +60,7 @@ def open_file(path: Path) -> None:
 
 
 def failure_in(experiments: Experiments, run_ids: Sequence[str]) -> Failure | None:
-    """Return why one of these runs, or of their comparison, failed. None if none of them did."""
+    """Return the failure of one of these runs or of their comparison. None if none of them failed."""
     runs = experiments.runs
     records = [record for run_id in run_ids if (record := runs.record(run_id)) is not None]
     if all(record.problem is None for record in records):

@@ -191,7 +191,7 @@ def speed_note(runs: Sequence[LiveRun]) -> Note:
     if words and any(was_slowed_down(run.summary) for run in runs):
         reasons = " and ".join(dict.fromkeys(filter(None, map(_disturbance, runs))))
         return "unreliable", f"The ratio of {words} is unreliable: {reasons}", False
-    return words, _against(runs), True
+    return words, _relative_words(runs), True
 
 
 def memory_note(runs: Sequence[LiveRun]) -> Note:
@@ -199,7 +199,7 @@ def memory_note(runs: Sequence[LiveRun]) -> Note:
     if len(runs) != 2 or not are_all_alike(runs):
         return _NONE
     peaks = [peak_memory_mib(run) for run in runs]
-    return ratio(peaks[1], peaks[0]), _against(runs), True
+    return ratio(peaks[1], peaks[0]), _relative_words(runs), True
 
 
 def loss_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
@@ -208,7 +208,10 @@ def loss_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
 
 
 def accuracy_note(runs: Sequence[LiveRun], alike: frozenset[str]) -> Note:
-    """Return the difference of two runs' accuracy, until the end the value of the one ahead at that step."""
+    """Return a note on the difference of two runs' accuracy.
+
+    While one is behind, the note is the other's accuracy at the same step.
+    """
     step = common_validation(runs) if are_all_alike(runs) else None
     if step is not None:
         ahead = max(runs, key=lambda run: run.step)
@@ -243,10 +246,10 @@ def _difference(
         return _NONE
     if metric.name in alike:
         return "same", "The difference is within that of repeats", False
-    return metric.difference_text(values[1], values[1] - values[0]), _against(runs), False
+    return metric.difference_text(values[1], values[1] - values[0]), _relative_words(runs), False
 
 
-def _against(runs: Sequence[LiveRun]) -> str:
+def _relative_words(runs: Sequence[LiveRun]) -> str:
     return f"{runs[1].label} relative to {runs[0].label}"
 
 

@@ -173,7 +173,7 @@ class LivePlots(QWidget):
         self._show_fourth(runs)
 
     def refresh(self) -> None:
-        """Draw the changes, and what compares the sides next to the titles."""
+        """Draw new data, and update the comparison next to the titles."""
         for plot in self.plots:
             plot.refresh()
         # some are read from the curves as drawn

@@ -110,7 +110,9 @@ class LiveRaceReader:
         sides = self._sides(runs, stand_ins)
         lanes = _lanes(sides, recorded)
         unit = unit_of(sides.runs[sides.live])
-        return self._raced(sides, lanes, unit) if sides.opponent is not None else _alone(sides, lanes, unit)
+        return (
+            self._raced(sides, lanes, unit) if sides.opponent is not None else _lone_scene(sides, lanes, unit)
+        )
 
     def _sides(self, runs: Sequence[LiveRun], stand_ins: Mapping[str, LiveRun]) -> _Sides:
         live = current_run(runs)
@@ -140,7 +142,7 @@ class LiveRaceReader:
         if reason or recorded is None:
             return Scene(lanes, unit, title="No ratio", line=(reason, ""), spoken=f"No ratio. {reason}")
         if live is None:
-            return _waiting(sides, lanes, unit, "The race counts from the end of the warm-up")
+            return _waiting_scene(sides, lanes, unit, "The race counts from the end of the warm-up")
         # the ratio is to the baseline, whichever of the two is live
         base, side = sorted((sides.live, other), key=lambda place: place != 0)
         mine, theirs = (live, recorded) if side == sides.live else (recorded, live)
@@ -148,7 +150,7 @@ class LiveRaceReader:
         known = self._points[1] if self._points[0] == pair else {}
         standing = standing_of(mine, theirs, live, known)
         name, mark_words = sides.runs[side].label, f"{opponent.label} was here after {clock:,.1f} s"
-        mark = ClockMark(sides.live, other, mark_words, _apart(live, recorded, clock, unit))
+        mark = ClockMark(sides.live, other, mark_words, _distance_words(live, recorded, clock, unit))
         if standing is None:
             words = f"It takes {2 * opponent.block_steps} steps of both sides after the warm-up"
             return Scene(lanes, unit, title="No ratio yet", line=(words, ""), mark=mark, spoken=words)
@@ -223,25 +225,25 @@ def _with_ratios(sides: _Sides, lanes: tuple[LiveLane, ...]) -> tuple[LiveLane, 
     return tuple(replace(lane, ratio=ratio) for lane, ratio in zip(lanes, ratios, strict=True))
 
 
-def _alone(sides: _Sides, lanes: tuple[LiveLane, ...], unit: str) -> Scene:
+def _lone_scene(sides: _Sides, lanes: tuple[LiveLane, ...], unit: str) -> Scene:
     run, progress = sides.runs[sides.live], sides.progress[sides.live]
     following = next((lane.name for lane in lanes if lane.tag == "next" and lane.name != run.label), "")
     then = f"{following} is next, on the same clock" if following else ""
     if progress is None:
-        return _waiting(sides, lanes, unit, then)
+        return _waiting_scene(sides, lanes, unit, then)
     pace, line = number(progress.pace), ("after ", f"{progress.now:,.1f} seconds")
     spoken = f"{run.label} trains {pace} {unit} per second, {''.join(line)}. {then}".strip()
     return Scene(lanes, unit, pace, f"{unit} per second", line, spoken=spoken)
 
 
-def _waiting(sides: _Sides, lanes: tuple[LiveLane, ...], unit: str, then: str) -> Scene:
+def _waiting_scene(sides: _Sides, lanes: tuple[LiveLane, ...], unit: str, then: str) -> Scene:
     run = sides.runs[sides.live]
     phase = "waiting to start" if run.status == "queued" else phase_words(run, brief=True) or "warming up"
     title = f"{phase[:1].upper()}{phase[1:]}"
     return Scene(lanes, unit, title=title, line=(then, ""), spoken=f"{run.label}: {phase}. {then}")
 
 
-def _apart(live: TrainedSamples, recorded: TrainedSamples, clock: float, unit: str) -> str:
+def _distance_words(live: TrainedSamples, recorded: TrainedSamples, clock: float, unit: str) -> str:
     if live.step_samples == recorded.step_samples:
         apart, what = live.step_at(clock) - recorded.step_at(clock), "steps"
     else:

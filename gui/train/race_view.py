@@ -173,7 +173,9 @@ class LiveRaceView(QWidget):
         painter.end()
 
     def _slow(self, scene: Scene) -> QPixmap:
-        """Return what stands still, with the number and its growth, which change twice a second at most."""
+        """Return the parts of the scene that change at most twice a second, including the number and its
+        chart.
+        """
         still, standing = self._painted(scene), scene.standing
         key = (still.cacheKey(), scene.number, scene.title, standing and int(2 * standing.now.seconds))
         if key != self._slow_key:

@@ -71,7 +71,7 @@ def set_property(target: QWidget, name: str, value: object) -> None:
 
 
 def set_precision(target: QLabel, precision: Precision | None) -> None:
-    """Set the text color to that of a precision. Without a precision, reset it."""
+    """Color the text of a widget in the color of a precision. None restores the default color."""
     set_property(target, "precision", "" if precision is None else precision.value)
 
 

@@ -34,7 +34,7 @@ def draw_marker(
     fill: MarkFill = "full",
     color: str | None = None,
 ) -> None:
-    """Draw the precision's marker at `center`, in its own color unless another is given."""
+    """Draw the marker of a precision at `center`. Its color is the precision's unless `color` is given."""
     look = theme().palette.look(precision)
     ink = QColor(color or look.color)
     painter.save()

@@ -25,7 +25,7 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
 
 
 def choose(parent: QWidget, text: str, choices: Sequence[str]) -> str | None:
-    """Ask to choose one of `choices`. Return None if cancelled. The first is the default."""
+    """Ask the user to choose one of `choices`, the first by default. Return None if cancelled."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     buttons = {box.addButton(choice, QMessageBox.ButtonRole.AcceptRole): choice for choice in choices}
@@ -74,7 +74,7 @@ def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
 
 
 def may_delete(parent: QWidget, what: str) -> bool:
-    """Ask whether to delete something: "this limit with its trials"."""
+    """Ask whether to delete `what`, such as "this limit with its trials"."""
     return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
 
 

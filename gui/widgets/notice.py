@@ -118,7 +118,7 @@ class Notice(QWidget):
         self._place()
 
     def keep_free(self, below: int) -> None:
-        """Keep `below` pixels free at the lower edge, for the controls there."""
+        """Keep the lowest `below` pixels of the window free of messages."""
         if below != self._below:
             self._below = below
             self._place()
@@ -156,13 +156,13 @@ class Notice(QWidget):
             self._remove(message)
 
     def drop(self) -> None:
-        """Remove the messages that neither ask nor stand."""
+        """Remove all messages, except questions and messages that remain until withdrawn."""
         for message in self.messages():
             if not (message.asks or message.stands):
                 self._remove(message)
 
     def text(self) -> str:
-        """Return the text of the newest message, without those that stand. "" if there is none."""
+        """Return the text of the newest message that times out, or "" without one."""
         return self._newest.text if self._newest is not None else ""
 
     def offers(self) -> tuple[str, ...]:

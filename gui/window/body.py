@@ -131,7 +131,7 @@ class _Frame(Surface):
         self.hide()
 
     def point_out(self, path: Path | None) -> None:
-        """Show the effect of dropping this file. None hides the frame."""
+        """Show over the window that dropping this file trains its model. None hides the message."""
         if path is not None:
             self._words.setText(f"Drop {path.name} to train its model")
             self.setGeometry(self.window().rect())

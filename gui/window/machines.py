@@ -101,7 +101,7 @@ class MachinesController(QObject):
         menu.popup(self._chip.mapToGlobal(QPoint(self._chip.width() - width, self._chip.height() + 4)))
 
     def use(self, name: str) -> None:
-        """Use a machine for new work, "" for the one that the window runs on."""
+        """Use the machine `name` for new work, "" for this machine."""
         if name != self._experiments.machine:
             self._experiments.set_machine(name)
 

@@ -245,7 +245,7 @@ class AnswerController(QObject):
         return partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others)
 
     def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
-        """Return the runs in view with their repeats, oldest first. None of them while one is unfinished."""
+        """Return the runs in view with their repeats, oldest first. Empty while one of them is unfinished."""
         records = self._experiments.runs.records()
         ended = {run.id: run for run in records}
         comparisons = {ended[run_id].comparison for run_id in run_ids if run_id in ended} - {None}

@@ -156,7 +156,7 @@ class Kept:
 
 
 def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteArray], bool]) -> Kept:
-    """Return a part whose state is a QByteArray, such as a splitter's."""
+    """Return a saved part of the window's state that is a QByteArray, such as a splitter's."""
 
     def read_text() -> str:
         return base64.b64encode(read().data()).decode("ascii")

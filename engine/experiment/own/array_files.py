@@ -192,7 +192,7 @@ def _parquet(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
                 kind = kind.value_type
             if field.name in lists:
                 # those of its first row, which all rows must share
-                sides = [] if first is None else _sides(first.column(field.name)[0])
+                sides = [] if first is None else _row_lengths(first.column(field.name)[0])
                 while hasattr(kind, "value_type"):
                     kind = kind.value_type
             try:
@@ -202,7 +202,7 @@ def _parquet(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
             yield Array(file, field.name, dtype, (rows, *sides), columns=(field.name,))
 
 
-def _sides(row: Any) -> list[int]:
+def _row_lengths(row: Any) -> list[int]:
     import pyarrow
 
     sides = []

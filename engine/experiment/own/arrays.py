@@ -130,9 +130,9 @@ def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSampl
     file = Path(path).expanduser().absolute()
     arrays = read_headers(file)
     if file.suffix.lower() == ".npy":
-        chosen = _beside(file, arrays[0], inputs, targets)
+        chosen = _samples_beside_file(file, arrays[0], inputs, targets)
     else:
-        chosen = _within(file, {array.name: array for array in arrays}, inputs, targets)
+        chosen = _samples_in_file(file, {array.name: array for array in arrays}, inputs, targets)
     for array in chosen.arrays:
         _check_numbers(array)
     if chosen.targets is None and chosen.task != "language":
@@ -148,18 +148,20 @@ def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSampl
 
 def validation_names(name: str) -> tuple[str, ...]:
     """Return the possible names of the validation array that belongs to array `name`."""
-    swapped = tuple(_swapped(name, _TRAINING, _VALIDATION))
+    swapped = tuple(_swapped_name(name, _TRAINING, _VALIDATION))
     return swapped or tuple(other for word in _VALIDATION for other in (f"{name}_{word}", f"{word}_{name}"))
 
 
-def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
+def _samples_in_file(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
     is_table = file.suffix.lower() == ".parquet"
     for key, name in (("data.inputs", inputs), ("data.targets", targets)):
-        if name and not (_columns(arrays, name) if is_table and key == "data.inputs" else name in arrays):
-            raise ProblemError(_unknown(key, name, file, arrays))
+        if name and not (
+            _columns_array(arrays, name) if is_table and key == "data.inputs" else name in arrays
+        ):
+            raise ProblemError(_unknown_array_problem(key, name, file, arrays))
     if is_table:
-        return _in_table(file, arrays, inputs, targets)
-    training = [name for name in arrays if not _word(name, _VALIDATION)] or [*arrays]
+        return _samples_in_table(file, arrays, inputs, targets)
+    training = [name for name in arrays if not _find_word(name, _VALIDATION)] or [*arrays]
     first = inputs or _usual_inputs(training, targets, arrays)
     if not first:
         raise ProblemError(_no_usual("data.inputs", file, arrays.values()))
@@ -167,22 +169,22 @@ def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> 
     return _with_validation(FileSamples(arrays[first], arrays[second] if second else None), arrays.get)
 
 
-def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
+def _samples_in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> FileSamples:
     # the inputs are a column with lists, or else all with numbers except the targets
     lists = [name for name, array in arrays.items() if len(array.shape) > 1]
     first = inputs or _usual_inputs(lists, targets, arrays)
     second = targets or _usual_targets([*arrays], first, arrays)
     if first:
-        chosen = _columns(arrays, first)
+        chosen = _columns_array(arrays, first)
     else:
-        chosen = _table([array for name, array in arrays.items() if name != second])
+        chosen = _joined_columns([array for name, array in arrays.items() if name != second])
         if not second or chosen is None:
             raise ProblemError(_no_usual("data.inputs" if second else "data.targets", file, arrays.values()))
     assert chosen is not None  # the names were looked up before
     return FileSamples(chosen, arrays[second] if second else None)
 
 
-def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
+def _samples_beside_file(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
     # the inputs are the whole file, the targets a file next to it
     if inputs and inputs != file.stem:
         message = f"is '{shortened(inputs)}', but {file} contains a single array."
@@ -213,8 +215,8 @@ def _with_validation(samples: FileSamples, find: Callable[[str], Array | None]) 
 
 
 def _usual_inputs(names: Sequence[str], targets: str, arrays: dict[str, Array]) -> str:
-    left = [name for name in names if name != targets and not _word(name, _TARGETS)]
-    best = _best(left, _INPUTS)
+    left = [name for name in names if name != targets and not _find_word(name, _TARGETS)]
+    best = _best_name(left, _INPUTS)
     if best or (len(left) == 1 and len(names) <= 2):
         return best or left[0]
     return max(left, key=lambda name: len(arrays[name].shape)) if len(left) == len(names) == 2 else ""
@@ -223,43 +225,45 @@ def _usual_inputs(names: Sequence[str], targets: str, arrays: dict[str, Array]) 
 def _usual_targets(names: Sequence[str], inputs: str, arrays: dict[str, Array]) -> str:
     partner = next((name for name in _partners(inputs) if name in arrays), None) if inputs else None
     left = [name for name in names if name != inputs]
-    return partner or _best(left, _TARGETS) or (left[0] if len(names) == 2 and inputs else "")
+    return partner or _best_name(left, _TARGETS) or (left[0] if len(names) == 2 and inputs else "")
 
 
-def _best(names: Sequence[str], words: Sequence[str]) -> str:
+def _best_name(names: Sequence[str], words: Sequence[str]) -> str:
     # that of the first of these words which occurs; empty where several names have it, or none
     for word in words:
-        having = [name for name in names if _word(name, (word,))]
+        having = [name for name in names if _find_word(name, (word,))]
         if having:
             return having[0] if len(having) == 1 else ""
     return ""
 
 
 def _partners(name: str) -> Iterator[str]:
-    yield from _swapped(name, _INPUTS, (*_TARGETS, "Y"))
+    yield from _swapped_name(name, _INPUTS, (*_TARGETS, "Y"))
     for word in _TARGETS:
         yield from (f"{name}_{word}", f"{name}-{word}")
 
 
-def _swapped(name: str, words: Sequence[str], others: Sequence[str]) -> Iterator[str]:
-    match = _word(name, words)
+def _swapped_name(name: str, words: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+    match = _find_word(name, words)
     if match:
         yield from (f"{name[: match.start()]}{other}{name[match.end() :]}" for other in others)
 
 
-def _word(name: str, words: Sequence[str]) -> re.Match[str] | None:
+def _find_word(name: str, words: Sequence[str]) -> re.Match[str] | None:
     return re.search(rf"(?<![a-z0-9])({'|'.join(words)})(?![a-z0-9])", name, re.IGNORECASE)
 
 
-def _columns(arrays: dict[str, Array], name: str) -> Array | None:
+def _columns_array(arrays: dict[str, Array], name: str) -> Array | None:
     # or those whose names have commas between them; numbers become one column
     if name in arrays:
-        return arrays[name] if len(arrays[name].shape) > 1 else _table([arrays[name]])
+        return arrays[name] if len(arrays[name].shape) > 1 else _joined_columns([arrays[name]])
     names = [part.strip() for part in name.split(",")]
-    return _table([arrays[part] for part in names]) if all(part in arrays for part in names) else None
+    return (
+        _joined_columns([arrays[part] for part in names]) if all(part in arrays for part in names) else None
+    )
 
 
-def _table(columns: Sequence[Array]) -> Array | None:
+def _joined_columns(columns: Sequence[Array]) -> Array | None:
     numbers = [column for column in columns if column.columns and column.nbytes and len(column.shape) == 1]
     if not numbers:
         return None
@@ -303,8 +307,8 @@ def _check_validation(samples: FileSamples, validation: tuple[Array, Array | Non
             raise file_error(other.file, message, "Save both with the same dtype and sample shape.")
 
 
-def _unknown(key: str, name: str, file: Path, arrays: dict[str, Array]) -> Problem:
-    listed = _listed(arrays.values())
+def _unknown_array_problem(key: str, name: str, file: Path, arrays: dict[str, Array]) -> Problem:
+    listed = _array_names_text(arrays.values())
     message = f"is '{shortened(name)}', but {file} has no array of that name."
     return setting_problem(key, message, f"Set it to one of: {listed}.", value=name, allowed=listed)
 
@@ -317,9 +321,9 @@ def _no_usual(key: str, file: Path, arrays: Iterable[Array]) -> Problem:
             key, message, f"Set it to the name of a file, e.g. {file.stem}_y.npy.", value=""
         )
     message = f"is empty, and the names in {file} do not show which array holds the {what}."
-    remedy = f"Set it to one of: {_listed(arrays)}."
-    return setting_problem(key, message, remedy, value="", allowed=_listed(arrays))
+    remedy = f"Set it to one of: {_array_names_text(arrays)}."
+    return setting_problem(key, message, remedy, value="", allowed=_array_names_text(arrays))
 
 
-def _listed(arrays: Iterable[Array]) -> str:
+def _array_names_text(arrays: Iterable[Array]) -> str:
     return shortened(", ".join(array.name for array in arrays), most=300)

@@ -77,7 +77,7 @@ class Code(Message):
     @cached_property
     def defines(self) -> frozenset[str]:
         """The names that the file defines or imports at its top level."""
-        return frozenset(_names(ast.parse(self.text).body))
+        return frozenset(_imported_names(ast.parse(self.text).body))
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -118,29 +118,31 @@ def read_code(path: str | Path) -> Code:
     try:
         text = read_file(place, MOST_CODE_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise _refused(place, f"cannot be read: {error.strerror}", "Select a Python file.") from None
+        raise _path_error(place, f"cannot be read: {error.strerror}", "Select a Python file.") from None
     except UnicodeDecodeError:
-        raise _refused(place, "is not UTF-8 text", "Select a Python file.") from None
+        raise _path_error(place, "is not UTF-8 text", "Select a Python file.") from None
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "the file"
         why = f"is not valid Python ({where}: {shortened(error.msg, 200)})"
-        raise _refused(place, why, "Fix that line.") from None
+        raise _path_error(place, why, "Fix that line.") from None
     except (ValueError, RecursionError, MemoryError):
         why = "is not valid Python (nested too deeply, or with null characters)"
-        raise _refused(place, why, "Fix that line.") from None
+        raise _path_error(place, why, "Fix that line.") from None
     beside: dict[str, str] = {}
     _collect(place.parent, tree, (), beside, MOST_CODE_BYTES - len(text.encode()))
     try:
         return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
     except ValidationError:
         why = "has a name that cannot be stored"
-        raise _refused(place, why, "Rename it, e.g. to net.py.") from None
+        raise _path_error(place, why, "Rename it, e.g. to net.py.") from None
 
 
 def remote_problem(path: str | Path) -> Problem | None:
-    """Return the problem of a remote path, whose lookup would send the user's name. None for a local path."""
+    """Return the problem of a path on a remote machine, which must not be opened because Windows would send
+    the user's name there. None for a local path.
+    """
     if not is_remote(path):
         return None
     message = f"The model file {shortened(str(path), 300)} is on a remote machine and was not opened."
@@ -201,10 +203,10 @@ def _place(path: str | Path) -> Path:
         what = "is a folder" if place.is_dir() else is_other
     except (OSError, RuntimeError, ValueError) as error:
         place, what = Path(str(path)), f"cannot be read: {getattr(error, 'strerror', None) or error}"
-    raise _refused(place, what, "Check the path.")
+    raise _path_error(place, what, "Check the path.")
 
 
-def _refused(place: Path, why: str, remedy: str) -> ProblemError:
+def _path_error(place: Path, why: str, remedy: str) -> ProblemError:
     message = f"The model file {shortened(str(place), 300)} {why}."
     return request_error(message, remedy, key="model", value=str(place))
 
@@ -244,23 +246,23 @@ def _imported(tree: ast.Module, package: _Package) -> Iterator[str]:
             case ast.Import(names=names):
                 yield from (name.name for name in names)
             case ast.ImportFrom(module=module, level=level, names=names):
-                if base := _in_full("." * level + (module or ""), package):
+                if base := _absolute_name("." * level + (module or ""), package):
                     yield base
                     yield from (f"{base}.{name.name}" for name in names)
             case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=[name, *_]):
                 match name if called in _IMPORTERS else None:
                     case ast.Constant(value=str(text)):
-                        yield _in_full(text, package)
+                        yield _absolute_name(text, package)
                     case (
                         ast.JoinedStr(values=[ast.Constant(value=str(text)), *_])
                         | ast.BinOp(left=ast.Constant(value=str(text)))
                     ) if "." in text:
-                        yield f"{_in_full(text.rpartition('.')[0] or '.', package)}.*"
+                        yield f"{_absolute_name(text.rpartition('.')[0] or '.', package)}.*"
                     case ast.expr() if package:
                         yield ".".join((*package, "*"))
 
 
-def _in_full(module: str, package: _Package) -> str:
+def _absolute_name(module: str, package: _Package) -> str:
     # a module's name without the dots of a relative import; empty if they lead out of the folder
     name = module.lstrip(".")
     level = len(module) - len(name)
@@ -286,7 +288,7 @@ def _files_of(folder: Path, module: str) -> Iterator[Path]:
         place /= part
 
 
-def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
+def _imported_names(body: Iterable[ast.stmt]) -> Iterator[str]:
     # not by recursion: each `elif` stands within the one before it
     waiting = list(body)
     while waiting:

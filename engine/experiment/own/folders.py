@@ -56,7 +56,7 @@ def folders(folder: Path) -> tuple[str, ...]:
 
 def image_files(folder: Path) -> Iterator[str]:
     """Yield the paths of the images below a folder, without opening them. Raises ProblemError."""
-    return (file for file in _files(folder) if is_image(Path(file).name))
+    return (file for file in _walk_files(folder) if is_image(Path(file).name))
 
 
 def text_files(folder: Path) -> Iterator[str]:
@@ -66,21 +66,21 @@ def text_files(folder: Path) -> Iterator[str]:
 
 def _files_within(folder: Path) -> Iterator[str]:
     root = folder.resolve()
-    for file in map(Path, _files(folder, follows_links=False)):
+    for file in map(Path, _walk_files(folder, follows_links=False)):
         with suppress(OSError, RuntimeError):  # a link that leads round in circles
             if not file.is_symlink() or file.resolve().is_relative_to(root):
                 yield str(file)
 
 
-def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
+def _walk_files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise ProblemError(_cannot_open(Path(error.filename or folder), error)) from error
 
-    visited = {_identity(folder)}
+    visited = {_folder_identity(folder)}
     for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=follows_links):
         # hidden folders hold thumbnails and notebooks' copies; a link may lead back to its parent
         visible = sorted(name for name in inside if not name.startswith("."))
-        identities = {name: _identity(Path(parent, name)) for name in visible}
+        identities = {name: _folder_identity(Path(parent, name)) for name in visible}
         inside[:] = [name for name in visible if identities[name] not in visited]
         visited.update(identities.values())
         yield from (str(Path(parent, name)) for name in sorted(files) if not name.startswith("."))
@@ -133,7 +133,10 @@ def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
 
 
 def changed_at(path: str) -> tuple[float, ...]:
-    """Return when the folder and its direct subfolders were last changed. Raises ProblemError."""
+    """Return when the folder, its parts and its class folders were last changed, each in seconds since 1970.
+
+    Raises ProblemError.
+    """
     root = Path(path).expanduser().absolute()
     try:
         train, validation = class_folders(root)
@@ -144,7 +147,7 @@ def changed_at(path: str) -> tuple[float, ...]:
         raise ProblemError(_cannot_open(root, error)) from error
 
 
-def _identity(folder: Path) -> tuple[int, int]:
+def _folder_identity(folder: Path) -> tuple[int, int]:
     status = folder.stat()
     return status.st_dev, status.st_ino
 

@@ -119,26 +119,26 @@ class ModelRef(Reference):
 
     @cached_property
     def library(self) -> Library | None:
-        """The library of the name's prefix, even if it has no such model."""
+        """The library that the prefix of the model's name stands for, even if it has no such model."""
         prefix, colon, _ = self.partition(":")
         return next((library for library in LIBRARIES if colon and library.prefix == prefix), None)
 
     @property
     def file(self) -> str | None:
         """The path of the Python file. None for models of the catalog and of libraries."""
-        return None if self._match is None else self._match["file"]
+        return None if self._match_file is None else self._match_file["file"]
 
     @property
     def class_name(self) -> str | None:
         """The class in the file. None if the name does not have one."""
-        return None if self._match is None else self._match["name"]
+        return None if self._match_file is None else self._match_file["name"]
 
     def in_file(self, file: str) -> Self:
         """Return the name of the same class, or of `model()`, in another file."""
         return type(self)(file if self.class_name is None else f"{file}:{self.class_name}")
 
     @cached_property
-    def _match(self) -> re.Match[str] | None:
+    def _match_file(self) -> re.Match[str] | None:
         return _FILE.fullmatch(self)
 
 
@@ -149,19 +149,22 @@ _WORDS = re.compile(r"drop_path|d_model|use_cache|[^\W_]+")
 def may_set(key: str) -> bool:
     """Return whether anyone may set the model setting of this name, dotted or not."""
     words = _WORDS.findall(key.rpartition(".")[2].lower())
-    return bool(words) and _listed("names").issuperset(words)
+    return bool(words) and _listed_words("names").issuperset(words)
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value holds only numbers, flags, known words, and lists and tables of these."""
+    """Return whether a value is safe to pass to a library.
+
+    Safe are None, numbers, booleans and listed words, and lists and tables of safe values.
+    """
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
     if isinstance(value, dict):
         return all(isinstance(key, str) and may_set(key) and is_plain(inner) for key, inner in value.items())
-    return value is None or isinstance(value, bool | int | float) or value in _listed("values")
+    return value is None or isinstance(value, bool | int | float) or value in _listed_words("values")
 
 
 @cache
-def _listed(part: str) -> frozenset[str]:
+def _listed_words(part: str) -> frozenset[str]:
     text = (files("resources") / "model-settings.toml").read_text(encoding="utf-8")
     return frozenset(tomllib.loads(text)[part].split())

@@ -55,25 +55,25 @@ class TrustedCode:
 
     def add(self, code: Code) -> None:
         """Trust code that the user has accepted, or that was read from a file the user named."""
-        self._keep(_line("code", code.sha256, code.folder))
+        self._save_line(_trust_line("code", code.sha256, code.folder))
 
     def name(self, code: Code) -> None:
         """Trust code that was just read from a path that the user named, and the path itself."""
         self.add(code)
-        self._keep(_line("file", str(code.place)))
+        self._save_line(_trust_line("file", str(code.place)))
 
     def name_path(self, path: str) -> None:
         """Record that the user named this path here, so it may be looked up on a remote machine."""
         if is_remote(path):
-            self._keep(_line("file", str(Path(path.strip()))))
+            self._save_line(_trust_line("file", str(Path(path.strip()))))
 
     def has(self, code: Code) -> bool:
         """Return True if the code may run."""
-        return self._knows(_line("code", code.sha256, code.folder))
+        return self._is_known_line(_trust_line("code", code.sha256, code.folder))
 
     def is_named(self, place: Path) -> bool:
         """Return True if the user has named that exact path here."""
-        return self._knows(_line("file", str(place)))
+        return self._is_known_line(_trust_line("file", str(place)))
 
     def may_look(self, path: str | Path) -> bool:
         """Return whether a path may be looked up. A remote path only if the user named it here."""
@@ -92,13 +92,13 @@ class TrustedCode:
         if code is not None and not self.has(code):
             raise UntrustedCodeError(code)
 
-    def _knows(self, line: str) -> bool:
-        if line not in self._known and line in _lines():
+    def _is_known_line(self, line: str) -> bool:
+        if line not in self._known and line in _saved_lines():
             self._known.add(line)
         return line in self._known
 
-    def _keep(self, line: str) -> None:
-        if self._knows(line):
+    def _save_line(self, line: str) -> None:
+        if self._is_known_line(line):
             return
         self._known.add(line)
         path = trust_path()
@@ -111,7 +111,7 @@ class TrustedCode:
                 file.write(f"{line}\n".encode())
 
 
-def _lines() -> frozenset[str]:
+def _saved_lines() -> frozenset[str]:
     # none of a file that another user owns, or may write
     try:
         with open(trust_path(), "rb", opener=plain_file) as file:
@@ -123,7 +123,7 @@ def _lines() -> frozenset[str]:
         return frozenset()
 
 
-def _line(kind: str, *what: str) -> str:
+def _trust_line(kind: str, *what: str) -> str:
     return json.dumps([*_here(), str(config_folder()), kind, *what])
 
 

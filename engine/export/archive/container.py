@@ -153,7 +153,7 @@ def sheet_name(key: str) -> str:
 
 
 def part_of(name: str) -> str | None:
-    """Return the part that a name inside the archive stands for, or None if unknown."""
+    """Return the part of the archive to which the file `name` belongs. None for an unknown name."""
     if name == MANIFEST:
         return MANIFEST
     if _IS_SHEET.fullmatch(name):
@@ -264,7 +264,9 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         name = info.orig_filename
         part = part_of(name)
         if part is None or info.filename != name:
-            refuse(path, f"contains {_shown(name)}, which does not belong in an archive of runs", ANOTHER)
+            refuse(
+                path, f"contains {_quoted_name(name)}, which does not belong in an archive of runs", ANOTHER
+            )
         if _is_special(info):
             refuse(path, f"contains {name} as a link, a folder or in an unsupported form", ANOTHER)
         if info.file_size > MOST_BYTES[part]:
@@ -292,6 +294,6 @@ def _is_special(info: zipfile.ZipInfo) -> bool:
     )
 
 
-def _shown(name: str) -> str:
+def _quoted_name(name: str) -> str:
     # the name may be anything: quote a few harmless characters of it
     return ascii(name if len(name) <= 60 else name[:57] + "...")

@@ -50,22 +50,22 @@ def _manifest_of(data: bytes) -> layout.Manifest:
     manifest = layout.Manifest.model_validate_json(data)
     comparisons = {comparison.id for comparison in manifest.comparisons}
     sheets = [layout.sheet_name(entry.key) for entry in manifest.pictures]
-    _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
-    _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
-    _need(len(set(sheets)) == len(sheets), "a sheet of images is named twice")
+    _require(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
+    _require(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
+    _require(len(set(sheets)) == len(sheets), "a sheet of images is named twice")
     expected = [*(part_name(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
-    _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
+    _require([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
     return manifest
 
 
 def _record_of(data: bytes) -> layout.RecordPart:
     """Return a run's record with valid tags, columns and model. Raises ValueError."""
     record = layout.RecordPart.model_validate_json(data)
-    _need(cleaned_tags(record.tags) == record.tags, "a tag is invalid")
+    _require(cleaned_tags(record.tags) == record.tags, "a tag is invalid")
     names = record.columns
-    _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
-    _need(not names or set(names) >= set(layout.NEEDED_COLUMNS), "required columns are missing")
-    _need(bool(names) == bool(record.rows), "its samples and columns do not match")
+    _require(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
+    _require(not names or set(names) >= set(layout.NEEDED_COLUMNS), "required columns are missing")
+    _require(bool(names) == bool(record.rows), "its samples and columns do not match")
     _check_model(record.experiment)
     return record
 
@@ -74,14 +74,14 @@ def _events_of(data: bytes) -> tuple[Event, ...]:
     """Return the events of a run from one JSON object per line. Raises ValueError."""
     if not data:
         return ()
-    _need(data.endswith(b"\n"), "its last line is incomplete")
-    _need(data.count(b"\n") <= layout.MOST_EVENTS, f"it has more than {layout.MOST_EVENTS:,} lines")
-    return tuple(_event(line) for line in data[:-1].split(b"\n"))
+    _require(data.endswith(b"\n"), "its last line is incomplete")
+    _require(data.count(b"\n") <= layout.MOST_EVENTS, f"it has more than {layout.MOST_EVENTS:,} lines")
+    return tuple(_parse_event(line) for line in data[:-1].split(b"\n"))
 
 
 def _columns_of(data: bytes, record: layout.RecordPart) -> Columns:
     """Return the samples of a run as float64 columns. NaN and infinity are kept. Raises ValueError."""
-    _need(
+    _require(
         len(data) == len(record.columns) * record.rows * layout.VALUE_BYTES,
         "its length does not match its columns",
     )
@@ -90,23 +90,25 @@ def _columns_of(data: bytes, record: layout.RecordPart) -> Columns:
     table = np.frombuffer(data, dtype="<f8").reshape(len(record.columns), record.rows).astype(np.float64)
     columns = dict(zip(record.columns, table, strict=True))
     steps, seconds = columns["step"], columns["seconds"]
-    _need(bool(np.isfinite(steps).all() and np.isfinite(seconds).all()), "a step or a time is not a number")
+    _require(
+        bool(np.isfinite(steps).all() and np.isfinite(seconds).all()), "a step or a time is not a number"
+    )
     is_counted = steps[0] >= 1 and steps[-1] <= LARGEST_STEP and np.all(np.diff(steps) > 0)
-    _need(bool(is_counted and np.all(steps == np.floor(steps))), "its steps do not increase")
-    _need(bool(seconds.min() >= 0 and seconds.max() <= MOST_SECONDS), "a time is out of bounds")
+    _require(bool(is_counted and np.all(steps == np.floor(steps))), "its steps do not increase")
+    _require(bool(seconds.min() >= 0 and seconds.max() <= MOST_SECONDS), "a time is out of bounds")
     return columns
 
 
 def _sheet_of(data: bytes, entry: layout.SheetEntry) -> ContactSheet:
     sheet = ContactSheet(data, entry.side, entry.count)
-    _need(sheet.key == entry.key, "it is not the listed sheet")
+    _require(sheet.key == entry.key, "it is not the listed sheet")
     sheet.tiles()
     return sheet
 
 
-def _event(line: bytes) -> Event:
+def _parse_event(line: bytes) -> Event:
     event = from_line(line)
-    _need(isinstance(event, _KEPT), "it contains an event that runs do not have")
+    _require(isinstance(event, _KEPT), "it contains an event that runs do not have")
     if isinstance(event, Started):
         _check_model(event.experiment)
     return event
@@ -115,10 +117,10 @@ def _event(line: bytes) -> Event:
 def _check_model(experiment: Experiment) -> None:
     # a path would be that of whatever file lies there on this machine
     is_whole = experiment.model.file is None or keeps_code(experiment.model, experiment.code)
-    _need(is_whole, "its model is a file whose text is missing")
+    _require(is_whole, "its model is a file whose text is missing")
 
 
-def _need(condition: bool, otherwise: str) -> None:
+def _require(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)
 
@@ -199,8 +201,8 @@ class _Archive:
         try:
             record = _record_of(parts[layout.RECORD])
             is_theirs = record.comparison is None or record.comparison in self._comparisons
-            _need(record.id == run_id and is_theirs, "it belongs to another archive")
-            _need(record.pictures is None or record.pictures in sheets, "its images are missing")
+            _require(record.id == run_id and is_theirs, "it belongs to another archive")
+            _require(record.pictures is None or record.pictures in sheets, "its images are missing")
             part = layout.EVENTS
             events = _events_of(parts[layout.EVENTS])
             part = layout.SAMPLES

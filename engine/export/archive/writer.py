@@ -32,13 +32,13 @@ def write_runs(runs: Callable[[], Iterable[WholeRun]], path: Path) -> None:
 
     Raises ProblemError for more than an archive can contain, and OSError if the file cannot be written.
     """
-    unpacked = _write(runs(), path, zipfile.ZIP_DEFLATED)
+    unpacked = _write_archive(runs(), path, zipfile.ZIP_DEFLATED)
     if unpacked > layout.SMALL_BYTES + layout.MOST_RATIO * path.stat().st_size:
         # such runs shrink so much that they would be refused as a zip bomb
-        _write(runs(), path, zipfile.ZIP_STORED)
+        _write_archive(runs(), path, zipfile.ZIP_STORED)
 
 
-def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
+def _write_archive(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
     ids: list[str] = []
     files: list[layout.FileEntry] = []
     sheets: dict[str, layout.SheetEntry] = {}
@@ -52,14 +52,14 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
                 comparisons[known.id] = layout.ComparisonEntry(
                     id=known.id, title=_cleaned(known.title), created=known.created, ammeter=known.ammeter
                 )
-            for part, data in _parts(run):
+            for part, data in _run_parts(run):
                 if len(data) > layout.MOST_BYTES[part]:
                     _too_much(f"{run.record.name} is too large for an archive")
-                files.append(_put(archive, part_name(run.record.id, part), data, compression))
+                files.append(_add_member(archive, part_name(run.record.id, part), data, compression))
             sheet = run.pictures
             if sheet is not None and sheet.key not in sheets:
                 sheets[sheet.key] = layout.SheetEntry(key=sheet.key, side=sheet.side, count=sheet.count)
-                sheet_files.append(_put(archive, sheet_name(sheet.key), sheet.jpeg, compression))
+                sheet_files.append(_add_member(archive, sheet_name(sheet.key), sheet.jpeg, compression))
             in_all = sum(file.bytes for file in (*files, *sheet_files))
             if in_all + layout.MOST_BYTES[layout.MANIFEST] > layout.MOST_BYTES_IN_ALL:
                 most = memory_text(layout.MOST_BYTES_IN_ALL / BYTES_PER_MIB)
@@ -74,7 +74,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
             files=(*files, *sheet_files),
             pictures=tuple(sheets.values()),
         )
-        _put(archive, layout.MANIFEST, _json(manifest), compression)
+        _add_member(archive, layout.MANIFEST, _json(manifest), compression)
     return sum(file.bytes for file in manifest.files)
 
 
@@ -82,8 +82,8 @@ def _json(part: layout.Manifest | layout.RecordPart) -> bytes:
     return part.model_dump_json(indent=1).encode()
 
 
-def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
-    yield layout.RECORD, _json(_record(run))
+def _run_parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
+    yield layout.RECORD, _json(_record_part(run))
     if len(run.events) > layout.MOST_EVENTS:
         _too_much(f"{run.record.name} has too many events for an archive (limit {layout.MOST_EVENTS:,})")
     yield layout.EVENTS, b"".join(to_line(event) for event in run.events)
@@ -93,7 +93,7 @@ def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
     )
 
 
-def _record(run: WholeRun) -> layout.RecordPart:
+def _record_part(run: WholeRun) -> layout.RecordPart:
     record = run.record
     shared = {name: getattr(record, name) for name in layout.SHARED}
     shared["name"] = _cleaned(record.name)
@@ -107,7 +107,7 @@ def _record(run: WholeRun) -> layout.RecordPart:
     )
 
 
-def _put(archive: zipfile.ZipFile, name: str, data: bytes, compression: int) -> layout.FileEntry:
+def _add_member(archive: zipfile.ZipFile, name: str, data: bytes, compression: int) -> layout.FileEntry:
     info = zipfile.ZipInfo(name, date_time=_NO_DATE)
     info.external_attr, info.create_system, info.compress_type = _PLAIN_FILE, _UNIX, compression
     archive.writestr(info, data, compresslevel=_LEVEL)

@@ -28,10 +28,10 @@ _MOST_ACTIONS = 4
 
 
 def document(study: Study[Limit], *, margin_fraction: float | None = None, multiple: int = 1) -> Document:
-    """Return what is known of a search.
+    """Return the document of a batch-size search, also of an unfinished one.
 
     The recommended batches are multiples of `multiple` that leave `margin_fraction` of the memory free, by
-    default as much as the search was started with.
+    default the fraction with which the search was started.
     """
     limit, first = study.answer, study.experiments[0]
     margin = limit.margin_fraction if margin_fraction is None else margin_fraction
@@ -41,15 +41,17 @@ def document(study: Study[Limit], *, margin_fraction: float | None = None, multi
         "batch-size search",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
-        [_results(limit, margin, multiple), _chart(limit), *_trials(limit)] if is_begun else [],
+        [_results_section(limit, margin, multiple), _chart(limit), *_trials_section(limit)]
+        if is_begun
+        else [],
         answers=(Conclusion(None, pieces_of(limit), notes_of(limit)),),
         has_batch=False,
-        tables={"": lambda: _rows(limit)},
+        tables={"": lambda: _trial_rows(limit)},
         values=lambda: values(study),
     )
 
 
-def _results(limit: Limit, margin: float, multiple: int) -> Section:
+def _results_section(limit: Limit, margin: float, multiple: int) -> Section:
     base, (unit, scale) = limit.baseline, memory_unit([side.budget_mib for side in limit.sides])
     decimals = decimals_for([side.budget_mib and side.budget_mib / scale for side in limit.sides])
     free = f"With {share_text(margin)} free" if margin else "Without margin"
@@ -122,16 +124,16 @@ def _chart(limit: Limit) -> Section:
     return Section("", pictures=(chart,), tab=MEMORY, widget="memory")
 
 
-def _trials(limit: Limit) -> Iterator[Section]:
+def _trials_section(limit: Limit) -> Iterator[Section]:
     peaks = [trial.peak_mib for side in limit.sides for trial in side.trials]
     unit, scale = memory_unit([*peaks, limit.budget_mib])
     headings = ("Precision", "Batch", "Result", f"Peak memory, {unit}", "Seconds")
-    rows = tuple(_trial(trial, side, scale) for side in limit.sides for trial in side.trials)
+    rows = tuple(_trial_cells(trial, side, scale) for side in limit.sides for trial in side.trials)
     if rows:
         yield Section(TRIALS, (), headings, rows, (headings[1], *headings[3:]), tab=TRIALS)
 
 
-def _trial(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText, ...]:
+def _trial_cells(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText, ...]:
     peak, is_over = trial.peak_mib, trial.cause == "memory" and side.budget_mib is not None
     known = side.budget_mib if is_over else peak
     decimals = decimals_for([(side.budget_mib or peak or 0.0) / scale])
@@ -151,7 +153,7 @@ def _trial(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText, ...]:
     )
 
 
-def _rows(limit: Limit) -> Iterator[Row]:
+def _trial_rows(limit: Limit) -> Iterator[Row]:
     for side in limit.sides:
         for trial in side.trials:
             yield {
@@ -173,10 +175,10 @@ def _rows(limit: Limit) -> Iterator[Row]:
 def values(study: Study[Limit]) -> dict[str, Any]:
     """Return the started sides as `ammeter limit --json` prints them. Without a result only their trials."""
     begun = (side for side in study.answer.sides if side.trials or side.result is not None)
-    return {"results": [_values(study.id, side) for side in begun]}
+    return {"results": [_side_values(study.id, side) for side in begun]}
 
 
-def _values(study_id: str, side: LimitSide) -> dict[str, Any]:
+def _side_values(study_id: str, side: LimitSide) -> dict[str, Any]:
     trials = [json.loads(trial.model_dump_json()) for trial in side.trials]
     known = {"trials": trials} if side.result is None else json.loads(side.result.model_dump_json())
     return {"id": study_id, "label": side.label, "experiment": json.loads(side.experiment.to_json()), **known}

@@ -88,7 +88,9 @@ _MOST_NOTES = 2
 
 
 def document(study: Study[Numerics]) -> Document:
-    """Return what is known of a numerics study: the most serious finding, then each known part."""
+    """Return the document of a numerics study: the most serious finding, then the results of each part that
+    has run.
+    """
     answer, problem = study.answer, study.problem
     experiment, results = answer.experiment, answer.results
     first, *others = tuple(findings(answer)) or ((),)
@@ -118,7 +120,7 @@ def sections(results: NumericsResults, but: str = "") -> tuple[Section, ...]:
     Sentences that repeat the finding `but` are left out.
     """
     makers: tuple[tuple[Any, Callable[[Any], Iterable[Section]]], ...] = (
-        (results.nan, _search),
+        (results.nan, _search_sections),
         (results.map, _map),
         (results.range, _ranges),
         (results.range if results.range is not None and results.range.casts else None, _scaling),
@@ -127,10 +129,10 @@ def sections(results: NumericsResults, but: str = "") -> tuple[Section, ...]:
         (results.advice, partial(_advice, results=results)),
     )
     found = (section for make_of, make in makers if make_of is not None for section in make(make_of))
-    return tuple(_without(section, but) for section in found)
+    return tuple(_without_sentence(section, but) for section in found)
 
 
-def _without(section: Section, sentence: str) -> Section:
+def _without_sentence(section: Section, sentence: str) -> Section:
     kept = [
         tuple(text for text in texts if text and text.removesuffix(".") != sentence)
         for texts in (section.sentences, section.notes)
@@ -148,15 +150,15 @@ _NOT_AGAIN = (
 )
 
 
-def _search(search: NonfiniteSearch) -> Iterator[Section]:
+def _search_sections(search: NonfiniteSearch) -> Iterator[Section]:
     title, first = TITLES["nan"], search.first
     if first is None:
         went_wrong = search.trouble_step is not None or search.reproduced
         sentences = (search.sentence, _NOT_AGAIN if went_wrong else _CLEAN)
-        yield Section(title, sentences, pairs=_filled(_course(search)), tab=title)
+        yield Section(title, sentences, pairs=_filled_facts(_course(search)), tab=title)
         return
     if first.remedy:
-        changes = _filled([("Change", changes_words(first.changes))])
+        changes = _filled_facts([("Change", changes_words(first.changes))])
         yield Section(
             "What to do", (first.remedy,), pairs=changes, tab=title, actions=use_action(first.changes)
         )
@@ -168,7 +170,7 @@ def _search(search: NonfiniteSearch) -> Iterator[Section]:
         title,
         (first.sentence, search.sentence),
         pictures=_magnitude(first),
-        pairs=_filled((*_place_and_values(first), *_course(search))),
+        pairs=_filled_facts((*_place_and_values(first), *_course(search))),
         tab=title,
         actions=actions,
     )
@@ -184,7 +186,7 @@ def _magnitude(first: FirstNonfinite) -> tuple[Picture, ...]:
 _Facts = Iterable[tuple[str, str]]
 
 
-def _filled(facts: _Facts) -> tuple[tuple[str, str], ...]:
+def _filled_facts(facts: _Facts) -> tuple[tuple[str, str], ...]:
     return tuple(fact for fact in facts if fact[1])
 
 
@@ -433,20 +435,20 @@ _CRITERION = "A trial passes if its loss stays finite and within the band of rep
 def _fp32_modules(found: Fp32Modules) -> Iterator[Section]:
     title, actions = TITLES["islands"], use_action(found.changes)
     verified = "" if not found.modules else _VERIFIED if found.is_minimal else _NOT_VERIFIED
-    yield Section(title, (found.sentence, verified), pairs=_cost(found), tab=title, actions=actions)
+    yield Section(title, (found.sentence, verified), pairs=_cost_facts(found), tab=title, actions=actions)
     skipped = found.most_skipped_fraction
     share = f", and at most {share_text(skipped)} of its steps are skipped" if skipped else ""
     rows = tuple(map(_trial_row, found.trials))
     yield Section("Trials", (f"{_CRITERION}{share}.",), _FP32_MODULES, rows, _FP32_MODULES[2:], tab=title)
 
 
-def _cost(found: Fp32Modules) -> tuple[tuple[str, str], ...]:
+def _cost_facts(found: Fp32Modules) -> tuple[tuple[str, str], ...]:
     memory, added = "", found.memory_added_mib
     if added is not None:
         memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"
     speed = "" if found.speed_ratio is None else f"{times(found.speed_ratio)}× that without them"
     trials = f"{counted(len(found.trials), 'run')} of {counted(found.steps, 'step')}"
-    return _filled(
+    return _filled_facts(
         (
             ("Change", changes_words(found.changes)),
             ("Throughput", speed),

@@ -1,4 +1,6 @@
-"""A profile as a document: what bounds each side, the parts of the step, the limits, and the tables."""
+"""Makes the document of a profile: each side's bottleneck, the parts of the step, the device's limits, and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ _Named = list[tuple[str, StepProfile]]
 
 
 def document(study: Study[Profiles], *, brief: bool = False) -> Document:
-    """Return what is known of profiles. `brief` is for a terminal: shorter names and fewer columns."""
+    """Return the document of a profile. `brief` shortens names and omits columns, for a terminal."""
     profiles = study.answer
     experiments = [side.experiment for side in profiles.sides]
     return document_of(
@@ -70,7 +72,7 @@ def document(study: Study[Profiles], *, brief: bool = False) -> Document:
         answers=_answers(profiles),
         warnings=failures(profiles),
         tables={
-            "parts": lambda: _part_rows(profiles),
+            "parts": lambda: _step_part_rows(profiles),
             "sides": lambda: _side_rows(profiles),
             **{table: partial(_time_rows, profiles, table) for table in TABLES},
             "devices": lambda: _rank_rows(profiles),
@@ -126,8 +128,8 @@ def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
         return ()
     parts: list[Section | None] = [_bar(profiles), parts_table(profiles), *_bounds(profiles)]
     parts += advice_sections(advice_by_side(profiles), tab=STEP)
-    parts += [*_exchange(profiles), _limits(profiles, measured, brief=brief), _energy(measured)]
-    parts += [_rows(profiles, table, brief=brief) for table in TABLES]
+    parts += [*_communication_section(profiles), _limits(profiles, measured, brief=brief), _energy(measured)]
+    parts += [_table_section(profiles, table, brief=brief) for table in TABLES]
     return tuple(part for part in parts if part is not None)
 
 
@@ -148,7 +150,7 @@ def _measured(profiles: Profiles) -> _Named:
     ]
 
 
-def _named(name: str, text: str, measured: _Named) -> str:
+def _with_side_name(name: str, text: str, measured: _Named) -> str:
     return f"{name}: {text}" if len(measured) > 1 else text
 
 
@@ -162,7 +164,7 @@ def parts_table(profiles: Profiles) -> Section:
     has_difference = len(measured) == 2
     headings = ("Part", *(f"{name}{unit}" for name, _ in measured for unit in (", ms", ", share")))
     headings += ("Difference, ms",) if has_difference else ()
-    rows, notes = tuple(_parts(measured, has_difference=has_difference)), tuple(_notes(measured))
+    rows, notes = tuple(_parts_section(measured, has_difference=has_difference)), tuple(_side_notes(measured))
     return Section(PARTS, (), headings, rows, headings[1:], notes, tab=STEP)
 
 
@@ -171,14 +173,16 @@ def answers(profiles: Profiles) -> tuple[str, ...]:
     measured = _measured(profiles)
     known = [verdict for verdict in verdicts(profiles) if verdict is not None]
     bounds = [
-        _named(name, f"{verdict.sentence} {verdict.next_step}", measured)
+        _with_side_name(name, f"{verdict.sentence} {verdict.next_step}", measured)
         for (name, _), verdict in zip(measured, known, strict=True)
     ]
     return *(gain.sentence for gain in gains(profiles) if gain is not None), *bounds
 
 
 def _bounds(profiles: Profiles) -> Iterator[Section]:
-    """Yield what limits each side and what to try, with a button that puts it into the form."""
+    """Yield the bottleneck of each side and what to try, with a button that applies the settings to
+    the form.
+    """
     shown = {side.experiment.precision.value for side in profiles.sides}
     for name, verdict, gain in zip(side_names(profiles), verdicts(profiles), gains(profiles), strict=True):
         if verdict is None:
@@ -196,7 +200,7 @@ def bars_picture(profiles: Profiles) -> Picture:
     return Picture("bars", lambda width: bars_drawing(profiles, width))
 
 
-def _notes(measured: _Named) -> Iterator[str]:
+def _side_notes(measured: _Named) -> Iterator[str]:
     names: dict[str, list[str]] = {}
     for name, profile in measured:
         for note in dict.fromkeys(profile.notes):
@@ -205,7 +209,7 @@ def _notes(measured: _Named) -> Iterator[str]:
         yield note if len(of) == len(measured) else f"{', '.join(of)}: {note}"
 
 
-def _parts(measured: _Named, *, has_difference: bool) -> Iterator[Cells]:
+def _parts_section(measured: _Named, *, has_difference: bool) -> Iterator[Cells]:
     bars = [profile.bar for _, profile in measured]
     longest = max((abs(bars[-1].ms(part) - bars[0].ms(part)) for part in StepPart), default=0.0)
     for part in StepPart:
@@ -233,7 +237,7 @@ def _difference(ms: float, longest: float) -> CellText:
     return CellText(text, ms, bar=ms / longest if longest else None)
 
 
-def _exchange(profiles: Profiles) -> Iterator[Section]:
+def _communication_section(profiles: Profiles) -> Iterator[Section]:
     if rows := device_rows(profiles):
         sentences = communication_sentences(profiles)
         yield Section(
@@ -258,7 +262,7 @@ def _limits(profiles: Profiles, measured: _Named, *, brief: bool) -> Section:
     if all(profile.limits is None for _, profile in measured):
         return Section(LIMITS, (_NO_LIMITS,), tab=ROOFLINE)
     known = [(name, peak_sentence(profile)) for name, profile in measured]
-    sentences = [_named(name, text, measured) for name, text in known if text is not None]
+    sentences = [_with_side_name(name, text, measured) for name, text in known if text is not None]
     rows = []
     for name, profile in measured:
         limits, flops, peak = profile.limits, profile.flops, profile.peak_tflops
@@ -307,7 +311,7 @@ def _energy(measured: _Named) -> Section | None:
     return Section(*shown, tab=ROOFLINE, actions=(about,))
 
 
-def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
+def _table_section(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
     rows = side_rows(profiles, table)
     if not rows:
         return None
@@ -339,7 +343,7 @@ def _rows(profiles: Profiles, table: Table, *, brief: bool) -> Section | None:
     return Section(title, (), headings, tuple(cells), numbers, tab=OPERATIONS, widget="rows")
 
 
-def _part_rows(profiles: Profiles) -> Iterator[Row]:
+def _step_part_rows(profiles: Profiles) -> Iterator[Row]:
     for name, profile in _measured(profiles):
         for of, bar in (("step", profile.bar), ("validation batch", profile.validation or Bar())):
             for entry in bar.parts:

@@ -45,7 +45,10 @@ CHARTS = {MAP: "map", LINES: "lines", TRADE_OFF: "scatter"}
 
 
 def document(record: SweepRecord, results: Results | None = None) -> Document:
-    """Return what is known of a sweep. `results` may have more intervals than its record alone gives."""
+    """Return the document of a sweep.
+
+    `results` may have more intervals than can be computed from `record` alone.
+    """
     known, grid = results or results_of(record), record.grid
     axes = {axis.key: list(axis.values) for axis in grid.axes}
     return document_of(
@@ -53,12 +56,12 @@ def document(record: SweepRecord, results: Results | None = None) -> Document:
         "sweep",
         record.name,
         _experiments(grid),
-        [*_picture_sections(known), _table(known)],
+        [*_picture_sections(known), _cells_section(known)],
         answers=(Conclusion(None, pieces_of(known), (*notes_of(known), *not_reached(record.plan, known))),),
         size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
-        tables={"": lambda: (_row(known, cell) for cell in known.cells)},
-        values=lambda: _values(record, known),
+        tables={"": lambda: (_cell_row(known, cell) for cell in known.cells)},
+        values=lambda: _sweep_values(record, known),
         facts={"base": grid.base, "axes": axes},
         most_rows=1_000,
         undrawn="This sweep has no results yet.",
@@ -107,7 +110,7 @@ def _picture(name: str, draw: Callable[[float], CellChart]) -> Picture:
     return Picture(name, lambda width: draw(width).drawing, first.title, first.note)
 
 
-def _table(results: Results) -> Section:
+def _cells_section(results: Results) -> Section:
     metrics = (_metric_column(metric, best_of(results.cells, metric)) for metric in shown_figures(results))
     columns = (*_axis_columns(results.grid), *_STATE_COLUMNS, *metrics, *_more_columns(results))
     rows = tuple(tuple(cell_of(cell) for _, _, cell_of in columns) for cell in results.cells)
@@ -148,17 +151,17 @@ def _metric_column(metric: Metric, best: CellResult | None) -> _Column:
     return f"{metric.title}{f', {metric.unit}' if metric.unit else ''}", True, text
 
 
-def _state(cell: CellResult) -> CellText:
+def _state_cell(cell: CellResult) -> CellText:
     # what does not fit or was disturbed must not read as done
     is_faint = cell.status != "done" or cell.is_disturbed
     return CellText(state_word(cell).capitalize(), _ORDER.index(cell.status), is_faint=is_faint)
 
 
-def _runs(cell: CellResult) -> CellText:
+def _runs_cell(cell: CellResult) -> CellText:
     return CellText(f"{len(cell.run_ids):,}" if cell.run_ids else NONE, len(cell.run_ids))
 
 
-_STATE_COLUMNS: tuple[_Column, ...] = (("State", False, _state), ("Runs", True, _runs))
+_STATE_COLUMNS: tuple[_Column, ...] = (("State", False, _state_cell), ("Runs", True, _runs_cell))
 
 
 def _more_columns(results: Results) -> Iterator[_Column]:
@@ -181,7 +184,7 @@ def _experiments(grid: Grid) -> list[Experiment]:
     return [cell.experiment for cell in cells.values()]
 
 
-def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
+def _sweep_values(record: SweepRecord, results: Results) -> dict[str, Any]:
     return {
         "name": record.name,
         "ended": None if record.ended is None else record.ended.isoformat(),
@@ -198,11 +201,11 @@ def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
 
 
 def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
-    """Return a cell as plain values, as `ammeter` prints them too."""
+    """Return a combination of a sweep as a JSON object, in the form in which `ammeter` prints it."""
     return {
         "index": entry.index,
         "name": entry.name,
-        "values": dict(_settings(results, entry)),
+        "values": dict(_cell_settings(results, entry)),
         "status": entry.status,
         "reason": entry.why or None,
         "runs": list(entry.run_ids),
@@ -217,13 +220,13 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
     }
 
 
-def _settings(results: Results, entry: CellResult) -> Iterator[tuple[str, Any]]:
+def _cell_settings(results: Results, entry: CellResult) -> Iterator[tuple[str, Any]]:
     for axis, place in zip(results.grid.axes, entry.places, strict=True):
         yield axis.key, axis.values[place]
 
 
-def _row(results: Results, entry: CellResult) -> Row:
-    row = {"cell": entry.index, "name": entry.name, **dict(_settings(results, entry))}
+def _cell_row(results: Results, entry: CellResult) -> Row:
+    row = {"cell": entry.index, "name": entry.name, **dict(_cell_settings(results, entry))}
     row |= {"state": entry.status, "why": entry.why}
     for metric in results.figures:
         low, high = entry.intervals.get(metric.name, (None, None))

@@ -46,7 +46,7 @@ _MOST_CANDIDATES = 20
 
 
 def document(study: Study[Tuning], *, brief: bool = False) -> Document:
-    """Return what is known of a tuning. `brief` is for a terminal and omits the trials."""
+    """Return the document of a tuning. `brief` omits the trials, for a terminal."""
     tuning = study.answer
     return document_of(
         study,
@@ -75,7 +75,7 @@ def values(tuning: Tuning) -> dict[str, Any]:
 
 
 def _answer(tuning: Tuning) -> Conclusion:
-    """Return the verified speedup, or else the first sentence on the progress."""
+    """Return the sentence on the verified speedup, or else the first sentence on the progress."""
     proof, winner, *notes = tuning.proof, tuning.winner, effort(tuning)
     if winner is None or proof is None or proof.speedup is None or not _is_proven(proof):
         first = answers(tuning)[0]
@@ -106,7 +106,9 @@ def _sections(tuning: Tuning, *, brief: bool) -> tuple[Section, ...]:
     # the first and the last are those of the answer
     sentences, actions = answers(tuning)[1:-1], _actions(tuning)
     parts = [Section(RESULT, sentences, tab=RESULT, actions=actions)] if sentences or actions else []
-    parts += filter(None, (_gains(tuning), _candidates(tuning), None if brief else _trials(tuning)))
+    parts += filter(
+        None, (_gains_section(tuning), _candidates(tuning), None if brief else _trials_section(tuning))
+    )
     if missing := not_tried(tuning):
         parts.append(Section(NOT_TRIED, missing, tab=RESULT))
     if tuning.winner is not None:
@@ -152,7 +154,7 @@ def _why_no_gains(tuning: Tuning) -> str:
     return "the verification shows none" if tuning.winner_changes else "nothing is faster than plain FP32"
 
 
-def _gains(tuning: Tuning) -> Section | None:
+def _gains_section(tuning: Tuning) -> Section | None:
     steps = waterfall_steps(tuning)
     if not steps:
         return None
@@ -210,16 +212,16 @@ def _gain_rows(tuning: Tuning) -> Iterator[Row]:
         }
 
 
-def _trials(tuning: Tuning) -> Section | None:
+def _trials_section(tuning: Tuning) -> Section | None:
     # those of the gains come last
     trials = sorted(tuning.trials, key=lambda trial: trial.round or tuning.rounds + 1)
     unit, scale = memory_unit([trial.peak_mib for trial in trials])
     headings = ("Round", "Candidate", "Samples/s", f"Peak memory, {unit}", "Steps", "Seconds")
-    rows = tuple(_trial(trial, scale) for trial in trials)
+    rows = tuple(_trial_cells(trial, scale) for trial in trials)
     return Section(TRIALS, (), headings, rows, (headings[0], *headings[2:]), tab=TRIALS) if rows else None
 
 
-def _trial(trial: TuningTrial, scale: float) -> Cells:
+def _trial_cells(trial: TuningTrial, scale: float) -> Cells:
     peak = None if trial.peak_mib is None else trial.peak_mib / scale
     speed = trial.samples_per_second
     return (

@@ -78,7 +78,11 @@ BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "st
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a report. `draw` takes the width in pixels. Bar charts have no `against` and no legend."""
+    """A chart of a report.
+
+    `draw` returns its drawing for a width in pixels. Bar charts have neither `against` (the title of the x
+    axis) nor a legend.
+    """
 
     name: ChartName
     title: str
@@ -203,7 +207,7 @@ def write_picture(
 def picture(
     content: Content, report: Document, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds"
 ) -> Drawing:
-    """Return these charts on one sheet, except those with nothing to draw."""
+    """Return these charts on one sheet, without charts that have nothing to draw."""
     all_charts = Charts(content)
     drawable = [chart.picture for name in charts if (chart := all_charts.chart(name, by)) is not None]
     return sheet(report, drawable, _WIDTH)

@@ -57,7 +57,7 @@ def _head(content: Content) -> dict[str, Any]:
         "created": content.created.isoformat(),
         "baseline": comparison.baseline.title,
         "clean": comparison.has_no_doubts,
-        "sides": [_side(report, ranked[report.side.id]) for report in comparison.reports],
+        "sides": [_side_values(report, ranked[report.side.id]) for report in comparison.reports],
         "figures": metrics,
         "differing_settings": {
             row.key: dict(zip(titles, map(json_value, row.values), strict=True))
@@ -69,7 +69,7 @@ def _head(content: Content) -> dict[str, Any]:
 _VERDICT = ("sentence", "speedup", "speedup_ci", "memory_ratio", "energy_ratio", "accuracy", "reason")
 
 
-def _side(report: SideReport, ranked: RankedSide) -> dict[str, Any]:
+def _side_values(report: SideReport, ranked: RankedSide) -> dict[str, Any]:
     side, split = report.side, report.split
     return {
         "title": side.title,
@@ -100,7 +100,7 @@ def write_csv(content: Content, path: Path) -> None:
     """Write the samples to `path`, and the two tables next to it."""
     write_rows(path, sample_rows(content))
     write_table(companion_path(path, "summary"), _summary(content))
-    write_table(companion_path(path, "runs"), _runs(content))
+    write_table(companion_path(path, "runs"), _run_values(content))
 
 
 def sample_rows(content: Content) -> Iterator[list[Any]]:
@@ -114,12 +114,12 @@ def sample_rows(content: Content) -> Iterator[list[Any]]:
             about = [run.id, cell(run.name), cell(side.title), experiment.precision.value]
             about += [experiment.step.recipe, experiment.seed]
             empty = [None] * len(columns.get("step", ()))
-            values = [_column(columns[name]) if name in columns else empty for name in names]
+            values = [_column_values(columns[name]) if name in columns else empty for name in names]
             for row in zip(*values, strict=True):
                 yield [*about, *row]
 
 
-def _column(values: NDArray[Any]) -> list[Any]:
+def _column_values(values: NDArray[Any]) -> list[Any]:
     plain: list[Any] = values.tolist()
     return plain if np.isfinite(values).all() else [cell(value) for value in plain]
 
@@ -148,7 +148,7 @@ def _summary(content: Content) -> Iterator[Row]:
             }
 
 
-def _runs(content: Content) -> Iterator[Row]:
+def _run_values(content: Content) -> Iterator[Row]:
     for side in content.comparison.sides:
         for run in side.runs:
             yield {

@@ -41,7 +41,7 @@ def metric_text(metric: Metric, cell: MetricCell, report: SideReport) -> MetricT
 
 
 def speed_note(row: MetricRow) -> str:
-    """Return what the intervals of the throughput come from, or "" without any."""
+    """Return a note on the source of the throughput's intervals, or "" if it has no interval."""
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if len(kinds) == 1:
         return "95% interval over repeats" if "repeats" in kinds else "95% interval within the run"
@@ -109,7 +109,7 @@ def _speed_ratio(row: RankedSide) -> MetricText:
 
 
 def further_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple[RankingColumn, ...]:
-    """Return the metrics that are not in the ranking, without those that no side has."""
+    """Return the metrics that the ranking does not show, without metrics that no side has."""
     ranked = {metric.name for metric in _RANKED}
     columns = []
     for metric in (row.metric for row in comparison.metrics):
@@ -133,20 +133,21 @@ def metrics_sections(comparison: Comparison) -> Iterator[Section]:
     titles = tuple(side.title for side in comparison.sides)
     known = [row for row in comparison.metrics if any(cell.value is not None for cell in row.cells)]
     lines: tuple[_Row, ...] = tuple(
-        (_heading(row.metric.title, row.metric.unit), *_texts(row, comparison)) for row in known
+        (_heading_with_unit(row.metric.title, row.metric.unit), *_metric_texts(row, comparison))
+        for row in known
     )
     if lines:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
         yield Section(title, headings=("Metric", *titles), rows=lines, right=titles, template="metrics.html")
 
 
-def _texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:
+def _metric_texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:
     pairs = zip(row.cells, comparison.reports, strict=True)
     return tuple(metric_text(row.metric, cell, report) for cell, report in pairs)
 
 
 def _sides_as_rows(title: str, sides: Sequence[RankedSide], columns: Sequence[RankingColumn]) -> Section:
-    headings = tuple(_heading(column.title, column.unit) for column in columns)
+    headings = tuple(_heading_with_unit(column.title, column.unit) for column in columns)
     rows: tuple[_Row, ...] = tuple(
         (
             str(side.place or NONE),
@@ -161,5 +162,5 @@ def _sides_as_rows(title: str, sides: Sequence[RankedSide], columns: Sequence[Ra
     )
 
 
-def _heading(title: str, unit: str) -> str:
+def _heading_with_unit(title: str, unit: str) -> str:
     return f"{title}, {unit}" if unit else title

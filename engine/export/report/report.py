@@ -24,9 +24,9 @@ from engine.words.numbers import NONE, memory_text
 
 
 def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
-    """Return the report of a content, led by the chosen side, or else by the best.
+    """Return the report of a comparison, with the chosen side first, or else the best side.
 
-    The sections `drawn` follow the metrics. The `warnings` are the doubts that no answer mentions.
+    The sections `drawn` follow the metrics. Its `warnings` are the doubts that no answer mentions.
     """
     comparison = content.comparison
     sides, baseline = comparison.sides, comparison.baseline
@@ -41,7 +41,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     settings, environment = setting_lines(comparison.all_settings), environment_lines(sides)
     differing = [line for line in (*settings, *environment) if not line.is_shared]
     shared = [line for line in settings if line.is_shared]
-    disturbed = _sentences(doubt for report in comparison.reports for doubt in report.disqualifiers)
+    disturbed = _doubt_sentences(doubt for report in comparison.reports for doubt in report.disqualifiers)
     differ = ", ".join(f"{line.title} {' / '.join(line.values)}" for line in differing)
     made = f"Made by Ammeter {content.version}, {content.created.astimezone():%Y-%m-%d %H:%M}"
     foot = (
@@ -51,22 +51,22 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
         made,
     )
     reported = {doubt.sentence for doubt in reports[0].verdict.reported_doubts}
-    doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
+    doubts = _doubt_sentences(doubt for report in comparison.reports for doubt in report.doubts)
     return Document(
         title=content.title or title,
         is_named=bool(content.title),
         subject=subject_of(comparison),
         sections=(
-            *_results(content),
+            *_result_sections(content),
             *filter(None, (devices_section(sides),)),
             *drawn,
             *_setup(sides, settings, environment),
             Section("How it was measured", tuple(_method(content)), part="appendix"),
-            _runs(sides),
+            _runs_section(sides),
         ),
         made=made,
         where=", ".join(
-            f"{'PyTorch ' if line.key == 'torch' else ''}{_distinct(line.values)}"
+            f"{'PyTorch ' if line.key == 'torch' else ''}{_distinct_words(line.values)}"
             for line in environment
             if line.key in ("device_name", "torch")
         ),
@@ -82,7 +82,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     )
 
 
-def _results(content: Content) -> Iterator[Section]:
+def _result_sections(content: Content) -> Iterator[Section]:
     yield from metrics_sections(content.comparison)
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
@@ -118,7 +118,7 @@ def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
     """Return the machine and software of each side. A value lists all variants among a side's runs."""
     lines = []
     for key, title in FACTS.items():
-        values = tuple(_distinct(_fact(run, key) for run in side.runs) for side in sides)
+        values = tuple(_distinct_words(_run_fact(run, key) for run in side.runs) for side in sides)
         if any(value != NONE for value in values):
             # a run that has not begun has no machine yet
             lines.append(SettingLine(key, title, _all_alike(values)))
@@ -130,14 +130,14 @@ def _all_alike(texts: tuple[str, ...]) -> tuple[str, ...]:
     return (*known,) * len(texts) if len(known) == 1 else texts
 
 
-def _fact(run: RunRecord, key: str) -> str:
+def _run_fact(run: RunRecord, key: str) -> str:
     value = getattr(run.environment, key, None)
     if value is None:
         return NONE
     return memory_text(value) if key == "device_memory_mib" else str(value)
 
 
-def _distinct(values: Iterable[str]) -> str:
+def _distinct_words(values: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(values))
 
 
@@ -179,7 +179,7 @@ def _setup(
             yield Section(title, pairs=pairs, part="setup")
 
 
-def _runs(sides: Sequence[Side]) -> Section:
+def _runs_section(sides: Sequence[Side]) -> Section:
     rows = tuple(
         (
             run.name,
@@ -197,7 +197,10 @@ def _runs(sides: Sequence[Side]) -> Section:
 
 
 def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
-    """Return the conclusion about a side with its notes, in a ranking with those on the other sides."""
+    """Return the conclusion about a side with its notes.
+
+    In a ranking, the notes on the other sides follow.
+    """
     verdict, run = report.verdict, report.side.runs[0]
     notes, pieces = [*verdict.notes], verdict.pieces
     if len(comparison.sides) >= MANY:
@@ -216,7 +219,7 @@ def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
     return Conclusion(report.side, pieces, tuple(notes))
 
 
-def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
+def _doubt_sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(doubt.sentence for doubt in doubts))
 
 
@@ -225,7 +228,7 @@ def subject_of(comparison: Comparison) -> str:
     runs = all_runs(comparison.sides)
     parts = [
         *training_words(runs),
-        _common([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
+        _common_words([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})
     if repeats != [1]:
@@ -236,13 +239,13 @@ def subject_of(comparison: Comparison) -> str:
 def training_words(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """Return model, dataset and batch of the runs in words, or how many of each."""
     return (
-        _common([run.experiment.model for run in runs], "models"),
-        _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
-        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
+        _common_words([run.experiment.model for run in runs], "models"),
+        _common_words([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
+        _common_words([batch_words(run.experiment) for run in runs], "batch sizes"),
     )
 
 
-def _common(values: Sequence[str], noun: str) -> str:
+def _common_words(values: Sequence[str], noun: str) -> str:
     known = sorted({value for value in values if value})
     return known[0] if len(known) == 1 else f"{len(known)} {noun}" if known else ""
 

@@ -105,7 +105,7 @@ class ModelFacts:
 def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
     """Return the model of an experiment for images of these channels. Raises ProblemError if unknown."""
     own = own_facts(experiment)
-    kind = _kind(experiment.model) if own is None else "own"
+    kind = _model_kind(experiment.model) if own is None else "own"
     is_of_library = kind in ("timm", "transformers")
     if is_of_library and experiment.dataset == ARRAYS:
         message = f"is '{experiment.model}', which scripts do not support for arrays of unknown shape."
@@ -116,7 +116,7 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         channels=channels if kind == "small-cnn" or is_of_library else 3,
         has_own_sizes=experiment.dataset == ARRAYS and kind in ("linear", "small-cnn"),
         classes=classes,
-        settings=_overrides(experiment) if is_of_library else _settings(experiment.model, image_size),
+        settings=_overrides(experiment) if is_of_library else _model_settings(experiment.model, image_size),
         image_size=image_size,
         is_of_text=kind == "language" or experiment.dataset.task == "language",
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
@@ -124,7 +124,7 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
     )
 
 
-def _kind(name: ModelRef) -> ModelKind:
+def _model_kind(name: ModelRef) -> ModelKind:
     if name == "linear":
         return "linear"
     if name == "small-cnn":
@@ -153,7 +153,7 @@ def _overrides(experiment: Experiment) -> dict[str, Any]:
     return settings
 
 
-def _settings(name: str, image_size: int) -> dict[str, Any]:
+def _model_settings(name: str, image_size: int) -> dict[str, Any]:
     if name in LANGUAGE_SIZES:
         return dict(zip(_CONFIG_KEYS, LANGUAGE_SIZES[name], strict=True))
     if name.startswith("vit_"):

@@ -31,7 +31,7 @@ def _docstring(run: RunRecord, training: TrainingFacts, imports: str) -> str:
     precision = training.experiment.precision.label
     made = run.environment.ammeter if run.environment is not None else __version__
     title = f"{sentence_of(run.name)}: {precision}, as trained by Ammeter {sentence_of(made)}."
-    text = " ".join(_sentences(run, training, imports))
+    text = " ".join(_script_sentences(run, training, imports))
     # breaking a word might break an escape
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
     if training.several:
@@ -39,7 +39,7 @@ def _docstring(run: RunRecord, training: TrainingFacts, imports: str) -> str:
     return '"""' + "\n".join([title, "", *lines]) + '\n"""'
 
 
-def _sentences(run: RunRecord, training: TrainingFacts, imports: str) -> Iterator[str]:
+def _script_sentences(run: RunRecord, training: TrainingFacts, imports: str) -> Iterator[str]:
     yield f"Requires {_libraries(imports)}."
     yield from _on_file(training)
     if run.environment is not None:

@@ -23,7 +23,10 @@ LINE = 110  # the longest line of a script, in characters
 
 
 def literal(value: Any) -> str:
-    """Return a number, text, flag, or tuple of these as source, text in double quotes if possible."""
+    """Return a number, text, boolean, None or a tuple of these as Python source.
+
+    Text is in double quotes if possible.
+    """
     if isinstance(value, tuple):
         parts = [literal(part) for part in value]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -172,7 +175,7 @@ class OwnFacts:
         return name
 
     def import_lines(self, body: str) -> str:
-        """Return the statements that import what the source `body` uses of the file."""
+        """Return the import statements for the names of the user's file that the source `body` uses."""
         used = {name: called for name, called in _OWN_NAMES.items() if called in _names_in(body)}
         names = {self.model: "make_model", **{name: used[name] for name in used if self.defines(name)}}
         plain = ", ".join(sorted(name for name, called in names.items() if name == called))

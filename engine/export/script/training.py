@@ -165,7 +165,7 @@ class TrainingFacts:
 
     @property
     def fp8_small(self) -> bool:
-        """True if layers that are too small to get faster are in FP8 too."""
+        """True if layers that are too small to get faster are converted to FP8 too."""
         takes_small = self.experiment.step.fp8_small_layers
         return self.experiment.device == "cpu" if takes_small is None else takes_small
 
@@ -181,7 +181,9 @@ class TrainingFacts:
 
     @property
     def optimizer(self) -> str:
-        """The optimizer of `model`, whose rate is `LEARNING_RATE`, without PyTorch's defaults."""
+        """The source that creates the optimizer of `model` with the rate `LEARNING_RATE`, without arguments
+        that are PyTorch's defaults.
+        """
         if self.own_optimizer:
             return "make_optimizer(model)"
         settings, arguments = self.experiment.optimizer, {"lr": "LEARNING_RATE"}

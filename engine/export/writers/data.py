@@ -41,7 +41,7 @@ def write_json(document: Document, path: Path) -> None:
 
 def write_csv(document: Document, path: Path) -> None:
     """Write the document's own table or its sentences to `path`, and other tables with rows next to it."""
-    tables = {"": lambda: _sentences(document), **document.tables}
+    tables = {"": lambda: _document_sentences(document), **document.tables}
     for name, rows_of in tables.items():
         write_table(companion_path(path, name), rows_of(), is_needed=not name)
 
@@ -54,7 +54,7 @@ def write_table(path: Path, table: Iterable[Row], *, is_needed: bool = True) -> 
         write_rows(path, [list(map(cell, names)), *([cell(row.get(key)) for key in names] for row in rows)])
 
 
-def _sentences(document: Document) -> Iterable[Row]:
+def _document_sentences(document: Document) -> Iterable[Row]:
     for section in document.sections:
         for text in (*section.sentences, *section.notes):
             yield {"part": section.title, "sentence": text}

@@ -38,8 +38,8 @@ def write_html(document: Document, path: Path) -> None:
 
 def page(document: Document, *, script: str = "", **values: Any) -> str:
     """Return the page as text, in which only `script` can run. `values` are for the section templates."""
-    style = "\n".join([*map(_font_face, _WEIGHTS), f"{_variables()}{_part('report.css')}"])
-    text = _part(script) if script else ""
+    style = "\n".join([*map(_font_face, _WEIGHTS), f"{_variables()}{_template_part('report.css')}"])
+    text = _template_part(script) if script else ""
     policy = (
         f"default-src 'none'; img-src data:; font-src data:;"
         f" style-src '{_digest(style)}'; script-src '{_digest(text)}';"
@@ -50,9 +50,15 @@ def page(document: Document, *, script: str = "", **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
         finalize=_printable,
         trim_blocks=True,
-        loader=jinja2.FunctionLoader(_part),
+        loader=jinja2.FunctionLoader(_template_part),
     )
-    common = {"marks": {}, "drawn": _drawn, "sample": _sample, "sentence": _sentence, "version": __version__}
+    common = {
+        "marks": {},
+        "drawn": _drawn_section,
+        "sample": _sample,
+        "sentence": _sentence_markup,
+        "version": __version__,
+    }
     page_values = {"policy": policy, "style": Markup(style), "script": Markup(text), "document": document}
     return environment.get_template("document.html").render(**(common | page_values | values))
 
@@ -84,7 +90,7 @@ def _font_face(weight: int) -> str:
     )
 
 
-def _part(name: str) -> str:
+def _template_part(name: str) -> str:
     return (resources.files("resources") / "report" / name).read_text(encoding="utf-8")
 
 
@@ -114,7 +120,7 @@ def _colors(palette: Palette) -> str:
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
 
 
-def _drawn(section: Section, part: Picture) -> Iterator[tuple[str, Markup]]:
+def _drawn_section(section: Section, part: Picture) -> Iterator[tuple[str, Markup]]:
     for size, width in SIZES.items():
         is_half = size == "wide" and len(section.pictures) > 1
         yield size, picture(part.draw(_HALF if is_half else width))
@@ -124,7 +130,7 @@ def _sample(entry: LegendEntry) -> Markup:
     return decorative(Drawing(26, 12, entry.sample(1, 6)), "sample")
 
 
-def _sentence(pieces: Pieces) -> Markup:
+def _sentence_markup(pieces: Pieces) -> Markup:
     parts = []
     for piece in pieces:
         text = Markup.escape(printable(piece.text))

@@ -71,20 +71,20 @@ class Pages(FPDF):
     def sentence(self, pieces: Pieces, size: float) -> None:
         """Write a verdict with its pieces in their weights and colors. Lines break only between words."""
         height = 1.3 * size
-        for word in _words(pieces, self.letters):
-            parts = [(part, _face(piece, size)) for part, piece in word]
-            space = self._width(" ", parts[0][1])
-            needed = sum(self._width(part, face) for part, face in parts)
+        for word in _piece_words(pieces, self.letters):
+            parts = [(part, _piece_face(piece, size)) for part, piece in word]
+            space = self._text_width(" ", parts[0][1])
+            needed = sum(self._text_width(part, face) for part, face in parts)
             if self.get_x() > self.l_margin:
                 if self.get_x() + space + needed > self.w - self.r_margin:
                     self.ln(height)
                 else:
                     self.set_x(self.get_x() + space)
             for part, face in parts:
-                self.cell(w=self._width(part, face), h=height, text=part)
+                self.cell(w=self._text_width(part, face), h=height, text=part)
         self.ln(height)
 
-    def _width(self, text: str, face: _Face) -> float:
+    def _text_width(self, text: str, face: _Face) -> float:
         set_face(self, *face)
         return self.get_string_width(text)
 
@@ -110,7 +110,7 @@ class Pages(FPDF):
             v_align="TOP",
         ) as table:
             for cells in (headings, *rows):
-                table.row(["\n".join(map(self._in_cell, _lines(cell))) for cell in cells])
+                table.row(["\n".join(map(self._cell_text, _cell_lines(cell))) for cell in cells])
 
     def column_widths(self, heading: str, lines: Sequence[str]) -> tuple[float, float]:
         """Return the widths in points at which a column breaks no word, and at which it breaks no line."""
@@ -118,13 +118,13 @@ class Pages(FPDF):
         word = line = 0.0
         for weight, size, color, texts in faces:
             set_face(self, weight, size, color)
-            for text in dict.fromkeys(map(self._in_cell, texts)):
+            for text in dict.fromkeys(map(self._cell_text, texts)):
                 word = max([word, *map(self.get_string_width, text.split())])
                 line = max(line, self.get_string_width(text)) if texts is lines else line
         least = max(_LEAST_WIDTH, min(_MOST_WORD, word) + _PADDING + 1)
         return least, max(least, min(_MOST_WIDTH, line) + _PADDING + 1)
 
-    def _in_cell(self, text: str) -> str:
+    def _cell_text(self, text: str) -> str:
         cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
         return self.letters.shown(cut)
 
@@ -140,7 +140,7 @@ class Pages(FPDF):
         self.set_xy(_MARGIN, top + height * scale / SCALE)
 
 
-def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
+def _piece_words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
     words: list[list[tuple[str, Piece]]] = [[]]
     for piece in pieces:
         text = letters.shown(piece.text)
@@ -152,7 +152,7 @@ def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
     return [word for word in words if word]
 
 
-def _face(piece: Piece, size: float) -> _Face:
+def _piece_face(piece: Piece, size: float) -> _Face:
     weight = 600 if piece.role in ("title", "strong") else 400
     color = LIGHT.text2 if piece.role == "aside" else LIGHT.text
     if piece.look is not None:
@@ -217,7 +217,7 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
         pages.gap(2)
         pages.drawings(drawings[first : first + 2], _GAP)
     if not (section.is_drawn and drawings):
-        _tables(pages, section, most_rows)
+        _write_tables(pages, section, most_rows)
     if section.pairs:
         # two pairs to a row
         texts = [*(text for pair in section.pairs for text in pair), *[""] * (2 * (len(section.pairs) % 2))]
@@ -229,10 +229,10 @@ def _section(pages: Pages, section: Section, most_rows: int) -> None:
     pages.gap(14)
 
 
-def _tables(pages: Pages, section: Section, most_rows: int) -> None:
+def _write_tables(pages: Pages, section: Section, most_rows: int) -> None:
     rows, left_out = section.first_rows(most_rows)
     widths = [
-        pages.column_widths(heading, [line for row in rows for line in _lines(row[column])])
+        pages.column_widths(heading, [line for row in rows for line in _cell_lines(row[column])])
         for column, heading in enumerate(section.headings if rows else ())
     ]
     # in as many tables as the columns need, split evenly, each with the first column
@@ -263,7 +263,7 @@ def _shared_widths(widths: Sequence[tuple[float, float]], room: float) -> list[f
     return [least + share * (wish - least) for least, wish in widths]
 
 
-def _lines(cell: Cell) -> list[str]:
+def _cell_lines(cell: Cell) -> list[str]:
     """The text of a cell, and what follows on its own line."""
     if isinstance(cell, str):
         return [cell]

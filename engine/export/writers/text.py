@@ -70,7 +70,7 @@ def table_lines(
     """Yield a Markdown table, with the columns in `right` right-aligned. Yields nothing without rows."""
 
     def row(cells: Sequence[Cell]) -> str:
-        return f"| {' | '.join(escape_markdown(_with_relation(cell)) for cell in cells)} |"
+        return f"| {' | '.join(escape_markdown(_value_with_relation(cell)) for cell in cells)} |"
 
     if rows:
         yield row(headings)
@@ -79,7 +79,7 @@ def table_lines(
         yield ""
 
 
-def _with_relation(cell: Cell) -> str:
+def _value_with_relation(cell: Cell) -> str:
     if isinstance(cell, str) or not cell.relation:
         return str(cell)
     return f"{cell.value}, {cell.relation}{f' ({cell.interval})' if cell.interval else ''}"
@@ -145,7 +145,7 @@ def _latex(document: Document) -> Iterator[str]:
                 yield f"% {_on_a_line(cell_words(name))}: {_on_a_line(texts)}"
     for section in document.sections:
         if section.part == "answer" and section.rows:
-            yield from _table(section, _caption(document, section))
+            yield from _latex_table(section, _caption(document, section))
 
 
 def _caption(document: Document, section: Section) -> str:
@@ -155,7 +155,7 @@ def _caption(document: Document, section: Section) -> str:
     return " ".join([f"{document.title}. {section.title}.", *section.sentences])
 
 
-def _table(section: Section, caption: str) -> Iterator[str]:
+def _latex_table(section: Section, caption: str) -> Iterator[str]:
     columns = "".join("r" if heading in section.right else "l" for heading in section.headings)
     headings, *rows = (
         f"    {' & '.join(escape_latex(cell_words(cell)) for cell in cells)} \\\\"

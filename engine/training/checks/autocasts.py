@@ -35,7 +35,10 @@ _FULL = torch.float32
 
 @dataclass(frozen=True)
 class _Context:
-    """An `autocast` around the lines from `first` to `last`. Values that the text does not show are None."""
+    """An `autocast` context in the user's code that covers the lines from `first` to `last`.
+
+    An argument is None if its value cannot be read from the source text.
+    """
 
     first: int
     last: int
@@ -85,7 +88,7 @@ class AutocastWatch(TorchFunctionMode):
     def _note(self, name: str, tensors: list[torch.Tensor], result: Any) -> None:
         if not isinstance(result, torch.Tensor) or not result.dtype.is_floating_point or not tensors:
             return
-        work = _work(name, tensors, result)
+        work = _multiply_adds(name, tensors, result)
         self._total += work
         dtype, place = self._computed_in(result.dtype)
         if dtype not in self._as_expected:
@@ -99,7 +102,7 @@ class AutocastWatch(TorchFunctionMode):
         if dtype is not on_cpu:
             return self._expected, None
         is_of_cpu = False
-        for file, line, context in self._around():
+        for file, line, context in self._contexts_around():
             if context.device not in (None, self._target):
                 self._without_effect.setdefault(CodePlace(file, line), context.device)
                 is_of_cpu |= context.device == "cpu"
@@ -116,7 +119,7 @@ class AutocastWatch(TorchFunctionMode):
             self._elsewhere[on_cpu] = calling_line()
         return on_cpu, self._elsewhere[on_cpu]
 
-    def _around(self) -> Iterator[tuple[str, int, _Context]]:
+    def _contexts_around(self) -> Iterator[tuple[str, int, _Context]]:
         """Yield the contexts in the text around the running line, the innermost first."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
@@ -149,7 +152,7 @@ class AutocastWatch(TorchFunctionMode):
             yield finding_at(place, FindingKind.AUTOCAST, "note", message, remedy)
 
 
-def _work(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> int:
+def _multiply_adds(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> int:
     """Estimate the multiply-adds: for each number of the result, the length of its sum."""
     first = tensors[1] if name in ("addmm", "baddbmm") and len(tensors) > 2 else tensors[0]
     if name.startswith("conv_transpose"):

@@ -157,7 +157,7 @@ class _Work:
             experiment = subject.plan.experiment
             is_shared = experiment.devices > 1 and subject.workload.body is None
             self.findings += gradient_findings(subject.model, unused, experiment, is_shared=is_shared)
-        findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
+        findings = tuple(_sorted_findings(self.findings))[:MOST_ENTRIES]
         if subject is None:
             return Checked(findings=findings, seconds=seconds)
         passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))
@@ -198,8 +198,11 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
         yield finding_at(None, kind, "warning", UNCOMPILED_FP8, "Add compile to the optimizations.")
 
 
-def _ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings, errors first, then by line. Of equal ones keep the one with the greater severity."""
+def _sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings by severity, errors first, then by line.
+
+    Of equal findings only the most severe is kept.
+    """
     told: dict[object, Finding] = {}
     for found in sorted(findings, key=lambda it: (_GRAVITY.index(it.severity), it.file or "", it.line or 0)):
         what = "" if found.kind is FindingKind.RAISES else found.message
@@ -215,10 +218,11 @@ _Named = tuple[str, torch.Tensor]
 
 
 class FormatCheck:
-    """Finds parameters and buffers that are not in float32. Create it before the passes that it observes.
+    """Finds parameters and buffers that are not in float32.
 
-    A parameter counts as trained if it gets a gradient and an optimizer has it, so a teacher model used under
-    `torch.no_grad` does not need to be frozen. A buffer counts as constant unless a pass changes it.
+    Create it before the passes that it observes. A parameter is trained if it gets a gradient and is in an
+    optimizer, so a teacher model under `torch.no_grad` is not reported. A buffer is constant unless a pass
+    changes it.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -231,9 +235,9 @@ class FormatCheck:
                 self._optimizers = None if made is None else list_optimizers(made)
 
     def findings(self, reached: Sequence[frozenset[int]]) -> Iterator[Finding]:
-        """Yield a finding for each role and each dtype other than float32, after the passes.
-
-        `reached` are the ids of the parameters that got a gradient, for each pass. Without a pass, all count.
+        """Yield a finding for each dtype other than float32 among the trained, untrained, constant and
+        updated tensors of the model. `reached` are the ids of the parameters with a gradient, for each
+        backward pass. Without a pass, all parameters are checked.
         """
         experiment = self._plan.experiment
         if experiment.precision is Precision.BF16_PURE:
@@ -242,7 +246,7 @@ class FormatCheck:
         for role, named in self._roles(reached):
             groups.setdefault((role, named[1].dtype), []).append(named)
         for (role, dtype), group in groups.items():
-            severity, follows, remedy = self._words(role, dtype)
+            severity, follows, remedy = self._finding_words(role, dtype)
             if follows:
                 what = dtype_text(group[0][1])
                 message = f"{name_first(role, group)} {what}{follows}."
@@ -261,7 +265,7 @@ class FormatCheck:
             is_same = buffer is before and buffer._version == version
             yield _CONSTANT if is_same else _UPDATED, (name, buffer)
 
-    def _words(self, role: str, dtype: torch.dtype) -> tuple[Severity, str, str]:
+    def _finding_words(self, role: str, dtype: torch.dtype) -> tuple[Severity, str, str]:
         """Return the severity, the end of the sentence (empty for no finding), and the remedy."""
         precision = self._plan.experiment.precision
         refusal = self._refusal(dtype) if role == _TRAINED else ""

@@ -71,7 +71,7 @@ def _batches(plan: RunPlan) -> Iterator[Batch]:
         yield from (few, few)
         return
     if not plan.dataset_entry.needs_path:
-        yield from (_drawn(plan, number) for number in range(2))
+        yield from (_random_batch(plan, number) for number in range(2))
         return
     data = plan.experiment.data.model_copy(update={"workers": 0, "on_device": False})
     workload = copy.copy(plan.workload)
@@ -80,7 +80,7 @@ def _batches(plan: RunPlan) -> Iterator[Batch]:
         yield from islice(source.epoch(1), 2)
 
 
-def _drawn(plan: RunPlan, number: int) -> Batch:
+def _random_batch(plan: RunPlan, number: int) -> Batch:
     # in the shapes of the catalog's dataset, which may have to be downloaded
     experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))
@@ -283,7 +283,11 @@ class Pass:
 
 
 def error_finding(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """Return the finding for an error in the user's code, at its line or else at a function of `names`."""
+    """Return the finding for an error in the user's code, at the line that raised it.
+
+    If the error was raised in other code, it is placed at the first function of `names` that the user's file
+    defines.
+    """
     remedy = "Fix the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__

@@ -87,7 +87,10 @@ def running_line(thread: int | None) -> tuple[CodePlace | None, str]:
 
 
 def forward_place(model: nn.Module, name: str = "") -> CodePlace | None:
-    """Return the line in the user's forward around the module of that parameter, or the model's."""
+    """Return the line of the `forward` that the user defined for a module, found by its parameter's name.
+
+    Without one, the innermost surrounding module with such a `forward` counts. None if there is none.
+    """
     parents = name.split(".")[:-1]
     for count in range(len(parents), -1, -1):
         forward = getattr(type(model.get_submodule(".".join(parents[:count]))).forward, "__code__", None)

@@ -39,7 +39,10 @@ class File:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call, the innermost loop around it, and the conditions around it, each with the branch."""
+    """A method or function call, with the innermost loop and the conditions that contain it.
+
+    Each condition has the branch of the call.
+    """
 
     node: ast.Call
     loop: ast.AST | None
@@ -68,7 +71,7 @@ class _Call:
         return any(mine.get(condition, branch) is not branch for condition, branch in other.conditions)
 
     def is_under(self, words: re.Pattern[str]) -> bool:
-        """Return True if a condition around the call contains one of the words."""
+        """Return True if a condition that contains the call has one of the words."""
         return any(words.search(condition) for condition, _ in self.conditions)
 
 
@@ -95,16 +98,16 @@ def loop_findings(file: File, *, is_bf16: bool) -> list[Finding]:
     is_updated = any(call.name == "update" for _, scaled in by_scope for call in scaled)
     found: list[Finding] = []
     for scope, scaled in by_scope:
-        found += _of_scaler_made(file, scope, is_bf16=is_bf16)
+        found += _scaler_findings(file, scope, is_bf16=is_bf16)
         if scope.name != STEP and not any(call.name in ("scale", STEP) for call in scaled):
             continue
-        found += _of_clipping(file, scope, scaled)
-        found += _of_schedulers(file, scope, scaled, schedulers)
-        found += _of_rules(file, scope, scaled, is_updated=is_updated)
+        found += _clipping_findings(file, scope, scaled)
+        found += _scheduler_findings(file, scope, scaled, schedulers)
+        found += _rule_findings(file, scope, scaled, is_updated=is_updated)
     return sorted(found, key=lambda finding: finding.line or 0)
 
 
-def _of_scaler_made(file: File, scope: _Scope, *, is_bf16: bool) -> Iterator[Finding]:
+def _scaler_findings(file: File, scope: _Scope, *, is_bf16: bool) -> Iterator[Finding]:
     for call in scope.of(_SCALER_CLASS):
         if call.loop is not None and any(used.loop is call.loop for used in scope.of("scale")):
             message = "A new GradScaler is created in each pass of the loop, so its scale never adapts."
@@ -125,7 +128,7 @@ def _may_be_disabled(call: _Call) -> bool:
     return not is_on or call.is_under(_CHOOSES)
 
 
-def _of_clipping(file: File, scope: _Scope, scaled: list[_Call]) -> Iterator[Finding]:
+def _clipping_findings(file: File, scope: _Scope, scaled: list[_Call]) -> Iterator[Finding]:
     owner = "train.unscale" if scope.name == STEP else "scaler.unscale_"
     unscaling = scope.of("unscale", "unscale_")
     for call in scope.of(*_CLIPPING):
@@ -139,7 +142,9 @@ def _of_clipping(file: File, scope: _Scope, scaled: list[_Call]) -> Iterator[Fin
             yield _finding(file, call, FindingKind.CLIPPING_BEFORE_UNSCALING, message, remedy)
 
 
-def _of_schedulers(file: File, scope: _Scope, scaled: list[_Call], schedulers: set[str]) -> Iterator[Finding]:
+def _scheduler_findings(
+    file: File, scope: _Scope, scaled: list[_Call], schedulers: set[str]
+) -> Iterator[Finding]:
     # a scheduler of epochs steps outside the loop over batches
     loops = {call.loop for call in scaled if call.name == STEP}
     for call in scope.of(STEP):
@@ -152,7 +157,7 @@ def _of_schedulers(file: File, scope: _Scope, scaled: list[_Call], schedulers: s
             yield _finding(file, call, FindingKind.SCHEDULER_AFTER_SKIP, message, remedy)
 
 
-def _of_rules(file: File, scope: _Scope, scaled: list[_Call], *, is_updated: bool) -> Iterator[Finding]:
+def _rule_findings(file: File, scope: _Scope, scaled: list[_Call], *, is_updated: bool) -> Iterator[Finding]:
     steps = [call for call in scaled if call.name == STEP]
     scales = [call for call in scaled if call.name == "scale"]
     kind, passes = FindingKind.SCALER_RULE, scope.of("backward")

@@ -50,7 +50,7 @@ _READS = {
 
 
 class _Watch(TorchFunctionMode):
-    """Checks each call, and counts what it records by line."""
+    """Watches each operation for a problem, and counts the problems by line."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -83,7 +83,7 @@ register_pytree_node(
 
 
 def batch_samples(batch: Batch) -> int:
-    """Return the number of samples in a batch: its own number, or else the length of its first tensor."""
+    """Return the number of samples in a batch: its own count, or the length of its first tensor."""
     if isinstance(batch, SizedBatch):
         return batch.samples
     targets = batch[1]

@@ -393,7 +393,7 @@ def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch
 
 
 def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFacts) -> tuple[int, int]:
-    """Return the bytes besides the batches: for the full dataset, and per sample of a batch."""
+    """Return the bytes of data in addition to batches: of the full dataset, and per sample of a batch."""
     if experiment.dataset == catalog.SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
     if experiment.dataset.task == "language":

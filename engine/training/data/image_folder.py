@@ -88,7 +88,10 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
 
 
 def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = None) -> Problem:
-    """Return the problem of unreadable images: the `first` one, and `count` of the `of` that were opened."""
+    """Return the problem of unreadable images.
+
+    `count` of the `of` opened images are unreadable, the `first` of them is named.
+    """
     name = os.path.relpath(first, root)
     if count == 1:
         message = f"The image {name} in {root} cannot be read."

@@ -1,4 +1,4 @@
-"""The memory of a run in MiB, its peaks and its parts, and for a forecast the bytes of live tensors."""
+"""Measures a run's memory in MiB, its peaks and its parts, and the bytes of live tensors to forecast it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._living: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def restart(self) -> None:
-        """Restart the timeline. Live tensors still count."""
+        """Clear the timeline. Tensors that are still live remain counted."""
         self.timeline = [self.now]
 
     def __torch_dispatch__(

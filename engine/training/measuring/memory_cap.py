@@ -51,7 +51,7 @@ class TrialMemory:
         return False
 
     def forget_refusals(self) -> None:
-        """Count refusals from now on."""
+        """Restart the count of refused allocations at 0."""
 
     def release(self) -> float:
         """Free unused memory. Return the memory still allocated over the baseline."""

@@ -42,7 +42,10 @@ class Blocks:
         self._rest: tuple[NDArray[np.int64], NDArray[np.float64]] = (np.empty(0, np.int64), np.empty(0))
 
     def add(self, samples: NDArray[np.int64], seconds: NDArray[np.float64]) -> None:
-        """Add steps. Those that do not fill a block wait for the next ones."""
+        """Add steps with their samples and seconds.
+
+        Steps that do not fill a block wait for the next steps.
+        """
         samples, seconds = np.append(self._rest[0], samples), np.append(self._rest[1], seconds)
         while blocks := min(len(seconds) // self.steps, MOST_BLOCKS - len(self.seconds)):
             whole = blocks * self.steps
@@ -98,7 +101,7 @@ class Tally:
 
     @property
     def steps(self) -> int:
-        """All steps, including those before the run was resumed."""
+        """The number of all steps, including steps before the run was resumed."""
         return self._steps_before + self.warm_up.steps + self.measured.steps
 
     def add(self, rows: Rows, warm_until: int) -> None:

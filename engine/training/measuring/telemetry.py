@@ -157,7 +157,7 @@ class Telemetry:
         self._blocks[0].add(row.clone() if is_reused else row, span)
         self._last, self._ready_at = end, None
         if self._blocks[0].is_full:
-            self._land()
+            self._receive_block()
             self._send()
 
     def is_due(self) -> bool:
@@ -167,18 +167,18 @@ class Telemetry:
         """Return the rows that have arrived and send the next block. Never waits for the device."""
         self._collected = time.perf_counter()
         if self._in_flight is not None and self._in_flight.has_arrived():
-            self._land()
+            self._receive_block()
         if self._in_flight is None:
             self._send()
             if self._in_flight is not None and self._in_flight.has_arrived():
-                self._land()
+                self._receive_block()
         return self._take()
 
     def flush(self) -> list[Rows]:
         """Return all recorded rows. Waits until the device has completed them."""
-        self._land()
+        self._receive_block()
         self._send()
-        self._land()
+        self._receive_block()
         return self._take()
 
     def _take(self) -> list[Rows]:
@@ -191,14 +191,14 @@ class Telemetry:
             self._in_flight.send()
             self._blocks.reverse()
 
-    def _land(self) -> None:
+    def _receive_block(self) -> None:
         block, self._in_flight = self._in_flight, None
         if block is not None:
             self._ready.append(self._rows(block.spans, block.receive()))
             block.spans.clear()
 
     def _rows(self, spans: list[_Span], values: NDArray[np.float64]) -> Rows:
-        times = np.array([self._times(span) for span in spans])
+        times = np.array([self._span_times(span) for span in spans])
         return Rows(
             step=np.array([span.step for span in spans]),
             samples=np.array([span.samples for span in spans]),
@@ -209,7 +209,7 @@ class Telemetry:
             figures={name: values[:, column] for column, name in enumerate(self._columns)},
         )
 
-    def _times(self, span: _Span) -> tuple[float, float, float]:
+    def _span_times(self, span: _Span) -> tuple[float, float, float]:
         # from the start of the first step to this step's end, including the gap before it; the step's own
         # time; and its wait. Each question to a device costs microseconds, so each is asked once.
         between, reached = self._clock.seconds_between, self._reached

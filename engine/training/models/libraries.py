@@ -81,7 +81,7 @@ def quiet() -> Iterator[None]:
 
 
 def check_host_memory(name: str, parameters: int) -> None:
-    """Raise ProblemError if so many float32 weights do not fit into system memory."""
+    """Raise ProblemError if `parameters` float32 weights do not fit into system memory."""
     needed = _FLOAT32_BYTES * parameters / BYTES_PER_GIB
     free = psutil.virtual_memory().available / BYTES_PER_GIB
     if needed > free:

@@ -119,11 +119,11 @@ def no_gradient_error(where: str = "") -> ProblemError:
 def default_loss(
     outputs: Any, targets: Any, *, label_smoothing: float = 0.0, is_text: bool = False
 ) -> Tensor:
-    """Return the loss in the outputs, or else the default one for their shapes.
+    """Return the loss in the outputs, or the default loss for their shapes.
 
-    Cross-entropy for class indices (batch, ...) and logits (batch, classes, ...) or (batch, ..., classes),
-    the latter first for text. Mean squared error for floats of one shape. Raises ProblemError, which names
-    both shapes, for others.
+    It is cross-entropy for class indices (batch, ...) with logits (batch, classes, ...), or for text (batch,
+    ..., classes). For floats of equal shape it is the mean squared error. Raises ProblemError, with both
+    shapes, for others.
     """
     own = _field(outputs, "loss")
     if isinstance(own, Tensor):

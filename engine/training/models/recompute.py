@@ -81,7 +81,7 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
         raise ProblemError(*problems)
     names = tuple(name for name in modules if any(fnmatchcase(name, pattern) for pattern in patterns))
     for name in names:
-        for module in _called(modules[name]):
+        for module in _called_modules(modules[name]):
             if not isinstance(module, _InFloat32):
                 add_forward_mixin(module, _InFloat32).float32_device_type = device.type
     return names
@@ -110,12 +110,12 @@ def is_kept_in_float32(module: nn.Module) -> bool:
     return isinstance(module, _InFloat32)
 
 
-def _called(module: nn.Module) -> Iterator[nn.Module]:
+def _called_modules(module: nn.Module) -> Iterator[nn.Module]:
     # the children of a list, which is never called itself
     has_forward = type(module).forward is not nn.Module.forward
     if isinstance(module, nn.ModuleList | nn.ModuleDict) and not has_forward:
         for child in module.children():
-            yield from _called(child)
+            yield from _called_modules(child)
     else:
         yield module
 

@@ -227,7 +227,7 @@ class OddSize:
     @property
     def even(self) -> int:
         """The next larger multiple of 8."""
-        return _above(self.size)
+        return _next_multiple(self.size)
 
 
 def odd_sizes(model: nn.Module) -> list[OddSize]:
@@ -235,7 +235,7 @@ def odd_sizes(model: nn.Module) -> list[OddSize]:
     products = _products(model)
     layers: defaultdict[tuple[Literal["inputs", "outputs"], int, bool], list[str]] = defaultdict(list)
     for place, (name, module) in enumerate(products):
-        inputs, outputs = _sizes(module)
+        inputs, outputs = _layer_sizes(module)
         if inputs % _EVEN:
             layers["inputs", inputs, place == 0].append(name)
         if outputs % _EVEN:
@@ -255,7 +255,7 @@ def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
         found.append(_finding(severity, message, f"Use {odd.even:,} if you can.", len(odd.layers)))
     if batch_size % _EVEN and any(isinstance(module, nn.Linear) for _, module in _products(model)):
         size = f"{batch_size:,} is not a multiple of {_EVEN}"
-        remedy = f"A batch of {_above(batch_size):,} takes barely more time."
+        remedy = f"A batch of {_next_multiple(batch_size):,} takes barely more time."
         found.append(_finding("note", f"The batch size of {size}, which is slower on Tensor Cores.", remedy))
     return found
 
@@ -274,12 +274,12 @@ def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
     ]
 
 
-def _sizes(module: nn.Module) -> tuple[int, int]:
+def _layer_sizes(module: nn.Module) -> tuple[int, int]:
     if isinstance(module, nn.Linear):
         return module.in_features, module.out_features
     assert isinstance(module, _Convolution)
     return module.in_channels // module.groups, module.out_channels // module.groups
 
 
-def _above(size: int) -> int:
+def _next_multiple(size: int) -> int:
     return -(-size // _EVEN) * _EVEN

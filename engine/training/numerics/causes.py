@@ -130,7 +130,7 @@ def find_cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], 
         if wider and are_finite(wider):
             cause = Cause.MASK if _is_mask(call, inputs, outputs) else Cause.OVERFLOW
             return FoundCause(cause, max(float(tensor.abs().max()) for tensor in wider), node)
-        return FoundCause(_cause(call, inputs, outputs), math.inf if wider else None, node)
+        return FoundCause(_find_cause(call, inputs, outputs), math.inf if wider else None, node)
 
 
 def _is_mask(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bool:
@@ -144,7 +144,7 @@ def _is_mask(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
     return masks_with(inputs, numbers)
 
 
-def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Cause:
+def _find_cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Cause:
     name = call.name.removeprefix("aten.").rstrip("_")
     has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
     has_infinity = any(bool(tensor.isinf().any()) for tensor in outputs)
@@ -218,7 +218,7 @@ def explain_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
         result=largest if largest != math.inf else None,
         grad_scale=around.grad_scale,
         batch=around.batch,
-        sentence=_sentence(cause, origin, around),
+        sentence=_origin_sentence(cause, origin, around),
         remedy=remedy,
         changes=changes,
     )
@@ -238,7 +238,7 @@ def _known_cause(origin: Origin, around: Circumstances) -> Cause:
     return cause
 
 
-def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
+def _origin_sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
     counts = ((origin.nan, "NaN"), (origin.infinite, "infinite"))
     made = " and ".join(f"{count:,} {kind}" for count, kind in counts if count)
     values = f"{made} value{'' if origin.nan + origin.infinite == 1 else 's'}"
@@ -250,16 +250,16 @@ def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
     if origin.operation == CONSTANT:
         read = f"In step {origin.step:,}, the model read a tensor with {values}"
         return f"{read} that no operation of the step produced."
-    who = f"the {_words(origin)} {_place(origin, around)}"
+    who = f"the {_operation_words(origin)} {_place_words(origin, around)}"
     inputs = ""
     if origin.least is not None and origin.most is not None:
         formats = " and ".join(dict.fromkeys(map(dtype_label, origin.inputs)))
         inputs = f" Its inputs ({formats}) were between {_number(origin.least)} and {_number(origin.most)}."
-    why = _why(cause, origin, around)
+    why = _cause_words(cause, origin, around)
     return f"In step {origin.step:,}, {who} produced {values}: {why}.{inputs}"
 
 
-def _words(origin: Origin) -> str:
+def _operation_words(origin: Origin) -> str:
     name = origin.operation.removeprefix("aten.").rstrip("_")
     words = f"cast to {_format(origin)}" if name in _CASTS else _WORDS.get(name, f"operation {name}")
     forward = _NODE.sub("", origin.found_cause.node)
@@ -269,14 +269,14 @@ def _words(origin: Origin) -> str:
     return f"backward pass of the {known}" if known else f"backward pass of {forward}"
 
 
-def _place(origin: Origin, around: Circumstances) -> str:
+def _place_words(origin: Origin, around: Circumstances) -> str:
     if origin.module in _OUTSIDE:
         return _OUTSIDE[origin.module]
     name = module_title(origin.module)
     return f"in {name} ({around.class_name})" if around.class_name else f"in {name}"
 
 
-def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
+def _cause_words(cause: Cause, origin: Origin, around: Circumstances) -> str:
     form, largest = _format(origin), origin.found_cause.largest
     limit = next((other.largest for other in FORMATS if other.label == form), math.inf)
     beyond = f"beyond {form}'s largest number, {_number(limit)}"

@@ -69,11 +69,11 @@ def run_first_steps(
             if bench.is_stopped:
                 return
             with moved_weights(trainee.model, rounding, generator):
-                made = _made(bench, trainee, group)
+                made = _train_step(bench, trainee, group)
             yield made
 
 
-def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> StepMetrics:
+def _train_step(bench: Bench, trainee: Trainee, group: list[Batch]) -> StepMetrics:
     skipped, step = 0, trainee.train(group)
     while step.skipped:
         skipped += 1
@@ -94,14 +94,14 @@ def moved_weights(model: nn.Module, rounding: float, generator: torch.Generator)
         * torch.rand(weight.shape, generator=generator, device=weight.device).mul_(2).sub_(1).mul_(rounding)
         for weight in weights
     ]
-    _add(weights, moves, 1.0)
+    _move_weights(weights, moves, 1.0)
     try:
         yield
     finally:
-        _add(weights, moves, -1.0)
+        _move_weights(weights, moves, -1.0)
 
 
-def _add(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) -> None:
+def _move_weights(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) -> None:
     with torch.no_grad():
         for weight, move in zip(weights, moves, strict=True):
             weight.add_(move, alpha=factor)
@@ -230,7 +230,7 @@ def first_step_outputs(
 
 
 def output_errors(outputs: Outputs, reference: Outputs) -> dict[str, float]:
-    """Return the relative error of every module's output whose reference is finite."""
+    """Return the relative error of each module's output, for modules whose reference is finite."""
     return {
         name: output.error_to(reference[name])
         for name, output in outputs.items()
@@ -289,12 +289,14 @@ class _Look:
 
 
 def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, DivergenceTest]:
-    """Train FP32's repeats and the precisions of the device from equal weights."""
+    """Measure how far each precision's losses diverge from FP32's, relative to the variation of repeated
+    runs. Trains FP32, its repeats and the device's precisions from equal weights, and returns the test.
+    """
     # only on request: FP8 takes a band of its own, and much time where it is emulated
     extra = (Precision.FP8,) if bench.experiment.precision is Precision.FP8 else ()
     known = (*PRECISIONS, *extra)
     offered = [each for each in known if bench.plan.device_entry.precision(each).available]
-    look = yield from _look(bench, offered)
+    look = yield from _first_look(bench, offered)
     steps = affordable_steps(bench, look.seconds, _BUDGET_SECONDS)
     coarser = dict.fromkeys(ROUNDING[each] for each in offered)
     variants = [(each, *variant) for each in offered for variant in _variants(bench.experiment, each)]
@@ -317,7 +319,7 @@ def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event
         band_high=band.high,
         runs=tuple(runs),
         sentence=_summary(runs, band),
-        notes=_notes(bench, steps),
+        notes=_test_notes(bench, steps),
     )
 
 
@@ -330,7 +332,7 @@ def _variants(experiment: Experiment, precision: Precision) -> Iterator[tuple[st
         yield f"{precision.label} with stochastic rounding", settings
 
 
-def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:
+def _first_look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:
     yield numerics_phase("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
     reference, float32_seconds = first_step_outputs(bench, settings)
@@ -385,7 +387,7 @@ def _run_of(
         ),
         skipped=skipped,
     )
-    sentences = [_divergence(run), _skipping(made, skipped), _where(run)]
+    sentences = [_divergence(run), _skipping(made, skipped), _first_module_sentence(run)]
     return run.model_copy(update={"sentence": " ".join(filter(None, sentences))})
 
 
@@ -430,7 +432,7 @@ def _skipping(made: Sequence[StepMetrics], skipped: int) -> str:
     return f"The loss scaler skipped {attempts} at a step and repeated each at a lower scale."
 
 
-def _where(run: PrecisionRun) -> str:
+def _first_module_sentence(run: PrecisionRun) -> str:
     if run.first_module is None:
         if run.diverges_at is None:
             return ""
@@ -466,10 +468,10 @@ def _summary(runs: Sequence[PrecisionRun], band: Band) -> str:
     staying = [run.label for run in runs if run.diverges_at is None]
     text = listed([f"{run.label} diverges from FP32 at step {run.diverges_at}" for run in parted])
     text += f". {listed(staying)} {'does' if len(staying) == 1 else 'do'} not." if staying else "."
-    return text + _lesson({run.precision for run in parted}, {run.precision for run in runs})
+    return text + _result_sentence({run.precision for run in parted}, {run.precision for run in runs})
 
 
-def _lesson(parted: set[Precision], known: set[Precision]) -> str:
+def _result_sentence(parted: set[Precision], known: set[Precision]) -> str:
     if parted == {Precision.FP16_UNSCALED}:
         return " FP16 needs the loss scaler here. Without it, small gradients underflow."
     if parted == {Precision.FP16_UNSCALED, Precision.FP16} and Precision.BF16 in known:
@@ -483,7 +485,7 @@ def _lesson(parted: set[Precision], known: set[Precision]) -> str:
     return ""
 
 
-def _notes(bench: Bench, steps: int) -> tuple[str, ...]:
+def _test_notes(bench: Bench, steps: int) -> tuple[str, ...]:
     notes = [
         f"FP32 was trained {1 + REPEATS} times with weights a rounding error apart, and {REPEATS} times with "
         "weights as coarse as in each lower precision. A precision diverges at the step from which its loss "

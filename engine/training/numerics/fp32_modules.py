@@ -146,9 +146,9 @@ class _Search:
             made = yield from self.trials.run(
                 _trial_title(modules, len(self.tried) + 1),
                 with_precision(self.bench.experiment, fp32_modules=modules),
-                is_over=lambda made: bool(self._fault(made)),
+                is_over=lambda made: bool(self._run_fault(made)),
             )
-            reason = self._fault(made) or self._divergence(made)
+            reason = self._run_fault(made) or self._divergence(made)
             self.tried[kept] = Fp32Trial(
                 modules=modules,
                 is_good=not reason,
@@ -159,7 +159,7 @@ class _Search:
             )
         return self.tried[kept]
 
-    def _fault(self, made: Sequence[StepMetrics]) -> str:
+    def _run_fault(self, made: Sequence[StepMetrics]) -> str:
         last, step = made[-1], len(made)
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
@@ -190,7 +190,7 @@ def find_fp32_modules(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event,
             "Select FP16 AMP or BF16 AMP.",
             value=precision,
         )
-    search = yield from _opened(bench)
+    search = yield from _open_search(bench)
     steps = search.trials.steps
     broken = next((step for step, low in enumerate(search.band.low, 1) if not math.isfinite(low)), None)
     if broken is not None:
@@ -214,12 +214,12 @@ def find_fp32_modules(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event,
         most_skipped_fraction=_MOST_SKIPPED,
         speed_ratio=speed_ratio,
         memory_added_mib=memory_added_mib,
-        changes=_changes(bench, modules),
-        sentence=_sentence(search, modules, precision, speed_ratio, memory_added_mib),
+        changes=_module_changes(bench, modules),
+        sentence=_result_sentence(search, modules, precision, speed_ratio, memory_added_mib),
     )
 
 
-def _opened(bench: Bench) -> Generator[Event, None, _Search]:
+def _open_search(bench: Bench) -> Generator[Event, None, _Search]:
     experiment = bench.experiment
     precision = experiment.precision
     yield numerics_phase(f"the first step in FP32 and {precision.label}", 0.0)
@@ -246,14 +246,14 @@ def _costs(
             if bench.is_stopped:
                 return None, None
             yield numerics_phase("cost of the FP32 modules", 1.0)
-            timed, peaks[is_kept] = _timed(bench, modules if is_kept else ())
+            timed, peaks[is_kept] = _time_run(bench, modules if is_kept else ())
             seconds[is_kept] += timed
     with_modules, without = peaks[True], peaks[False]
     added = None if with_modules is None or without is None else with_modules - without
     return statistics.median(seconds[False]) / statistics.median(seconds[True]), added
 
 
-def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float | None]:
+def _time_run(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float | None]:
     seconds: list[float] = []
     counts = bench.device.type in ("cuda", "xpu")
     with bench.trainee(with_precision(bench.experiment, fp32_modules=modules)) as trainee:
@@ -268,7 +268,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
     return seconds, None if peak is None else peak / BYTES_PER_MIB
 
 
-def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
+def _module_changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
     if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
         return ()
     return (("step.fp32_modules", ", ".join(modules)),)
@@ -280,7 +280,7 @@ def _trial_title(modules: tuple[str, ...], number_of_trial: int) -> str:
     return f"trial {number_of_trial}, {kept}"
 
 
-def _sentence(
+def _result_sentence(
     search: _Search,
     modules: tuple[str, ...] | None,
     precision: Precision,
@@ -293,7 +293,7 @@ def _sentence(
         with_all = search.tried[frozenset(search.tree.names)]
         return (
             f"Even with all modules in FP32, {precision.label} is not as good as FP32: {with_all.reason}. "
-            f"The cause is in {_elsewhere(precision)}."
+            f"The cause is in {_other_places(precision)}."
         )
     if not modules:
         return f"No module needs to stay in FP32: {as_good}."
@@ -306,7 +306,7 @@ def _sentence(
     return text + _cost_words(speed_ratio, memory_added_mib)
 
 
-def _elsewhere(precision: Precision) -> str:
+def _other_places(precision: Precision) -> str:
     places = "the loss, or in code of the model outside of its modules"
     if precision is Precision.FP16_UNSCALED:
         return f"gradients too small for FP16, which a loss scaler would fix, in {places}"

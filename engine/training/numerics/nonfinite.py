@@ -70,7 +70,7 @@ def _phase(fraction: float | None, detail: str) -> Phase:
 
 
 @dataclass
-class _Kept:
+class _SavedState:
     state: dict[str, Any]
     steps: int
     groups: list[list[Batch]] = field(default_factory=list)
@@ -96,7 +96,7 @@ class _Search:
             if state is None:
                 note = "No saved state from before the failure was found, so the search started at step 0. "
             else:
-                _restore(self._trainee, state, _steps_of(state))
+                _restore_state(self._trainee, state, _steps_of(state))
                 self._from_step = self._trainee.steps
         self._kept = self._keep()
         return note
@@ -110,10 +110,10 @@ class _Search:
             self._scales.append(step.grad_scale)
         self._in_a_row = self._in_a_row + 1 if step.skipped else 0
         self._skipped += step.skipped
-        self.trouble = self._trouble(step, group)
+        self.trouble = self._detect_trouble(step, group)
         return self.trouble is not None
 
-    def _trouble(self, metrics: StepMetrics, group: list[Batch]) -> str | None:
+    def _detect_trouble(self, metrics: StepMetrics, group: list[Batch]) -> str | None:
         if not math.isfinite(metrics.loss):
             return "the loss is not finite"
         if not are_finite(list(self._trainee.model.parameters())):
@@ -149,7 +149,7 @@ class _Search:
         return trail.find_origin(trainee.model.parameters()) or trail.overflow
 
     def _rewind(self, trainee: Trainee, scale: float | None) -> None:
-        _restore(trainee, self._kept.state, self._kept.steps)
+        _restore_state(trainee, self._kept.state, self._kept.steps)
         if scale is not None:
             _set_scale(trainee, scale)
 
@@ -198,7 +198,7 @@ class _Search:
         module = dict(trainee.model.named_modules()).get(origin.module)
         initial = self._initial.get(origin.module)
         is_fp16 = "float16" in (*origin.inputs, *origin.outputs)
-        helping = self._helping(origin) if is_fp16 else ()
+        helping = self._helpful_changes(origin) if is_fp16 else ()
         bf16 = with_precision(trainee.experiment, Precision.BF16)
         calm_scale = self._calm_scale()
         # once the origin has done harm, the weights may be NaN
@@ -217,7 +217,7 @@ class _Search:
             bf16_helps=is_fp16 and not helping and self._origin_under(bf16) is None,
         )
 
-    def _helping(self, origin: Origin) -> tuple[str, ...]:
+    def _helpful_changes(self, origin: Origin) -> tuple[str, ...]:
         names: tuple[str, ...] = ()
         for _ in range(_MOST_KEPT_MODULES):
             if origin.module in (*names, "", LOSS, OPTIMIZER, ELSEWHERE):
@@ -248,16 +248,16 @@ class _Search:
         state, steps = self._keep().state, self._trainee.steps
         _set_scale(self._trainee, scale)
         is_skipped = self._trainee.train(group).skipped > 0
-        _restore(self._trainee, state, steps)
+        _restore_state(self._trainee, state, steps)
         return is_skipped
 
-    def _keep(self) -> _Kept:
+    def _keep(self) -> _SavedState:
         trainee, step = self._trainee, self._trainee.step
         state = capture_state(trainee.model, step.optimizer, step.scaler, {}, trainee.device)
-        return _Kept(copy_state(state), trainee.steps)
+        return _SavedState(copy_state(state), trainee.steps)
 
 
-def _restore(trainee: Trainee, state: Mapping[str, Any], steps: int) -> None:
+def _restore_state(trainee: Trainee, state: Mapping[str, Any], steps: int) -> None:
     step = trainee.step
     # copy_state, for an optimizer makes a state on its own device its own
     restore_state(copy_state(state), trainee.model, step.optimizer, step.scaler, trainee.device)

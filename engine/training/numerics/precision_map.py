@@ -118,7 +118,7 @@ class _Recorder(OperationWatch):  # type: ignore[no-untyped-call]
         row.count += 1
         row.spans.append((began, ended))
         if not (call.operator.is_view or name in _FREE):
-            row.moved_bytes += _bytes(call.inputs) + _bytes(outputs)
+            row.moved_bytes += _tensor_bytes(call.inputs) + _tensor_bytes(outputs)
         return result
 
     @property
@@ -151,7 +151,7 @@ def _dtypes(tensors: list[Tensor]) -> tuple[torch.dtype, ...]:
     return tuple(dict.fromkeys(tensor.dtype for tensor in tensors))
 
 
-def _bytes(tensors: list[Tensor]) -> int:
+def _tensor_bytes(tensors: list[Tensor]) -> int:
     count = 0
     for tensor in {id(tensor): tensor for tensor in tensors}.values():
         size = tensor.numel() * tensor.itemsize
@@ -187,7 +187,7 @@ class Difference:
         return in_half == (there == "FP32" if here == _KEEPS else here == "16 bits")
 
 
-def _same(*names: str) -> dict[str, str]:
+def _names_to_themselves(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
@@ -200,25 +200,35 @@ DIFFERENCES = (
             "_softmax": "softmax",
             "native_group_norm": "group_norm",
             "native_layer_norm": "layer_norm",
-            **_same("acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2"),
-            **_same("pow", "reciprocal", "rsqrt", "sinh", "softplus", "tan"),
-            **_same("cumprod", "cumsum", "dist", "linalg_vector_norm", "logsumexp", "renorm", "sum"),
-            **_same("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
-            **_same("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
-            **_same("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"),
+            **_names_to_themselves(
+                "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2"
+            ),
+            **_names_to_themselves("pow", "reciprocal", "rsqrt", "sinh", "softplus", "tan"),
+            **_names_to_themselves(
+                "cumprod", "cumsum", "dist", "linalg_vector_norm", "logsumexp", "renorm", "sum"
+            ),
+            **_names_to_themselves("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
+            **_names_to_themselves(
+                "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"
+            ),
+            **_names_to_themselves(
+                "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"
+            ),
         },
     ),
-    Difference(cpu=_KEEPS, cuda="16 bits", operators=_same("addmv", "addr", "mv")),
+    Difference(cpu=_KEEPS, cuda="16 bits", operators=_names_to_themselves("addmv", "addr", "mv")),
     Difference(
         cpu="FP32",
         cuda=_KEEPS,
         operators={
             "_adaptive_avg_pool3d": "adaptive_avg_pool3d",
             "max_pool3d_with_indices": "max_pool3d",
-            **_same("adaptive_max_pool3d", "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d"),
-            **_same("grid_sampler_2d", "grid_sampler_3d", "max_unpool2d", "max_unpool3d"),
-            **_same("reflection_pad1d", "reflection_pad2d"),
-            **_same("replication_pad1d", "replication_pad2d", "replication_pad3d"),
+            **_names_to_themselves(
+                "adaptive_max_pool3d", "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d"
+            ),
+            **_names_to_themselves("grid_sampler_2d", "grid_sampler_3d", "max_unpool2d", "max_unpool3d"),
+            **_names_to_themselves("reflection_pad1d", "reflection_pad2d"),
+            **_names_to_themselves("replication_pad1d", "replication_pad2d", "replication_pad3d"),
         },
     ),
 )
@@ -231,10 +241,10 @@ def device_notes(operations: Iterable[Operation], device_type: str) -> tuple[str
     """Return sentences on the differences between CPU and CUDA for operations that ran under autocast."""
     if device_type not in ("cpu", "cuda"):
         return ()
-    return tuple(_notes([row for row in operations if row.direction == "forward"], device_type == "cpu"))
+    return tuple(_map_notes([row for row in operations if row.direction == "forward"], device_type == "cpu"))
 
 
-def _notes(operations: list[Operation], is_cpu: bool) -> Iterator[str]:
+def _map_notes(operations: list[Operation], is_cpu: bool) -> Iterator[str]:
     # a CPU lists cross-entropy as a whole
     with_loss = {row.module for row in operations if row.name in _CROSS_ENTROPY}
     for difference in DIFFERENCES:

@@ -256,7 +256,10 @@ def build_ranges(
     scale: float = 1.0,
     first_scale: float = 1.0,
 ) -> Ranges:
-    """Return the ranges of a pass in FP32, and what its own format loses. Synchronizes with the device."""
+    """Return the value ranges of a pass in FP32, and the values lost in the experiment's own format.
+
+    Synchronizes with the device.
+    """
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)

@@ -110,7 +110,7 @@ def _advise_on_divergence(evidence: NumericsEvidence, sentence: str) -> Advice:
             message=f"Keep {own.first_module} in FP32: {precision.label} changes its output too much.",
             evidence=sentence,
             modules=(own.first_module,),
-            **_in_fp32(evidence, own.first_module),
+            **_keep_in_fp32_fix(evidence, own.first_module),
         )
     staying = {run.precision for run in divergence.runs if not run.diverges}
     best = next((known for known in (Precision.BF16, Precision.FP16) if known in staying), Precision.FP32)
@@ -203,7 +203,7 @@ def _advise_on_overflow(evidence: NumericsEvidence) -> Iterator[Advice]:
         evidence=f"{row.became_nonfinite:,} of its {row.exponents.total:,} outputs are not finite, but are "
         f"finite in FP32{largest}.",
         modules=(row.module,),
-        **_in_fp32(evidence, row.module),
+        **_keep_in_fp32_fix(evidence, row.module),
     )
 
 
@@ -264,7 +264,7 @@ def _advise_on_half_sums(evidence: NumericsEvidence) -> Iterator[Advice]:
             "would use FP32, but the code disables it or converts the values.",
             evidence=f"The map shows {_operations(inside)} there.",
             modules=modules[:100],
-            **_in_fp32(evidence, *modules),
+            **_keep_in_fp32_fix(evidence, *modules),
         )
 
 
@@ -316,7 +316,7 @@ def _to_bf16(evidence: NumericsEvidence) -> dict[str, Changes | str]:
     return {"changes": (("precision", Precision.BF16.value),), "action": "Use BF16"}
 
 
-def _in_fp32(evidence: NumericsEvidence, *modules: str) -> dict[str, Changes | str]:
+def _keep_in_fp32_fix(evidence: NumericsEvidence, *modules: str) -> dict[str, Changes | str]:
     names = dict.fromkeys((*evidence.experiment.step.fp32_modules, *modules))
     return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}
 
@@ -347,19 +347,19 @@ def cost_advice(evidence: NumericsEvidence) -> Iterator[Advice]:
 def _advise_on_slow_format(evidence: NumericsEvidence) -> Iterator[Advice]:
     experiment, device = evidence.experiment, evidence.device
     why = device.precision(experiment.precision).hardly_faster
-    if why is None or not _takes(evidence, _BARELY_FASTER):
+    if why is None or not _is_slow(evidence, _BARELY_FASTER):
         return
     yield Advice(
         kind=AdviceKind.SLOW_FORMAT,
         message=f"On {device.title} {why}.",
-        evidence=_times(evidence),
+        evidence=_pass_time_text(evidence),
         **_unshortened(evidence),
     )
 
 
 def _advise_on_casts(evidence: NumericsEvidence) -> Iterator[Advice]:
     whole, cost, fp32 = evidence.results.map, evidence.cost, evidence.fp32_cost
-    if whole is None or cost is None or fp32 is None or not _takes(evidence, _SLOWER):
+    if whole is None or cost is None or fp32 is None or not _is_slow(evidence, _SLOWER):
         return
     spent = sum(row.seconds for row in whole.operations)
     casts = sum(row.seconds for row in whole.operations if row.by_autocast)
@@ -370,7 +370,7 @@ def _advise_on_casts(evidence: NumericsEvidence) -> Iterator[Advice]:
         kind=AdviceKind.CASTS,
         message=f"Casting takes longer than {evidence.experiment.precision.label} saves. A larger batch or "
         "larger layers would change that.",
-        evidence=f"{_times(evidence)} Casts take {100 * share:.0f}% of the time of its operations.",
+        evidence=f"{_pass_time_text(evidence)} Casts take {100 * share:.0f}% of the time of its operations.",
         **_unshortened(evidence),
     )
 
@@ -408,12 +408,12 @@ def _advise_on_sizes(evidence: NumericsEvidence) -> Iterator[Advice]:
 
 def _share_of(evidence: NumericsEvidence, modules: tuple[str, ...]) -> str:
     operations = () if evidence.results.map is None else evidence.results.map.operations
-    spent = _seconds(operations)
-    theirs = _seconds(tuple(row for row in operations if row.module in modules))
+    spent = _sum_seconds(operations)
+    theirs = _sum_seconds(tuple(row for row in operations if row.module in modules))
     return f"They take {100 * theirs / spent:.0f}% of the map's operation time." if spent else ""
 
 
-def _seconds(operations: tuple[Operation, ...]) -> float:
+def _sum_seconds(operations: tuple[Operation, ...]) -> float:
     return sum(row.seconds for row in operations)
 
 
@@ -438,13 +438,13 @@ def _advise_on_memory(evidence: NumericsEvidence) -> Iterator[Advice]:
     )
 
 
-def _takes(evidence: NumericsEvidence, least: float) -> bool:
+def _is_slow(evidence: NumericsEvidence, least: float) -> bool:
     cost, fp32 = evidence.cost, evidence.fp32_cost
     return cost is not None and fp32 is not None and cost.pass_seconds >= least * fp32.pass_seconds
 
 
-def _times(evidence: NumericsEvidence) -> str:
-    assert evidence.cost is not None and evidence.fp32_cost is not None  # `_takes` has seen them
+def _pass_time_text(evidence: NumericsEvidence) -> str:
+    assert evidence.cost is not None and evidence.fp32_cost is not None  # `_is_slow` has seen them
     return (
         f"A forward and backward pass takes {_ms(evidence.cost.pass_seconds)} in "
         f"{evidence.experiment.precision.label} and {_ms(evidence.fp32_cost.pass_seconds)} in FP32."

@@ -63,7 +63,7 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
 
     def find_origin(self, tensors: Iterable[Tensor]) -> Origin | None:
         """Return the first origin of the tensors that are not finite. None if all are finite."""
-        origins = [self._origin(part) for part in floating(tensors) if _kinds(part)]
+        origins = [self._origin(part) for part in floating(tensors) if _nonfinite_kinds(part)]
         return min(origins, key=lambda origin: origin.rank, default=None)
 
     def watch(self, call: Call) -> Any:
@@ -78,19 +78,21 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
         for tensor in floating(tensors_in(result)[len(counting) :]):
             self._meaningless[_key(tensor)] = _kept_address(tensor)
         outputs = list(floating([*counting, *_written(call)]))
-        made = frozenset[str]().union(*map(_kinds, outputs))
+        made = frozenset[str]().union(*map(_nonfinite_kinds, outputs))
         if made:
             origin = self._cause_of(read, inputs, sources, outputs, made)
             for tensor in outputs:
-                if _kinds(tensor):
+                if _nonfinite_kinds(tensor):
                     self._remember(tensor, origin)
         return result
 
     def _before(self, call: Call) -> tuple[Call, list[Tensor], list[Origin | None]]:
         if not call.operator._schema.is_mutable:
             return call, self._inputs(call, call), []
-        copied = _copied(call)
-        known = [self._origin(tensor) if _kinds(tensor) else None for tensor in self._inputs(call, call)]
+        copied = _copy_call(call)
+        known = [
+            self._origin(tensor) if _nonfinite_kinds(tensor) else None for tensor in self._inputs(call, call)
+        ]
         return copied, self._inputs(copied, call), known
 
     def _inputs(self, call: Call, original: Call) -> list[Tensor]:
@@ -106,18 +108,18 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
         made: frozenset[str],
     ) -> Origin:
         if not known:
-            known = [self._origin(tensor) if _kinds(tensor) else None for tensor in inputs]
+            known = [self._origin(tensor) if _nonfinite_kinds(tensor) else None for tensor in inputs]
         origins = sorted(filter(None, known), key=lambda origin: origin.rank)
         if origins and not origins[0].on_purpose:
             return origins[0]
-        given = _given(call).union(*map(_kinds, inputs))
+        given = _given(call).union(*map(_nonfinite_kinds, inputs))
         if given & {"inf", "-inf"} and call.name.removeprefix("aten.").rstrip("_") in _TURNING:
             given |= {"inf", "-inf"}
         if origins and made <= given:
             return origins[0]
         node = torch._C._current_autograd_node()
         is_backward = call.direction == "backward" and node is not None
-        return self._new(
+        return self._new_origin(
             call.name,
             made,
             module=self._module_of(call, outputs),
@@ -131,10 +133,10 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
     def _module_of(self, call: Call, outputs: Sequence[Tensor]) -> str:
         if call.module != OPTIMIZER:
             return call.module
-        owners = (self._owners_of.get(_key(tensor)) for tensor in outputs if _kinds(tensor))
+        owners = (self._owners_of.get(_key(tensor)) for tensor in outputs if _nonfinite_kinds(tensor))
         return next((owner for owner in owners if owner is not None), OPTIMIZER)
 
-    def _new(
+    def _new_origin(
         self,
         operation: str,
         kinds: frozenset[str],
@@ -176,16 +178,18 @@ class NonfiniteTracer(OperationWatch):  # type: ignore[no-untyped-call]
         self._origins[_key(tensor)] = _kept_address(tensor), origin
 
     def _source(self, tensor: Tensor, key: int) -> Origin:
-        kinds = _kinds(tensor)
+        kinds = _nonfinite_kinds(tensor)
         if key in self._batch:
-            return self._new(BATCH, kinds, module="", outputs=[tensor], found_cause=FoundCause(Cause.INPUT))
+            return self._new_origin(
+                BATCH, kinds, module="", outputs=[tensor], found_cause=FoundCause(Cause.INPUT)
+            )
         if key in self._weights:
             found_cause = FoundCause(Cause.INITIAL, weight=self._weights[key])
             module = self._owners_of[key]
-            return self._new(WEIGHT, kinds, module=module, outputs=[tensor], found_cause=found_cause)
+            return self._new_origin(WEIGHT, kinds, module=module, outputs=[tensor], found_cause=found_cause)
         # a buffer or a constant of the model's, which is a mask more often than not
         found_cause = FoundCause(Cause.UNKNOWN)
-        return self._new(
+        return self._new_origin(
             CONSTANT, kinds, module="", outputs=[tensor], found_cause=found_cause, on_purpose=True
         )
 
@@ -213,14 +217,14 @@ def _kept_address(tensor: Tensor) -> StorageWeakRef:
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 
-def _kinds(tensor: Tensor) -> frozenset[str]:
+def _nonfinite_kinds(tensor: Tensor) -> frozenset[str]:
     if bool((tensor := without_fp8(tensor)).isfinite().all()):
         return frozenset()
     tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
     return frozenset(kind for kind, test in tests.items() if bool(test.any()))
 
 
-def _copied(call: Call) -> Call:
+def _copy_call(call: Call) -> Call:
     args, kwargs = tree_map_only(Tensor, lambda tensor: tensor.clone(), (call.args, call.kwargs))
     return Call(call.operator, args, kwargs, call.module, call.direction)
 

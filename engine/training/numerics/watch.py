@@ -45,7 +45,7 @@ class Call:
         return operator_name(self.operator)
 
     def outputs_in(self, result: Any) -> list[Tensor]:
-        """Return the tensors of its result, without those of undefined content, which come last."""
+        """Return the tensors of the operation's result, without trailing ones whose content is undefined."""
         tensors = tensors_in(result)
         return tensors[:1] if _ONLY_FIRST_COUNTS.search(self.name) else tensors
 

@@ -67,7 +67,7 @@ class StepBar:
     @property
     def disturbance(self) -> str | None:
         """The reason why the bar is unreliable, as a clause: the machine changed during the recording."""
-        return _sum_clause(self.scale) if _excess(self.scale) > _TOLERATED else None
+        return _sum_clause(self.scale) if _scale_excess(self.scale) > _TOLERATED else None
 
 
 def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str] = ()) -> StepBar:
@@ -153,12 +153,12 @@ def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[
 
 
 def _scale_note(scale: float) -> tuple[str, ...]:
-    if _excess(scale) < _NOTABLE:
+    if _scale_excess(scale) < _NOTABLE:
         return ()
     return (f"{_sum_clause(scale).capitalize()}, and is scaled to it.",)
 
 
-def _excess(scale: float) -> float:
+def _scale_excess(scale: float) -> float:
     return abs(1 / scale - 1) if scale else 0.0
 
 
@@ -181,7 +181,7 @@ def _busy_ms(work: Sequence[DeviceWork], count: int, *, in_fp8: bool) -> dict[St
     sums: dict[StepPart, float] = defaultdict(float)
     active: Counter[StepPart] = Counter()
     last = 0.0
-    for time, change, part in _edges(work, in_fp8=in_fp8):
+    for time, change, part in _time_edges(work, in_fp8=in_fp8):
         owner = next((each for each in _FIRST if active[each]), None)
         if owner is not None:
             sums[owner] += (time - last) / 1e3 / count
@@ -190,7 +190,7 @@ def _busy_ms(work: Sequence[DeviceWork], count: int, *, in_fp8: bool) -> dict[St
     return sums
 
 
-def _edges(work: Iterable[DeviceWork], *, in_fp8: bool) -> list[tuple[float, int, StepPart]]:
+def _time_edges(work: Iterable[DeviceWork], *, in_fp8: bool) -> list[tuple[float, int, StepPart]]:
     edges = []
     for each in work:
         part = classify_work(each, in_fp8=in_fp8).part
@@ -365,13 +365,13 @@ def build_tables(trace: Trace, found: StepBar, units: Collection[str] = ()) -> T
     if not steps:
         return Tables()
     recorded = _device_work(trace, found) if trace.is_of_device else _cpu_work(trace, found, units)
-    work = list(_counted(recorded))
+    work = list(_count_operations(recorded))
     own_calls = Counter(each.name for each in {each.operation for each in work} if each is not None)
     calls = {name or ROOT: count for name, count in trace.module_calls}
     return Tables(
-        kernels=_rows(work, _kernel, steps) if trace.is_of_device else (),
-        operations=_rows(work, _operation, steps, own_calls),
-        modules=_rows(work, _module, steps, calls, has_direction=True),
+        kernels=_time_rows(work, _kernel, steps) if trace.is_of_device else (),
+        operations=_time_rows(work, _operation, steps, own_calls),
+        modules=_time_rows(work, _module, steps, calls, has_direction=True),
     )
 
 
@@ -398,7 +398,7 @@ def _cpu_work(trace: Trace, found: StepBar, units: Collection[str]) -> Iterator[
         yield _Work(operation.name, us, own.known, operation, operation.place, only_calls=own.only_calls)
 
 
-def _counted(work: Iterable[_Work]) -> Iterator[_Work]:
+def _count_operations(work: Iterable[_Work]) -> Iterator[_Work]:
     groups: dict[HostOperation | None, list[_Work]] = defaultdict(list)
     for each in work:
         if each.operation is None or not each.is_countable:
@@ -463,7 +463,7 @@ class _Sums:
             self.moved_bytes += work.moved_bytes or 0.0
 
 
-def _rows(
+def _time_rows(
     work: Iterable[_Work],
     name_of: Callable[[_Work], str | None],
     steps: int,
@@ -479,21 +479,21 @@ def _rows(
     return tuple(
         TimeRow(
             name=name,
-            part=_most(summed.parts) or StepPart.OTHER,
+            part=_largest_key(summed.parts) or StepPart.OTHER,
             ms=summed.us / 1e3 / steps,
             calls=(summed.calls if calls is None else calls.get(name, summed.calls)) / steps,
             matrix_unit_fraction=min(1.0, summed.parts[StepPart.MATRIX_UNITS] / summed.us)
             if summed.us
             else 0,
-            format=_most(summed.formats),
+            format=_largest_key(summed.formats),
             flops=summed.flops / steps or None,
             moved_bytes=summed.moved_bytes / steps if summed.moved_bytes else None,
             backward_ms=summed.backward_us / 1e3 / steps if has_direction else None,
-            operation=_most(summed.operations) if name_of is _kernel else None,
+            operation=_largest_key(summed.operations) if name_of is _kernel else None,
         )
         for name, summed in longest
     )
 
 
-def _most(times: Mapping[_Key, float]) -> _Key | None:
+def _largest_key(times: Mapping[_Key, float]) -> _Key | None:
     return max(times, key=lambda key: times[key], default=None)

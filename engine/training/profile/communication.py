@@ -43,7 +43,7 @@ def measure_bus_bandwidth(device: torch.device) -> tuple[BusRate, ...]:
         if device.type == "cpu" and size > _LARGEST_ON_CPU:
             break
         message = torch.zeros(size // 4, device=device)
-        own = [_seconds(message) for _ in range(1 + _REPEATS)][1:]
+        own = [_all_reduce_seconds(message) for _ in range(1 + _REPEATS)][1:]
         # all know the times of all, and so end with the same message
         seconds = min(max(times) for times in zip(*gather_from_ranks(own, device), strict=True))
         rates.append(BusRate(size=size, gb_per_second=2 * (count - 1) / count * size / seconds / 1e9))
@@ -52,7 +52,7 @@ def measure_bus_bandwidth(device: torch.device) -> tuple[BusRate, ...]:
     return tuple(rates)
 
 
-def _seconds(message: torch.Tensor) -> float:
+def _all_reduce_seconds(message: torch.Tensor) -> float:
     is_on_cpu, clock = message.device.type == "cpu", clock_for(message.device)
     calls = 1 if is_on_cpu else _IN_A_ROW
     distributed.barrier()
@@ -145,8 +145,8 @@ def _straggler(exchange: Communication) -> _Found:
     waited_ms = sum(rank.skew_ms or 0.0 for rank in others) / len(others) - (own.skew_ms or 0.0)
     host = "between operations" if own.device == "cpu" else "waiting for the host"
     longer = {
-        "waiting for data": _longer(own, others, StepPart.DATA),
-        host: _longer(own, others, StepPart.HOST),
+        "waiting for data": _extra_ms(own, others, StepPart.DATA),
+        host: _extra_ms(own, others, StepPart.HOST),
         "computing": own.computing_ms - sum(rank.computing_ms for rank in others) / len(others),
     }
     where, more_ms = max(longer.items(), key=lambda item: item[1])
@@ -163,7 +163,7 @@ def _straggler(exchange: Communication) -> _Found:
     )
 
 
-def _longer(own: RankProfile, others: Sequence[RankProfile], part: StepPart) -> float:
+def _extra_ms(own: RankProfile, others: Sequence[RankProfile], part: StepPart) -> float:
     return own.bar.ms(part) - sum(rank.bar.ms(part) for rank in others) / len(others)
 
 
@@ -194,16 +194,16 @@ def _shorter_gradients(exchange: Communication, exposed_ms: float, experiment: E
     remedy = shorter_gradients(experiment)
     if remedy is not None:
         message = "Send the gradients in BF16 to halve the bytes. They are rounded before they are summed."
-        yield _of_transfer(AdviceKind.SHORTER_GRADIENTS, message, exchange, exposed_ms, remedy)
+        yield _transfer_advice(AdviceKind.SHORTER_GRADIENTS, message, exchange, exposed_ms, remedy)
 
 
 def _sent_less_often(exchange: Communication, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy = sent_less_often(experiment)
     message = "Accumulate gradients over more batches to send them less often. Updates have more samples."
-    yield _of_transfer(AdviceKind.SENT_LESS_OFTEN, message, exchange, exposed_ms, remedy)
+    yield _transfer_advice(AdviceKind.SENT_LESS_OFTEN, message, exchange, exposed_ms, remedy)
 
 
-def _of_transfer(
+def _transfer_advice(
     kind: AdviceKind, message: str, exchange: Communication, exposed_ms: float, remedy: Remedy
 ) -> tuple[float, Advice]:
     step_ms = exchange.ranks[0].step_ms

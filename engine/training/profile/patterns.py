@@ -143,7 +143,7 @@ def _pageable_copy(case: _Case) -> _Found:
         "Copies to the device come from pageable memory, and the program waits for each of them. "
         + ("Pin the batches to copy them while the device computes." if remedy else "Pin that memory."),
         f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
-        f"{_called(copy.operation and _calling_operation(copy.operation) for copy in copies)}.",
+        f"{_callers_words(copy.operation and _calling_operation(copy.operation) for copy in copies)}.",
         modules=_modules_of(copies),
         remedy=remedy,
     )
@@ -161,7 +161,7 @@ def _synchronization(case: _Case) -> _Found:
     ]
     of_scaler = [wait for wait in waits if wait.place.in_optimizer and case.experiment.uses_scaler]
     others = [wait for wait in waits if wait not in of_scaler]
-    yield from _of_scaler(case, of_scaler)
+    yield from _scaler_advice(case, of_scaler)
     ms = case.ms(others)
     modules = _modules_of(others)
     yield _advice(
@@ -171,12 +171,12 @@ def _synchronization(case: _Case) -> _Found:
         f"{f', in {_names_words(modules)}' if modules else ''}. Read values less often, and keep shapes "
         "independent of them.",
         f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
-        f"{_called(_calling_operation(wait.operation) or wait for wait in others)}.",
+        f"{_callers_words(_calling_operation(wait.operation) or wait for wait in others)}.",
         modules=modules,
     )
 
 
-def _of_scaler(case: _Case, waits: Sequence[Wait]) -> _Found:
+def _scaler_advice(case: _Case, waits: Sequence[Wait]) -> _Found:
     ms = case.ms(waits)
     yield _advice(
         AdviceKind.SYNCHRONIZATION,
@@ -204,7 +204,7 @@ def _tiny_kernels(case: _Case) -> _Found:
         + ("Launch the full step at once." if at_once else "Give each of them more work."),
         f"{share_text(len(tiny) / len(kernels))} of a step's "
         f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
-        f"{_called(_calling_operation(work.operation) for work in tiny)}. "
+        f"{_callers_words(_calling_operation(work.operation) for work in tiny)}. "
         f"The device waits {case.of_step(ms)}.",
         remedy=at_once or larger_batch(experiment),
     )
@@ -227,7 +227,7 @@ def _idle_threads(case: _Case) -> _Found:
     )
 
 
-def _called(callers: Iterator[object]) -> str:
+def _callers_words(callers: Iterator[object]) -> str:
     counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
     return f", called by {_names_words(name for name, _ in counts.most_common())}" if counts else ""
 

@@ -99,7 +99,7 @@ def _profile(
     plan: RunPlan, job: jobs.Profile, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, StepProfile | None]:
     with training_conditions(plan):
-        recorded = yield from _recorded(plan, control, kept, files)
+        recorded = yield from _record_steps(plan, control, kept, files)
     if recorded is None or control.stop_requested.is_set():
         return None
     _free_memory(plan.device)
@@ -107,7 +107,7 @@ def _profile(
     timed, trace = recorded.timed, read_trace(recorded.path)
     files.close()
     if plan.device.type != "cpu" and not trace.is_of_device:
-        raise ProblemError(_no_records(plan))
+        raise ProblemError(_no_records_problem(plan))
     units = formats_on_units(recorded.primitives)
     bar = step_bar(trace, timed.step_ms, timed.wait_ms, units)
     exchange = measure_communication(trace, bar, timed.step_ms, plan.device, plan.device_names)
@@ -161,7 +161,7 @@ class _Recorded:
     notes: tuple[str, ...]
 
 
-def _recorded(
+def _record_steps(
     plan: RunPlan, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, _Recorded | None]:
     run = yield from prepare_unsaved(plan, control)
@@ -250,7 +250,7 @@ def _free_memory(device: torch.device) -> None:
         torch.get_device_module(device).empty_cache()
 
 
-def _no_records(plan: RunPlan) -> Problem:
+def _no_records_problem(plan: RunPlan) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
         message=f"PyTorch's profiler recorded no work of {plan.device_entry.title}.",
@@ -315,20 +315,20 @@ def _counted_without_content(plan: RunPlan, group: Sequence[Batch]) -> float | N
         model = plan.workload.build()
     bare = tree_map_only(Tensor, lambda tensor: torch.empty_like(tensor, device=_META), group)
     with _META:
-        return _counted(plan, model, bare, Precision.FP32, _META)
+        return _count_on(plan, model, bare, Precision.FP32, _META)
 
 
 def _counted_on_device(plan: RunPlan, group: Sequence[Batch]) -> float | None:
     precision = plan.experiment.precision
     try:
         with float32_mode(precision):
-            return _counted(plan, plan.workload.build(), group, precision, plan.device)
+            return _count_on(plan, plan.workload.build(), group, precision, plan.device)
     finally:
         if plan.device.type in ("cuda", "xpu"):
             torch.get_device_module(plan.device).empty_cache()
 
 
-def _counted(
+def _count_on(
     plan: RunPlan, model: nn.Module, group: Sequence[Batch], precision: Precision, device: torch.device
 ) -> float | None:
     workload, settings = plan.workload, plan.experiment

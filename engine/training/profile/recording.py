@@ -279,9 +279,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class StepTiming:
-    """The mean duration of a step without the profiler, and of the host's wait for its batches.
+    """The mean duration of a step and of its wait for data, in ms without the profiler.
 
-    `energy` is that of all timed steps, or None if not measured. `disturbance` names what disturbed them.
+    `energy` is of all timed steps, None if not measured. `disturbance` says why the times are unreliable.
     """
 
     step_ms: float
@@ -321,7 +321,7 @@ def time_steps(steps: Steps) -> Generator[Event, None, StepTiming]:
             break
     steps.wait()
     run.enter(PhaseName.PROFILING)
-    return _timed(steps, first)
+    return _timing_of(steps, first)
 
 
 def _most_of_ranks(steps: Steps) -> int | None:
@@ -337,7 +337,7 @@ def _most_of_ranks(steps: Steps) -> int | None:
     return round(broadcast_from_rank0(most, steps.run.device))
 
 
-def _timed(steps: Steps, first: int) -> StepTiming:
+def _timing_of(steps: Steps, first: int) -> StepTiming:
     (samples, seconds), waits = steps.measured(first), np.asarray(steps.wait_seconds[first:])
     instruments = steps.run.instruments
     is_whole = samples == samples.max()

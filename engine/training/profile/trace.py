@@ -58,7 +58,7 @@ def flops_of(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], re
     registered = flop_registry.get(packet)
     if registered is None:
         return None
-    return _all(registered(*args, **kwargs, out_val=result))
+    return _dense_flops(registered(*args, **kwargs, out_val=result))
 
 
 def _short_name(packet: Any) -> str:
@@ -67,23 +67,23 @@ def _short_name(packet: Any) -> str:
     return name.removeprefix("aten::").removesuffix("_")
 
 
-def _all(flops: float) -> Flops:
+def _dense_flops(flops: float) -> Flops:
     return Flops(flops, flops)
 
 
 def _product(left: str, right: str, inputs: _Inputs, result: Any) -> Flops:
     a, b = inputs[left], inputs[right]
     if b.layout != torch.strided and a.layout == torch.strided:
-        products = _elements(b) * a.shape[-2]
+        products = _stored_elements(b) * a.shape[-2]
     else:
-        products = _elements(a) * (b.shape[-1] if b.ndim > 1 else 1)
+        products = _stored_elements(a) * (b.shape[-1] if b.ndim > 1 else 1)
     if (a.ndim, b.ndim) == (3, 2):  # each group is multiplied by columns of its own
         products /= a.shape[0]
     each = 8 if a.is_complex() and b.is_complex() else 2
-    return _all(each * products)
+    return _dense_flops(each * products)
 
 
-def _elements(tensor: Tensor) -> float:
+def _stored_elements(tensor: Tensor) -> float:
     if tensor.layout == torch.strided:
         return tensor.numel()
     return (tensor._values() if tensor.layout == torch.sparse_coo else tensor.values()).numel()
@@ -102,12 +102,12 @@ def _convolution_backward(inputs: _Inputs, result: Any) -> Flops:
 def _convolved(weight: Tensor, places: Tensor) -> Flops:
     # each weight, whose inputs are those of its group only, is used at every place of every sample
     each = 8 if weight.is_complex() else 2
-    return _all(each * weight.numel() * places.shape[:1].numel() * places.shape[2:].numel())
+    return _dense_flops(each * weight.numel() * places.shape[:1].numel() * places.shape[2:].numel())
 
 
 def _time_convolution(inputs: _Inputs, result: Any) -> Flops:
     weight = inputs["weight"]
-    return _all(2 * weight.numel() * result.shape[:2].numel())
+    return _dense_flops(2 * weight.numel() * result.shape[:2].numel())
 
 
 def _attention(inputs: _Inputs, result: Any, *, heads_first: bool, is_backward: bool) -> Flops:
@@ -116,7 +116,9 @@ def _attention(inputs: _Inputs, result: Any, *, heads_first: bool, is_backward: 
     # grouped keys serve several heads of the queries
     heads = query.shape[-3 if heads_first else -2]
     lengths = (
-        [(query.shape[-2], key.shape[-2])] * query.shape[0] if heads_first else _lengths(inputs, query, key)
+        [(query.shape[-2], key.shape[-2])] * query.shape[0]
+        if heads_first
+        else _sequence_lengths(inputs, query, key)
     )
     is_causal = inputs.get("is_causal") or inputs.get("custom_mask_type")
     pairs = heads * sum(queries * keys for queries, keys in lengths)
@@ -126,7 +128,7 @@ def _attention(inputs: _Inputs, result: Any, *, heads_first: bool, is_backward: 
     return Flops(2 * pairs * (wide + wide_value), 2 * shown * (wide + wide_value))
 
 
-def _lengths(inputs: _Inputs, query: Tensor, key: Tensor) -> list[tuple[float, float]]:
+def _sequence_lengths(inputs: _Inputs, query: Tensor, key: Tensor) -> list[tuple[float, float]]:
     starts = [inputs.get(f"cum_seq_{of}", inputs.get(f"cu_seqlens_{of}")) for of in "qk"]
     if starts[0] is None:
         return [(query.shape[1], key.shape[1])] * query.shape[0]
@@ -245,7 +247,7 @@ class HostOperation(Span):
     place: LaunchPlace
 
     def around(self) -> Iterator[HostOperation]:
-        """Yield this operation and those that called it, innermost first."""
+        """Yield this operation and the operations that called it, innermost first."""
         above: HostOperation | None = self
         while above is not None:
             yield above
@@ -379,7 +381,7 @@ class Counts:
 
 
 def enclosing_counted(operation: HostOperation) -> HostOperation | None:
-    """Return the outermost operation around this one, or this one, with a formula for FLOPs."""
+    """Return the outermost operation with a FLOPs formula, among this one and its callers."""
     known = [each for each in operation.around() if _has_flops(each.name)]
     return known[-1] if known else None
 
@@ -441,7 +443,7 @@ def _counted(operator: Any, signature: Signature) -> Counts:
     read = inputs[1:] if name in _ONLY_WRITING | _GATHERING else inputs
     if name in _GATHERING:
         read = [*read, *outputs]
-    return Counts(None if flops is None else flops.computed, float(sum(map(_bytes, [*read, *outputs]))))
+    return Counts(None if flops is None else flops.computed, float(sum(map(_moved_bytes, [*read, *outputs]))))
 
 
 def _value(parameter: Any, recorded: str, shape: Any, strides: Any, value: str) -> Any:
@@ -459,6 +461,6 @@ def _value(parameter: Any, recorded: str, shape: Any, strides: Any, value: str) 
     return literal_eval(value)
 
 
-def _bytes(tensor: Tensor) -> int:
+def _moved_bytes(tensor: Tensor) -> int:
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(size if stride else min(size, 1) for size, stride in sizes) * tensor.element_size()

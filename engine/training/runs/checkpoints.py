@@ -301,11 +301,11 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class StateSnapshot:
-    """Keeps a recent state of a run in memory, from which the steps that went wrong can be repeated.
+    """Copies the state of a run every `every` steps, so that steps that went wrong can be repeated.
 
-    It is replaced every `every` steps. A run goes wrong when a loss is not finite, or when `most_skips` steps
-    in a row are skipped. No state is kept after that, or while steps are skipped, or with weights that are
-    not finite. During a copy the previous one still exists, so two of them are in memory.
+    Only the newest copy is kept, in the host's memory, but during a copy there are two. Copying ends when a
+    loss is not finite or when too many steps in a row are skipped. No copy is made after a skipped step or
+    with weights that are not finite.
     """
 
     def __init__(self, every: int, scaler: Scaler, device: torch.device) -> None:

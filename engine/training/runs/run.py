@@ -63,14 +63,14 @@ class UnchangedWeights:
 
     def begin(self) -> None:
         """Copy the weights before a step, to compare them in `end`."""
-        self._before = [_some(parameter).clone() for parameter in self._parameters]
+        self._before = [_sampled_values(parameter).clone() for parameter in self._parameters]
 
     def end(self) -> None:
         """Compare the weights after the step, whose gradients are still there."""
         for before, parameter in zip(self._before, self._parameters, strict=True):
             if parameter.grad is not None:
-                moved = _some(parameter.grad) != 0
-                counts = torch.stack([(moved & (_some(parameter) == before)).sum(), moved.sum()])
+                moved = _sampled_values(parameter.grad) != 0
+                counts = torch.stack([(moved & (_sampled_values(parameter) == before)).sum(), moved.sum()])
                 counts = counts * _distance(parameter)
                 self._counts = counts if self._counts is None else self._counts + counts
         self._before = []
@@ -86,7 +86,7 @@ def _distance(tensor: Tensor) -> int:
     return -(-local_shard(tensor).numel() // _MOST_WEIGHTS) or 1
 
 
-def _some(tensor: Tensor) -> Tensor:
+def _sampled_values(tensor: Tensor) -> Tensor:
     return local_shard(tensor).detach().flatten()[:: _distance(tensor)]
 
 
@@ -141,7 +141,7 @@ class Run:
         self.instruments.close()
 
     def enter(self, phase: PhaseName) -> None:
-        """Enter a phase. The instruments count for the measurement only in `MEASURING`."""
+        """Enter a phase. The instruments measure only in the phase `MEASURING`."""
         self.phase = phase
         self.instruments.count(phase is PhaseName.MEASURING, is_capturing=phase is PhaseName.CAPTURING)
 
@@ -167,7 +167,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """True once the last epoch has ended too."""
+        """True once the last epoch has ended, including its validation."""
         return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:
@@ -362,7 +362,7 @@ class Run:
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.record.recipe,
             "left_out": {**self._left_out, **self.step.record.left_out},
-            "not_done": {**self._missing(), **self.not_done},
+            "not_done": {**self._missing_settings(), **self.not_done},
             "float32_mode": "strict" if mode == "tf32" and self.device.type != "cuda" else mode,
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,
@@ -370,7 +370,7 @@ class Run:
         }
         return self._as_rank(totals.model_copy(update=figures))
 
-    def _missing(self) -> dict[str, str]:
+    def _missing_settings(self) -> dict[str, str]:
         """Return requested settings that the run cannot apply, by key, with the reason."""
         settings, left_out = self.experiment, self.step.record.left_out
         missing = {}

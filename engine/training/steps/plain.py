@@ -298,7 +298,9 @@ class RecipeRecord:
         self._notes.append(sentence)
 
     def pop_notes(self) -> list[str]:
-        """Return a sentence for each optimization deactivated since the last call, and those of `note`."""
+        """Return the new notes since the last call: a sentence for each deactivated optimization and each
+        `note`.
+        """
         notes, self._notes = self._notes, []
         return notes
 

@@ -46,7 +46,7 @@ _STATUS_ICONS = {
 }
 
 
-def _whole(line: RunRow) -> str:
+def _line_tooltip(line: RunRow) -> str:
     run, seen = line.run, line.overview
     dataset = sized_dataset(seen.dataset, seen.image_size)
     recipe = f"{seen.precision.label} · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
@@ -103,7 +103,7 @@ def _memory(mib: float | None) -> str:
     return number(gib, 2 if gib is None or gib >= _LEAST_GIB else None)
 
 
-def _when(line: RunRow) -> tuple[int, float]:
+def _time_key(line: RunRow) -> tuple[int, float]:
     # running, then queued with the next one on top, then over, the newest first
     run = line.run
     if run.status is Status.QUEUED:
@@ -142,14 +142,14 @@ def _recorded(
     )
 
 
-def _metric(name: str, title: str, figure: Metric, tip: str) -> Column[RunRow]:
+def _metric_column(name: str, title: str, figure: Metric, tip: str) -> Column[RunRow]:
     def value(line: RunRow) -> float | None:
         return figure.value(line.run)
 
     return _recorded(name, title, value, lambda line: figure.text(value(line)), tip)
 
 
-def _compared(name: str, title: str, tip: str, *, width: int = _OTHER_WIDTH) -> Column[RunRow]:
+def _ratio_column(name: str, title: str, tip: str, *, width: int = _OTHER_WIDTH) -> Column[RunRow]:
     figure = _FIGURES[name]
 
     def text(line: RunRow) -> str:
@@ -174,7 +174,7 @@ def _compared(name: str, title: str, tip: str, *, width: int = _OTHER_WIDTH) -> 
     )
 
 
-def _words(
+def _text_column(
     name: str,
     title: str,
     text: Callable[[RunRow], str],
@@ -188,7 +188,7 @@ def _words(
     return Column(title, text, value, tip, name=name, width=width, look=lambda _line: look, **more)
 
 
-def _setting(key: str) -> Column[RunRow]:
+def _setting_column(key: str) -> Column[RunRow]:
     about = all_settings()[key]
 
     def setting_of(line: RunRow) -> Any:
@@ -203,7 +203,7 @@ def _setting(key: str) -> Column[RunRow]:
 
     title = ", ".join(filter(None, (about.title, about.unit)))
     is_number = type(_DEFAULTS[key]) in (int, float)
-    return _words(
+    return _text_column(
         *(key, title, lambda line: setting_text(key, setting_of(line)), about.about),
         value=value,
         is_number=is_number,
@@ -211,7 +211,7 @@ def _setting(key: str) -> Column[RunRow]:
 
 
 def paint_tags(painter: QPainter, room: QRectF, line: RunRow) -> None:
-    """Paint the tags of a run as chips, and the number of those without room."""
+    """Paint the tags of a run as chips, and the number of tags that do not fit."""
     face, palette, tags = cell_font(500, 11), theme().palette, line.run.tags
     metrics = QFontMetrics(face)
     painter.setFont(face)
@@ -250,20 +250,20 @@ _FIGURES = {
     "LOSS_GAIN": LOSS,
 }
 COLUMNS: tuple[Column[RunRow], ...] = (
-    _words(
+    _text_column(
         *("NAME", "Name", lambda line: f"{line.name}, {line.about}", "The name of the run. F2 renames it."),
         width=214,
         widest=GROWS,
         gap=16,
-        about=_whole,
+        about=_line_tooltip,
     ),
-    _words(
+    _text_column(
         *("TICK", "", lambda _line: "", _TICK),
         width=41,
         is_dispensable=True,
         about=lambda line: "This run has not started yet" if line.run.status is Status.QUEUED else _TICK,
     ),
-    _words(
+    _text_column(
         *("TAGS", "Tags", lambda line: ", ".join(line.run.tags)),
         "The tags of the run. Right-click a run to tag it.",
         value=lambda line: "\n".join(line.run.tags).casefold() or None,
@@ -272,10 +272,10 @@ COLUMNS: tuple[Column[RunRow], ...] = (
         paint=paint_tags,
         about=lambda line: "\n".join(line.run.tags),
     ),
-    _words(
+    _text_column(
         *("WHEN", "When", lambda _line: ""),
         "When the run started. Click to group runs by comparison again.",
-        value=_when,
+        value=_time_key,
         width=58,
         is_number=True,
         is_dispensable=True,
@@ -302,19 +302,19 @@ COLUMNS: tuple[Column[RunRow], ...] = (
         width=72,
         is_dispensable=True,
     ),
-    _compared("RATIO", "vs {}", "Throughput relative to {}", width=66),
-    _words("MODEL", "Model", lambda line: line.overview.model, "The model that was trained"),
-    _words(
+    _ratio_column("RATIO", "vs {}", "Throughput relative to {}", width=66),
+    _text_column("MODEL", "Model", lambda line: line.overview.model, "The model that was trained"),
+    _text_column(
         *("DATASET", "Dataset", lambda line: sized_dataset(line.overview.dataset, line.overview.image_size)),
         "The dataset that it was trained on",
     ),
-    _words(
+    _text_column(
         *("PRECISION", "Precision", lambda line: line.overview.precision.label),
         "The precision that it was trained in",
         value=lambda line: _PRECISION_ORDER.index(line.overview.precision),
         width=118,
     ),
-    _words(
+    _text_column(
         *("RECIPE", "Optimizations", lambda line: recipe_title(line.overview.recipe)),
         "Optimizations of the training step: plain, fast or custom",
         about=_recipe,
@@ -334,18 +334,20 @@ COLUMNS: tuple[Column[RunRow], ...] = (
             f"{line.run.problem.message} {line.run.problem.remedy}" if line.run.problem else ""
         ),
     ),
-    _compared("STEP_RATIO", "Step vs {}", "Time of a step relative to {}"),
-    _compared("PEAK_RATIO", "Peak vs {}", "Peak memory relative to {}"),
-    _compared("ACCURACY_GAIN", "Acc. vs {}", "Validation accuracy minus that of {}, in percentage points"),
-    _compared("LOSS_GAIN", "Loss vs {}", "Mean training loss of the last epoch, minus that of {}"),
-    _metric("STEP_MS", "Step ms", _BY_NAME["step_ms"], "Step time in milliseconds, excluding warm-up"),
-    _metric("LOSS", "Loss", LOSS, "Mean training loss of the last epoch"),
-    _metric("ENERGY", "J/1,000", ENERGY, "Energy for 1,000 samples in joules, excluding warm-up"),
+    _ratio_column("STEP_RATIO", "Step vs {}", "Time of a step relative to {}"),
+    _ratio_column("PEAK_RATIO", "Peak vs {}", "Peak memory relative to {}"),
+    _ratio_column(
+        "ACCURACY_GAIN", "Acc. vs {}", "Validation accuracy minus that of {}, in percentage points"
+    ),
+    _ratio_column("LOSS_GAIN", "Loss vs {}", "Mean training loss of the last epoch, minus that of {}"),
+    _metric_column("STEP_MS", "Step ms", _BY_NAME["step_ms"], "Step time in milliseconds, excluding warm-up"),
+    _metric_column("LOSS", "Loss", LOSS, "Mean training loss of the last epoch"),
+    _metric_column("ENERGY", "J/1,000", ENERGY, "Energy for 1,000 samples in joules, excluding warm-up"),
     _recorded(
         *("GRAD_SCALE", "Loss scale", _grad_scale, lambda line: number(_grad_scale(line))),
         "The loss scale at the end of the run",
     ),
-    _metric(
+    _metric_column(
         *("SKIPPED_STEPS", "Skipped", _BY_NAME["skipped_steps"]),
         "Skipped steps, usually because a gradient overflowed",
     ),
@@ -354,7 +356,7 @@ COLUMNS: tuple[Column[RunRow], ...] = (
         lambda line: NONE if (seconds := _duration(line)) is None else duration(seconds),
         "How long training took, excluding validation",
     ),
-    *map(_setting, _DEFAULTS),
+    *map(_setting_column, _DEFAULTS),
 )
 """All columns in their order, the settings last. Files store a column's `name`, a setting's dotted key."""
 PLACES = MappingProxyType({column.name: place for place, column in enumerate(COLUMNS)})

@@ -42,7 +42,7 @@ def status_words(run: RunRecord) -> str:
 
 
 def sized_dataset(dataset: str, image_size: int | None) -> str:
-    """Return the dataset, with the image size if the dataset has none of its own."""
+    """Return the dataset, with the image size if the dataset does not define one."""
     is_sized = dataset == SYNTHETIC and image_size is not None
     return f"{dataset} {image_size}" if is_sized else dataset_words(dataset)
 
@@ -138,9 +138,9 @@ class RunRow:
         return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
 
     def change(self, figure: Metric = SPEED) -> float | None:
-        """Return the ratio of the run's metric to its baseline's, or the difference if it has no ratio.
+        """Return the ratio of a metric to the baseline's, or the difference for a metric without a ratio.
 
-        Return None if either is missing, or if they count different things.
+        None if either value is missing, or if they measure different quantities.
         """
         baseline, mine = self.baseline, self.figure(figure)
         theirs = None if baseline is None or mine is None else baseline.figure(figure)

@@ -352,7 +352,7 @@ class RunsTable(QTreeView):
         return tuple(runs.values())
 
     def mark(self, keys: Iterable[str]) -> None:
-        """Mark the rows of what is opened, by their keys, with a bar at their left."""
+        """Mark the rows of the opened result with a bar at their left. `keys` are their keys."""
         self.marked = frozenset(keys)
         self.viewport().update()
 

@@ -72,9 +72,10 @@ class ModelPicker(QObject):
         return followed, problem
 
     def set_model(self, text: str, *, is_typed: bool = False, is_finished: bool = False) -> None:
-        """Set the model by name, or by the name of a known file. Typed text may name another file.
+        """Set the model by its name, or by the path of a known file.
 
-        A typed path that is not `is_finished` is `pending` until its file exists or `finish` is called.
+        With `is_typed`, the path may be any file. A typed path stays `pending` until its file exists or
+        `finish` is called, unless it is `is_finished`.
         """
         self.pending = text if is_typed and not is_finished and _is_unfinished(text) else None
         if self._draft is None or self.pending is not None:
@@ -85,7 +86,7 @@ class ModelPicker(QObject):
             if place is not None:
                 # what is wrong with the file is told once the draft is followed
                 with suppress(ProblemError):
-                    draft = self._named(draft, place)
+                    draft = self._draft_with_file(draft, place)
         self.changed.emit(draft)
 
     def finish(self) -> None:
@@ -111,7 +112,7 @@ class ModelPicker(QObject):
 
     def open(self, name: str) -> None:
         """Use a file as the model, by its path and optional class, and add it to the recent ones."""
-        self._apply(lambda draft: self._named(draft, name))
+        self._apply(lambda draft: self._draft_with_file(draft, name))
 
     def open_file(self) -> None:
         """Ask for a model file and use it."""
@@ -155,7 +156,7 @@ class ModelPicker(QObject):
         file = ModelRef(name).file
         return file is None or self._trusted.is_named(Path(file))
 
-    def _named(self, draft: Draft, name: str) -> Draft:
+    def _draft_with_file(self, draft: Draft, name: str) -> Draft:
         """Return the draft with a model file that the user has just named. Raises ProblemError."""
         named = opened(draft, name)
         assert named.code is not None  # it was read

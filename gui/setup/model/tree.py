@@ -142,7 +142,7 @@ class TreeView(QTreeView):
         header.setStretchLastSection(True)
 
     def show_tree(self, tree: QAbstractItemModel) -> None:
-        """Show a tree in its own order, or as sorted by the header."""
+        """Show a tree of modules, in the model's order or in the order selected in the header."""
         old = self.proxy.sourceModel()
         self.proxy.setSourceModel(tree)
         if isinstance(old, TreeModel):

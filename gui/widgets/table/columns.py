@@ -88,7 +88,7 @@ class Column(Generic[Row]):
 
     @property
     def whole_title(self) -> str:
-        """The title below that of its group: "FP32 ms"."""
+        """The title after the title of its group, such as "FP32 ms"."""
         return f"{self.group.title} {self.title}" if self.group else self.title
 
     @property

@@ -302,7 +302,7 @@ class FilteredTable(QWidget, Generic[Row]):
         self.table.set_empty(nothing_passes if count else none)
 
     def count_text(self) -> str:
-        """Return the number of rows, and of those shown."""
+        """Return the number of all rows and the number of rows that match the filter."""
         return self._count.text()
 
     def _filter(self) -> None:
