@@ -267,6 +267,9 @@ class RunsPanel(Surface):
         raced = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
         is_alone = len(raced) == 1 and run.comparison is None
         alone = "Select two or more runs to replay them." if is_alone else None
+        item = self.model.item(key)
+        is_named = item is None or item.kind == "comparison"
+        unnamed = None if is_named else "Only runs and comparisons can be renamed here."
         profiled = tuple(run.id for run in baseline_first(marked))
         unprofiled = self.experiments.why_not_profiled(profiled)
         return [
@@ -280,7 +283,7 @@ class RunsPanel(Surface):
             MenuEntry(
                 "Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)
             ),
-            MenuEntry("Rename", lambda: self.table.rename(key)),
+            MenuEntry("Rename", lambda: self.table.rename(key), unnamed),
         ]
 
     def _place_entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[MenuEntry]:

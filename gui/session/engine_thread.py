@@ -367,8 +367,12 @@ class EngineThread(QThread):
             problem = own_error(error, continues=_CONTINUES)
         finally:
             self._driver = None
-        if yields and not self._stop_asked and problem is None:
-            self._queue.end(yields=True)
+        with self._changed:
+            # under one lock: else a request to stop that comes in between would be lost
+            yields = yields and not self._stop_asked and problem is None
+            if yields:
+                self._queue.end(yields=True)
+        if yields:
             self.yielded.emit(work.key)
         else:
             self.ended.emit(work.key, self._left_queue(store, work) or problem)

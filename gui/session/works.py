@@ -392,7 +392,8 @@ class Works(QObject):
     def _drop(self, key: str) -> None:
         self._views.pop(key, None)
         if key == self.running:
-            # stopped as it yielded
+            # stopped as it yielded, before the end of its run was signaled
+            self._follow(None)
             self.running = None
             self.busy_changed.emit()
         self.changed.emit(key)

@@ -172,7 +172,12 @@ def test_the_menu_leads_to_the_sweep_of_a_run(panel: RunsPanel, qtbot: QtBot, ro
     assert "Show its sweep" not in [action.text() for action in panel.menu_for(rows.runs[1]).actions()]
     for words in ("sweep:abc", 'sweep:"batch and"'):
         panel.filter.setText(words)
-        assert len(panel.model.found) == 1 and panel.model.item("sweep abc") is not None
+        sweep = panel.model.item("sweep abc")
+        assert len(panel.model.found) == 1 and sweep is not None
+    menu = panel.item_menu(sweep)
+    (rename,) = (action for action in menu.actions() if action.text() == "Rename")
+    assert not rename.isEnabled() and "Only runs and comparisons" in rename.toolTip()
+    assert entry(panel, run, "Rename").isEnabled()
 
 
 def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> None:

@@ -20,6 +20,7 @@ from engine.protocol.events import CatalogRead, Failed, Finished, Summary
 from engine.protocol.profile import profiles_of
 from engine.store.record import RunRecord, Status, Work
 from engine.store.store import Store
+from engine.sweep.order import Turn, TurnStarted
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
@@ -328,3 +329,20 @@ def test_a_sweep_yields_between_its_turns(qtbot: QtBot, home: Path, monkeypatch:
             is_queued.set()
             thread.shut_down()
     assert log == ["turn 1", "short", "turn 2", "turn 3"] and yielded == ["sweep"]
+
+
+def test_a_sweep_that_is_stopped_as_it_yields_leaves_no_run_in_training(window: Experiments) -> None:
+    grid = grid_of(Experiment(device="cpu").model_dump(mode="json"), [Axis(key="steps", values=(3, 4))])
+    with Store(window.store_path) as store:
+        key = window.works.resume(store.sweeps.add("Steps", grid, Plan(), device_name="CPU"))
+    (run_id,) = submit(window, "a")
+    window.queue.start_next()
+    window._thread.began.emit(key)
+    window._thread.reported.emit(key, TurnStarted(turn=Turn(cell=0, kind="run", run_id=run_id)))
+    assert window.running == run_id
+    ended: list[str] = []
+    window.ended.connect(ended.append)
+    # the engine's thread is further than its signals
+    window.queue.end(yields=True)
+    window.works.stop(key)
+    assert window.running is None and window.live is None and ended == [run_id]
