@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.words.numbers import memory_text
 from gui.session.forecaster import Need
@@ -71,7 +71,6 @@ class SetupFoot(QWidget):
         buttons = (self.run_button, self.engine_button)
         in_column(facts, 8, *buttons, parent=foot, margins=(16, 9, 16, 12), spacing=0)
         foot.setFixedHeight(HEIGHT)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         in_column(self._strip, foot, parent=self, spacing=0)
         connect_button(self.run_button, run, shows_text=True)
         run.changed.connect(self._show)
