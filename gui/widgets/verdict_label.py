@@ -63,7 +63,7 @@ class VerdictLabel(QLabel):
         if event.size().width() != event.oldSize().width():
             self._refresh()
             # a layout that is just being applied ignores that the height has changed
-            QTimer.singleShot(0, self.updateGeometry)
+            QTimer.singleShot(0, self, self.updateGeometry)
 
     def _refresh(self) -> None:
         if self._hint:

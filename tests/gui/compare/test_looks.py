@@ -102,7 +102,9 @@ def test_the_headline_is_whole_after_the_window_has_grown(
     qtbot: QtBot, workspace: Any, trained: Trained
 ) -> None:
     sides = (("fp32", 688.0), ("tf32", 921.0), ("bf16", 1_280.0))
-    workspace.show(*(trained(one, speed, accuracies=(0.5, 0.61), peak_allocated_mib=900.0) for one, speed in sides))
+    workspace.show(
+        *(trained(one, speed, accuracies=(0.5, 0.61), peak_allocated_mib=900.0) for one, speed in sides)
+    )
     sentence = workspace.panel.headline.findChild(VerdictLabel)
     for width in (600, 960):
         workspace.window.resize(width, 850)

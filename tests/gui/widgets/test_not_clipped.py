@@ -119,12 +119,12 @@ def test_the_words_at_a_lines_end_keep_off_the_other_lines() -> None:
     assert ink_along(painted(frame, []), ink, trace, frame) > 20
 
 
-def test_the_button_of_the_form_is_whole_below_three_lines_about_a_busy_machine(qtbot: QtBot) -> None:
+def test_the_button_of_the_form_is_whole_below_the_words_about_a_busy_machine(qtbot: QtBot) -> None:
     page = QWidget()
     qtbot.addWidget(page)
     foot = SetupFoot(QAction("Compare 2 precisions", page))
     in_column(wide(QWidget()), foot, parent=page)
-    foot.set_facts(plan="2 runs", load="This machine is busy: other programs use 88% of the CPU, mostly python.")
+    foot.set_facts(plan="2 runs", load="This machine is busy: other programs use 88% of the CPU.")
     page.resize(304, 600)
     page.show()
     qtbot.waitUntil(lambda: foot.height() == foot.heightForWidth(304) > foot.sizeHint().height())
