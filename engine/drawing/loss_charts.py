@@ -261,9 +261,8 @@ def _cascade(labels: Sequence[_Label], looks: Mapping[str, SideLook], frame: Plo
         look, y = looks[label.side.id], frame.top + 4 + row * pitch
         name = shortened(label.side.title, _NAME, 12)
         width = _MARK + _GAP + text_width(name, 12) + 6 + text_width(label.text, 12, 600)
-        is_left = label.x + width + 4 > frame.right + _RIGHT
-        left = max(frame.left, label.x - width - 6) if is_left else label.x - _MARK / 2
-        lines.append(Stroke(((label.x, y + (6 if is_left else 7)), (label.x, label.y)), "line2"))
+        left = max(frame.left, min(label.x - _MARK / 2, frame.right + _RIGHT - 4 - width))
+        lines.append(Stroke(((label.x, y + 7), (label.x, label.y)), "line2"))
         shapes += _label_shapes(look, name, label.text, left, y, left + width, is_right=False)
     return [*lines, *shapes]
 

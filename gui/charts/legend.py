@@ -54,6 +54,7 @@ _FITS = (
     *(_Fit(12, 10, False, name) for name in (44.0, 0.0)),
 )
 _READABLE = _FITS[5]
+_SHORT_FITS = tuple(fit for fit in _FITS if fit.sample == _READABLE.sample)
 
 
 class LegendRow(QWidget):
@@ -66,6 +67,7 @@ class LegendRow(QWidget):
         super().__init__(parent)
         self.entries: tuple[LegendCurve, ...] = ()
         self.place = ""
+        self.is_brief = False
         self._skip_color: str | None = None
         self.setFixedHeight(20)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -91,10 +93,11 @@ class LegendRow(QWidget):
         palette = theme().palette
         plain = font(12)
         room = self.width() - _width(plain, self.place) - 8
-        fit = next((fit for fit in _FITS if _needed_width(self.entries, fit) <= room), _FITS[-1])
+        fits = _SHORT_FITS if self.is_brief else _FITS
+        fit = next((fit for fit in fits if _needed_width(self.entries, fit) <= room), fits[-1])
         if fit.name < _WHOLE:
             # names tell more than the place of the values
-            fit = next((fit for fit in _FITS if _needed_width(self.entries, fit) <= self.width()), fit)
+            fit = next((fit for fit in fits if _needed_width(self.entries, fit) <= self.width()), fit)
         if _needed_width(self.entries, fit) <= room:
             _write(painter, room + 8, self.place, plain, palette.text3)
         left = 0.0
@@ -187,7 +190,9 @@ class LegendRows(QWidget):
             self._rows.append(LegendRow())
             self._column.addWidget(self._rows[-1])
         parts = self._parts(self._count) or [()]
+        is_brief = len(parts) > 1 and any(_needed(part, _FITS[2]) > self.width() for part in parts)
         for number, row in enumerate(self._rows):
+            row.is_brief = is_brief
             row.setVisible(number < len(parts))
             part = parts[number] if number < len(parts) else ()
             row.show_values(part, *((self.place, self._skip_color) if number == 0 else ("", None)))
@@ -197,5 +202,4 @@ class LegendRows(QWidget):
         return [self.entries[first : first + in_a_row] for first in range(0, len(self.entries), in_a_row)]
 
     def _fits(self, rows: int) -> bool:
-        room = self.width() - 16 - _width(font(12), self.place)
-        return all(_needed_width(part, _READABLE) <= room for part in self._parts(rows))
+        return all(_needed_width(part, _READABLE) <= self.width() for part in self._parts(rows))

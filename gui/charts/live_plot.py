@@ -17,7 +17,7 @@ from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import Curve, CurveItems, DrawnCurve, marker_rows, prepared
 from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
-from gui.charts.legend import LegendCurve, LegendRow, LegendRows
+from gui.charts.legend import LegendCurve, LegendRows
 from gui.charts.lines import Range, Scale, extent, nearest_row, place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
@@ -57,7 +57,6 @@ class LivePlot(Surface):
 
     hovered = Signal(object)
     x_range_chosen = Signal(object)
-    legend_class: type[LegendRow | LegendRows] = LegendRow
 
     def __init__(self, spec: PlotSpec, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -66,7 +65,7 @@ class LivePlot(Surface):
         self.setMaximumHeight(MOST_HEIGHT)
         self.header = PlotHeader(spec.title, spec.unit, spec.can_log and not spec.powers_of_two)
         self.header.setToolTip(spec.about)
-        self.legend = self.legend_class()
+        self.legend = LegendRows()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")
         self._items: dict[str, CurveItems] = {}
         self._shown: dict[str, DrawnCurve] = {}

@@ -39,8 +39,8 @@ from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import plain_tip
 
 _MARGIN, _GAP = 16, 8
-_LABEL_WIDTHS = {"batch_size": 84, "length": 84, "step.recipe": 82, "repeat": 54, "hours": 66, "within": 62}
-_LABEL, _OPTION_LABEL, _REPEAT_WIDTH = 58, 160, (76, 92)
+_LABEL_WIDTHS = {"batch_size": 84, "length": 84, "step.recipe": 86, "repeat": 54, "hours": 66, "within": 62}
+_LABEL, _OPTION_LABEL, _REPEAT_WIDTH = 58, 160, (76, 90)
 """Widths in pixels: of labels inside fields, and of the field Repeats in a wide and in a low window."""
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
 """The questions whose runs have a batch size and may train on multiple devices."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
@@ -62,6 +62,8 @@ class VerdictLabel(QLabel):
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self._refresh()
+            # a layout that is just being applied ignores that the height has changed
+            QTimer.singleShot(0, self, self.updateGeometry)
 
     def _refresh(self) -> None:
         if self._hint:

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from gui.theme.theme import theme
+from gui.widgets.verdict_label import VerdictLabel
 
 Trained = Callable[..., RunRecord]
 
@@ -95,3 +96,16 @@ def test_the_last_line_of_the_table_is_seen_whole_also_if_it_was_made_out_of_sig
         return 100 < last.bottom() < grid.viewport().height() <= grid.parentWidget().height()
 
     qtbot.waitUntil(is_whole)
+
+
+def test_the_headline_is_whole_after_the_window_has_grown(
+    qtbot: QtBot, workspace: Any, trained: Trained
+) -> None:
+    sides = (("fp32", 688.0), ("tf32", 921.0), ("bf16", 1_280.0))
+    workspace.show(
+        *(trained(one, speed, accuracies=(0.5, 0.61), peak_allocated_mib=900.0) for one, speed in sides)
+    )
+    sentence = workspace.panel.headline.findChild(VerdictLabel)
+    for width in (600, 960):
+        workspace.window.resize(width, 850)
+        qtbot.waitUntil(lambda: sentence.height() == sentence.heightForWidth(sentence.width()))

@@ -18,6 +18,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.numbers import number
 from engine.worker.launcher import Launcher, Target
+from gui.charts.legend import LegendRow
 from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
 from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.experiments import Experiments
@@ -35,7 +36,7 @@ def test_skipped_steps_are_no_more_ticks_than_there_are_pixels_and_stand_at_thei
     panel.set_runs([live.run("fp16", live.started("fp16", count), scaled, skips)])
     frame, area = panel.page.plots.scale.canvas.frame, panel.page.plots.scale.canvas.area()
     assert 100 < len(frame.skips) <= area.width() + 1 and frame.skips[0][0] == 2.0
-    assert "skipped" in panel.page.plots.scale.legend.toolTip()
+    assert "skipped" in panel.page.plots.scale.legend.findChild(LegendRow).toolTip()
     panel.page.plots.set_x_range((1_000.0, 1_010.0))
     places = [place for place, _ in panel.page.plots.scale.canvas.frame.skips]
     assert places == [1000.0, 1002.0, 1004.0, 1006.0, 1008.0, 1010.0]

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QAction, QColor, QImage, QPainter
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Phase, PhaseName
 from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
 from gui.session.live_run import LiveRun
+from gui.setup.foot import SetupFoot
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes
+from gui.widgets.boxes import in_column, wide
 from gui.widgets.verdict_label import VerdictLabel
 
 AREA = QRectF(60, 4, 400, 130)
@@ -114,3 +117,14 @@ def test_the_words_at_a_lines_end_keep_off_the_other_lines() -> None:
     trace = (X, np.full(400, 40.0))
     assert ink_along(painted(frame, [trace]), ink, trace, frame) == 0
     assert ink_along(painted(frame, []), ink, trace, frame) > 20
+
+
+def test_the_button_of_the_form_is_whole_below_the_words_about_a_busy_machine(qtbot: QtBot) -> None:
+    page = QWidget()
+    qtbot.addWidget(page)
+    foot = SetupFoot(QAction("Compare 2 precisions", page))
+    in_column(wide(QWidget()), foot, parent=page)
+    foot.set_facts(plan="2 runs", load="This machine is busy: other programs use 88% of the CPU.")
+    page.resize(304, 600)
+    page.show()
+    qtbot.waitUntil(lambda: foot.height() == foot.heightForWidth(304) > foot.sizeHint().height())
