@@ -13,9 +13,8 @@ from engine.protocol.events import Environment, Event, Failed, Finished, Started
 from engine.store.record import RunRecord
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
-from engine.training.failures import not_a_number
+from engine.training.failures import memory_cap_problem, not_a_number
 from engine.worker.supervision import death_problem
-from tests.engine.training.measuring.test_memory import capped
 from tests.forecasts import forecast_made
 
 GPU = Environment(
@@ -46,7 +45,7 @@ GPU 0 has a total capacity of 23.99 GiB. Of the allocated memory 1003.00 MiB is 
 
 def cap_problem(experiment: Experiment) -> Problem:
     """Return the out-of-memory problem of an experiment, which names its cap if it has one."""
-    return capped(OUT_OF_MEMORY, experiment.memory_cap_gib)
+    return memory_cap_problem(OUT_OF_MEMORY, experiment.memory_cap_gib)
 
 
 CAPPED = changed(RESNET, {"memory_cap_gib": 1.0})

@@ -65,7 +65,7 @@ def show(machine: MachineName = "", as_json: AsJson = False) -> int:
     return DONE
 
 
-def _engine_pairs(found: Description) -> list[output.Pair]:
+def _engine_pairs(found: Description) -> list[tuple[str, str]]:
     rows = [("Status", _STATES[found.state])]
     if found.problem is not None and found.state is State.BROKEN:
         rows.append(("Problem", found.problem.message))
@@ -80,7 +80,7 @@ def _engine_pairs(found: Description) -> list[output.Pair]:
     return rows if found.state is State.OWN else [*rows, ("Folder", found.folder)]
 
 
-def _hardware_pairs(hardware: Hardware) -> list[output.Pair]:
+def _hardware_pairs(hardware: Hardware) -> list[tuple[str, str]]:
     rows = [("CPU", hardware.processor)]
     rows += [("GPU", gpu.name) for gpu in hardware.gpus] or [("GPU", "none found")]
     if hardware.nvidia_driver is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,126 +16,16 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 
-from engine.compare.devices import BY_DEVICE, device_rows
-from engine.compare.evidence import machine_disturbances
-from engine.compare.metrics import ENERGY, SPEED, energy_of, shown_metrics, training_peak
-from engine.compare.verdict import step_energy_text
-from engine.experiment.experiment import Experiment, all_settings, setting_title
+from engine.compare.details import details_of
+from engine.compare.failure import Failure
+from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.problem import Problem
-from engine.experiment.value import in_sentence, printable
+from engine.experiment.value import printable
 from engine.export.document import Document, Section
 from engine.export.writers.text import cell_words
-from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
-from engine.words.numbers import counted, memory_text
-
-Pair = tuple[str, str]
-
-
-def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
-    """Return the title and the metrics of each group, in order. The first group has no title."""
-    summary = run.summary
-    if summary is None:
-        return []
-    groups = (
-        ("", [*_outcome(run, summary)]),
-        ("Training", [*_training(summary)]),
-        ("Memory per step", _memory(summary)),
-        (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment.dataset)]),
-        ("GPU", _gpu(summary)),
-    )
-    return [group for group in groups if group[1]]
-
-
-def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
-    yield "Throughput", _throughput(summary)
-    for _, disturbance in machine_disturbances(summary):
-        yield "Unreliable", f"the run {disturbance}"
-    for figure in shown_metrics([run])[1:]:
-        value = figure.value(run)
-        if value is not None:
-            yield figure.title, f"{figure.text_with_unit(value)}{_remark(figure.name, run)}"
-    if summary.first_nan_step is not None:
-        yield "NaN loss", f"since step {summary.first_nan_step:,}"
-    yield "Steps", f"{summary.steps:,}"
-
-
-def _training(summary: Summary) -> Iterator[Pair]:
-    if summary.recipe is not None:
-        yield "Optimizations", summary.recipe
-    for part, reason in summary.left_out.items():
-        yield "Skipped", f"{part}: {reason}"
-    for key, reason in summary.not_done.items():
-        yield "Not done", f"{setting_title(key)}: {reason}"
-    if summary.float32_mode is not None:
-        yield "FP32 matmul", _FLOAT32[summary.float32_mode]
-    waited = summary.data_wait_fraction
-    yield from _known(
-        ("Waiting for data", None if waited is None else 100 * waited, "{:.1f}% of the time"),
-        ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
-        ("Paused", summary.paused_seconds, "{:,.1f} s, excluded from all other metrics"),
-    )
-
-
-_FLOAT32 = {"strict": "strict (TF32 off)", "tf32": "TF32", "default": "PyTorch's default"}
-
-
-def _known(*rows: tuple[str, float | None, str]) -> list[Pair]:
-    return [(title, form.format(value)) for title, value, form in rows if value is not None]
-
-
-def _of_which(summary: Summary) -> str:
-    parts = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
-    known = [f"{name} {seconds:,.1f} s" for name, seconds in parts if seconds is not None]
-    return f", of which {' and '.join(known)}" if known else ""
-
-
-def _memory(summary: Summary) -> list[Pair]:
-    parts = ("parameters", "gradients", "optimizer_state", "activations", "other")
-    known = [(part, getattr(summary, f"{part}_mib")) for part in parts]
-    return [(part.capitalize().replace("_", " "), memory_text(mib)) for part, mib in known if mib is not None]
-
-
-def _gpu(summary: Summary) -> list[Pair]:
-    others = summary.other_programs_mib
-    return [
-        *_known(
-            ("Utilization", summary.gpu_utilization_percent, "{:.0f}%"),
-            ("SMs active", summary.sm_activity_percent, "{:.0f}%"),
-            ("Tensor Cores active", summary.tensor_activity_percent, "{:.0f}%"),
-            ("Memory active", summary.memory_activity_percent, "{:.0f}%"),
-            ("Power", summary.power_watts, "{:,.0f} W"),
-            ("Temperature", summary.temperature_celsius, "up to {:.0f} °C"),
-            ("Clock", summary.clock_mhz, "{:,.0f} MHz"),
-        ),
-        *([] if others is None else [("Other programs", f"up to {memory_text(others)}")]),
-    ]
-
-
-def _throughput(summary: Summary) -> str:
-    if summary.samples_per_second is None:
-        return f"not measured: {in_sentence(summary.speed_note)}" if summary.speed_note else "not measured"
-    speed = SPEED.text_with_unit(summary.samples_per_second)
-    if summary.samples_per_second_ci is None:
-        return speed
-    low, high = summary.samples_per_second_ci
-    return f"{speed} ({SPEED.text(low)} to {SPEED.text(high)} within the run)"
-
-
-def _remark(figure_name: str, run: RunRecord) -> str:
-    peak, summary = training_peak(run), run.summary
-    if figure_name == "peak_memory" and peak is not None:
-        return f" {peak[0]}"
-    energy = energy_of(run)
-    if figure_name == ENERGY.name and energy is not None:
-        return f" ({step_energy_text(energy)})"
-    best = None if summary is None else summary.best_validation_accuracy
-    if figure_name == "accuracy" and summary is not None and best != summary.final_validation_accuracy:
-        after = "" if summary.best_epoch is None else f" after epoch {summary.best_epoch:,}"
-        return "" if best is None else f" (best {100 * best:.1f}%{after})"
-    return ""
-
+from engine.words.numbers import counted
 
 _WIDTH_WITHOUT_TERMINAL = 160
 
@@ -174,6 +64,14 @@ def error(problem: Problem, as_json: bool, **values: Any) -> None:
         key = f" ({problem.key})" if problem.key in all_settings() else ""
         console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
+
+
+def failure(failed: Failure) -> None:
+    """Print why a run failed, and the remedies, on stderr."""
+    console, (title, *others) = _console(sys.stderr), failed.lines()
+    console.print(f"ammeter: {printable(title)}", soft_wrap=True)
+    for text in others:
+        console.print(f"         {printable(text)}", soft_wrap=True)
 
 
 def line(text: str = "") -> None:
@@ -286,7 +184,7 @@ def title(experiment: Experiment) -> str:
 def run_summary(run: RunRecord) -> None:
     """Print the metrics of a run in groups, and its id."""
     line(f"{run.name}: {title(run.experiment)}{f' on {run.machine}' if run.machine else ''}")
-    groups = summary_groups(run)
+    groups = details_of(run)
     for heading, rows in groups:
         if heading:
             line(f"\n{heading}")

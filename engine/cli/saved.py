@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from engine.cli import output
 from engine.cli import sweep_output as shown
 from engine.cli.options import AsJson, Force
-from engine.cli.session import RUN, SWEEP, Id, Ids, Match, find, saved_results
+from engine.cli.session import RUN, SWEEP, Id, Ids, Match, failure_in, find, saved_results
 from engine.cli.study import OUTPUTS, show_study
 from engine.cli.sweep import show_sweep
 from engine.compare.evidence import was_slowed_down
-from engine.compare.failure import Failure, failure_of
+from engine.compare.failure import Failure
 from engine.compare.metrics import shown_metrics
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
@@ -33,7 +33,6 @@ from engine.export.formats import COMPARISON, is_mlflow, written_clause
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.export.writers.data import json_column
 from engine.store.record import RunRecord, Status, UnreadableRun
-from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.studies import ANSWERS, Study, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -213,10 +212,7 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
         for name, text in own.beside.items():
             output.source(f"\n# {name}, next to {own.file}\n{text}")
     else:
-        group = record.comparison
-        runs = [record] if group is None else [run for run in store.runs() if run.comparison == group]
-        forecasts = Forecasts(store.path.parent, record.machine)
-        _print_run(record, columns, failure_of(runs, forecasts, None, run_id=record.id))
+        _print_run(record, columns, failure_in(store, record))
 
 
 def delete(ids: Ids, as_json: AsJson = False) -> int:

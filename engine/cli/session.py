@@ -25,6 +25,7 @@ from engine.busyness import LoadMonitor
 from engine.cli import output
 from engine.cli.options import LabeledExperiment, RunOptions, sides_of
 from engine.cli.output import progress_console, warning
+from engine.compare.failure import Failure, failure_of
 from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
@@ -34,6 +35,7 @@ from engine.experiment.value import printable, shortened
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, PhaseName, Samples, Started
 from engine.runner import Runner
 from engine.store.record import RunRecord
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target, kept_awake
 
@@ -364,6 +366,13 @@ def train(session: CommandSession, added: RunRecord, title: str) -> Event:
     if isinstance(last, Failed) and last.problem.kind in (Kind.REQUEST, Kind.NO_ENGINE) and not began:
         raise ProblemError(last.problem)
     return last
+
+
+def failure_in(store: Store, run: RunRecord) -> Failure | None:
+    """Return why a run, alone or in its comparison, failed. None if it did not fail."""
+    group = run.comparison
+    runs = [run] if group is None else [each for each in store.runs() if each.comparison == group]
+    return failure_of(runs, Forecasts(store.path.parent, run.machine), None, run_id=run.id)
 
 
 def raise_if_left(session: CommandSession, run_id: str, name: str, to_resume: str) -> None:

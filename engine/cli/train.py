@@ -20,6 +20,7 @@ from engine.cli.session import (
     CommandSession,
     Id,
     TargetOption,
+    failure_in,
     find,
     open_session,
     saved_results,
@@ -40,6 +41,7 @@ from engine.cli.sweep import (
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
+from engine.compare.failure import Failure
 from engine.compare.metrics import MetricCell
 from engine.compare.ranking import MANY, ranking
 from engine.compare.split import MOST_OTHERS
@@ -50,7 +52,7 @@ from engine.experiment.sweep import Repetition, alternating_turns
 from engine.experiment.value import shortened
 from engine.export.report.metrics import metrics_sections
 from engine.export.report.report import answer_of
-from engine.protocol.events import Event, Failed
+from engine.protocol.events import Failed
 from engine.store.record import RunRecord
 from engine.worker.launcher import Target
 
@@ -70,8 +72,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        outcome = _train(session, session.store.add(experiment, name=name, machine=session.machine))
-    return _print_outcome(*outcome, as_json)
+        return _train(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
 
 
 def resume(
@@ -102,24 +103,27 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-        outcome = _train(session, queued)
-    return _print_outcome(*outcome, as_json)
+        return _train(session, queued, as_json)
 
 
-def _train(session: CommandSession, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
+def _train(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
-    return last, session.store.run(queued.id), session.interrupt.asked
-
-
-def _print_outcome(last: Event, done: RunRecord, interrupted: bool, as_json: bool) -> int:
+    done = session.store.run(queued.id)
     if isinstance(last, Failed):
-        output.error(last.problem, as_json, run=done.to_dict())
+        _print_failure(last.problem, failure_in(session.store, done), as_json, run=done.to_dict())
         return FAILED
     if as_json:
         output.json_object(done.to_dict())
     else:
         output.run_summary(done)
-    return INTERRUPTED if interrupted else status_of([done])
+    return INTERRUPTED if session.interrupt.asked else status_of([done])
+
+
+def _print_failure(problem: Problem, failure: Failure | None, as_json: bool, **values: Any) -> None:
+    if failure is None or as_json:
+        output.error(problem, as_json, **values)
+    else:
+        output.failure(failure)
 
 
 @options.takes_settings()
@@ -166,6 +170,7 @@ class _Outcome:
     runs: tuple[RunRecord, ...]
     comparison: Comparison | None
     problem: Problem | None
+    failure: Failure | None
 
 
 def _check_count(sides: Sequence[LabeledExperiment]) -> None:
@@ -182,7 +187,7 @@ def _train_turns(
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []
-    problem: Problem | None = None
+    problem, failed = None, ""
     for count, turn in enumerate(turns, 1):
         if session.interrupt.asked:
             break
@@ -194,16 +199,17 @@ def _train_turns(
             machine=session.machine,
         )
         last = train(session, added, f"{count} of {len(turns)}, {turn.label}")
-        if isinstance(last, Failed):
-            problem = problem or last.problem
+        if isinstance(last, Failed) and problem is None:
+            problem, failed = last.problem, added.id
         ids.append(added.id)
     runs = tuple(session.store.run(run_id) for run_id in ids)
+    failure = failure_in(session.store, session.store.run(failed)) if failed else None
     baseline = sides[0][0]
     first = next((run for run in runs if run.label == baseline), None)
     if first is None:
-        return _Outcome(baseline, runs, None, problem)
+        return _Outcome(baseline, runs, None, problem, failure)
     others, evidence = session.store.runs(MOST_OTHERS), evidence_of(session.store, runs)
-    return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem)
+    return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem, failure)
 
 
 def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
@@ -216,7 +222,7 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> in
     if not as_json and comparison is not None:
         show(comparison)
     if outcome.problem is not None:
-        output.error(outcome.problem, as_json, **value)
+        _print_failure(outcome.problem, outcome.failure, as_json, **value)
     elif as_json:
         output.json_object(value)
     if interrupted:

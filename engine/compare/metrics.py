@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
 from engine.compare.sides import Side, allows_interval, paired_repeats, pairs_on_nodes
-from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
@@ -38,6 +38,13 @@ class Summarized(Protocol):
 
     @property
     def summary(self) -> Summary | None: ...
+
+
+class AnyRun(Summarized, Protocol):
+    """A run with its settings, and a summary once it has ended: a saved run or one in progress."""
+
+    @property
+    def experiment(self) -> Experiment: ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Metric:
         return f"{sign}{self.text(abs(difference))}"
 
 
-def shown_metrics(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
+def shown_metrics(runs: Sequence[AnyRun], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
     """Return the metrics of a comparison in the order shown, in units that suit these runs.
 
     Samples are called images if all runs, and the `datasets` of runs to come, are images. Memory is in MiB if

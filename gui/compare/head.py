@@ -17,7 +17,6 @@ from engine.store.record import RunRecord
 from engine.words.numbers import date_text
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
-from gui.train.details import side_runs
 from gui.widgets import Button, ElidedLabel, IconButton, marker_pixmap
 from gui.widgets.boxes import Placed, in_row
 from gui.widgets.buttons import add_choice
@@ -219,7 +218,7 @@ class ItemHead(QWidget):
         group = QActionGroup(menu)
         for side in sides:
             mark = marker_pixmap(side.precision, 8, fills[side.id], self.devicePixelRatioF())
-            words, tip = f"{side.title}   {side_runs(side)}".rstrip(), ", ".join(side.names)
+            words, tip = f"{side.title}   {_runs_of(side)}".rstrip(), ", ".join(side.names)
             do = partial(choose, side.id)
             action = add_choice(menu, words, do, is_chosen=side.id == chosen, tooltip=tip)
             action.setIcon(QIcon(mark))
@@ -230,6 +229,11 @@ class ItemHead(QWidget):
             ink, ratio = theme().palette.text2, self.devicePixelRatioF()
             self._icon.setPixmap(pixmap(self._icon_name, ink, _SIGN, ratio))
         self._icon.setVisible(bool(self._icon_name))
+
+
+def _runs_of(side: Side) -> str:
+    run = side.runs[0]
+    return f"{len(side.runs)} repeats" if len(side.runs) > 1 else run.name if run.has_own_name else ""
 
 
 def title_of(comparison: Comparison) -> str:

@@ -12,7 +12,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
-from engine.compare.devices import BY_DEVICE
+from engine.compare.details import BY_DEVICE
 from engine.compare.metrics import SPEED
 from engine.compare.ranking import MANY
 from engine.compare.sides import Side

@@ -197,8 +197,8 @@ class GuidedMeasurement(QObject):
 
     def _on_pilot_ended(self) -> None:
         runs = (self._live(0), self._live(1))
-        known = [run for run in runs if run is not None and run.experiment is not None]
-        paces = [pace_of(run.experiment, run.column("samples_per_second")) for run in known if run.experiment]
+        known = [run for run in runs if run is not None]
+        paces = [pace_of(run.experiment, run.column("samples_per_second")) for run in known]
         pace = min((pace for pace in paces if pace is not None), default=None)
         self._discard(self._ids)
         if self._case is None or pace is None:

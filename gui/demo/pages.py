@@ -144,12 +144,11 @@ def _head(which: int, case: Showcase | None) -> LaneHead:
 
 def _count(which: int, progress: DemoProgress) -> tuple[float, str, str]:
     live = progress.runs[which]
-    experiment = None if live is None else live.experiment
-    if live is None or experiment is None or progress.is_pilot:
+    if live is None or progress.is_pilot:
         return 0.0, "0", _NOT_BEGUN
-    lit = BLOCKS * min(live.step / experiment.steps, 1.0) if experiment.steps else 0.0
+    lit = BLOCKS * min(live.step / live.experiment.steps, 1.0) if live.experiment.steps else 0.0
     words = "images, measured" if live.is_over else "images so far" if live.step else _NOT_BEGUN
-    return lit, f"{live.step * experiment.step_samples:,}", words
+    return lit, f"{live.step * live.experiment.step_samples:,}", words
 
 
 def _peak(live: LiveRun | None) -> float | None:

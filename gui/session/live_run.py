@@ -44,7 +44,7 @@ class LiveRun:
     """
 
     run_id: str
-    precision: Precision
+    experiment: Experiment
     label: str
     unit: str = "img/s"
     status: str = "queued"
@@ -56,7 +56,6 @@ class LiveRun:
     loss_unit: str = ""
     phase: Phase | None = None
     phase_began: float = 0.0
-    experiment: Experiment | None = None
     curves: Curves = field(default_factory=Curves)
     rank_memory: RankMemory | None = None
     skipped: Series = field(default_factory=Series)
@@ -70,9 +69,13 @@ class LiveRun:
     @classmethod
     def queued(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:
         """Return a queued run of `experiment`, named for its precision unless a label is given."""
-        run = cls(run_id, experiment.precision, label or experiment.precision.label)
+        run = cls(run_id, experiment, label or experiment.precision.label)
         run._set_settings(experiment)
         return run
+
+    @property
+    def precision(self) -> Precision:
+        return self.experiment.precision
 
     @property
     def is_over(self) -> bool:

@@ -6,8 +6,9 @@ They come from a run's summary or, until it has ended, from its samples.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from engine.compare.details import gpu_words
 from engine.compare.evidence import machine_disturbances, was_slowed_down
 from engine.compare.metrics import ACCURACY, DATA_WAIT, LOSS, SPEED, Metric, training_peak
 from engine.compare.sides import training_differences
@@ -17,7 +18,7 @@ from engine.lazy_imports import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
 from engine.statistics import median
-from engine.words.numbers import counted, memory_text, number, ratio
+from engine.words.numbers import counted, number, ratio
 from gui.session.live_run import LiveRun
 
 _LAST_BLOCKS, _RECENT = 50, 50
@@ -44,7 +45,7 @@ def memory_column(run: LiveRun) -> str:
 
 def is_on_cpu(run: LiveRun) -> bool:
     """Return True if the run trains on a CPU."""
-    if run.experiment is not None and run.experiment.device == "cpu":
+    if run.experiment.device == "cpu":
         return True
     return bool(len(run.column("resident_mib"))) and not len(run.column("allocated_mib"))
 
@@ -91,7 +92,7 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
 
 def are_all_alike(runs: Sequence[LiveRun]) -> bool:
     """Return True unless the settings of some runs make them different trainings."""
-    return _are_alike(tuple(run.experiment for run in runs if run.experiment is not None))
+    return _are_alike(tuple(run.experiment for run in runs))
 
 
 @lru_cache(maxsize=8)
@@ -115,9 +116,8 @@ def common_validation(runs: Sequence[LiveRun]) -> int | None:
 
 
 def uses_scaler(run: LiveRun) -> bool:
-    """Return True if the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
-    settings = run.experiment
-    return bool(len(run.column("grad_scale"))) if settings is None else settings.uses_scaler
+    """Return True if the run's loss is scaled."""
+    return run.experiment.uses_scaler
 
 
 def accuracies(run: LiveRun) -> list[Epoch]:
@@ -133,47 +133,13 @@ def skipped_steps(run: LiveRun) -> int | None:
 
 
 def gauge_words(run: LiveRun) -> str:
-    """Return the utilization, temperature and data wait of the GPU. Empty on a CPU."""
-    busy, power = gauge(run, "gpu_utilization_percent"), gauge(run, "power_watts")
-    celsius, clock = gauge(run, "temperature_celsius"), clock_words(run)
-    if not clock and all(value is None for value in (busy, power, celsius)):
+    """Return what the GPU's sensors report, and the wait for data. Empty on a CPU."""
+    is_over = run.summary is not None
+    reasons = run.summary.slowed_by if run.summary else Slowdown(int(gauge(run, "slowdown") or 0)).words
+    words, wait = gpu_words(partial(gauge, run), reasons, is_over=is_over), data_wait_percent(run)
+    if not words:
         return ""
-    others, wait = gauge(run, "other_programs_mib"), data_wait_percent(run)
-    parts = [
-        f"GPU busy {busy:.0f}%" if busy is not None else "",
-        *(f"{name} {share:.0f}%" for name, share in activities(run)),
-        f"{number(power, 0)} W" if power is not None else "",
-        f"{celsius:.0f} °C" if celsius is not None else "",
-        clock,
-        f"waiting for data {wait:.0f}%" if wait is not None else "",
-        f"other programs {memory_text(others)}" if others else "",
-    ]
-    return "  ·  ".join(part for part in parts if part)
-
-
-TENSOR_CORES, SMS = "tensor_activity_percent", "sm_activity_percent"
-"""The columns of the activity of Tensor Cores and SMs."""
-_ACTIVITIES = (("Tensor Cores", TENSOR_CORES), ("SMs", SMS), ("memory", "memory_activity_percent"))
-"""The parts of a GPU that report activity, with their columns."""
-
-
-def activities(run: LiveRun) -> tuple[tuple[str, float], ...]:
-    """Return the activity of the GPU's parts in percent, as far as reported."""
-    shares = ((name, gauge(run, column)) for name, column in _ACTIVITIES)
-    return tuple((name, share) for name, share in shares if share is not None)
-
-
-def clock_words(run: LiveRun) -> str:
-    """Return the SM clock and why it is throttled. Empty if the GPU does not report it."""
-    clock = gauge(run, "clock_mhz")
-    if clock is None:
-        return ""
-    if run.summary is not None:
-        reasons = run.summary.slowed_by
-    else:
-        reasons = Slowdown(int(gauge(run, "slowdown") or 0)).words
-    held = f" (throttled by {' and '.join(reasons)})" if reasons else ""
-    return f"{number(clock, 0)} MHz{held}"
+    return f"GPU {words}" + (f" · waiting for data {wait:.0f}%" if wait is not None else "")
 
 
 def data_wait_percent(run: LiveRun) -> float | None:

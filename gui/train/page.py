@@ -12,8 +12,7 @@ from gui.train.outcome import AnswerView
 from gui.train.plots import LivePlots
 from gui.train.race import Scene
 from gui.train.race_view import LiveRaceView
-from gui.train.rank_memory import RankMemoryStrip
-from gui.train.strip import LiveGauges, LiveStrip
+from gui.train.strip import LiveGauges, LiveStrip, RankMemoryStrip
 from gui.widgets.boxes import Placed, Stretch, in_column, wide
 
 _COMPACT_BELOW, _LOW_BELOW, _NARROW_BELOW = 560, 748, 880

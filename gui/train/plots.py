@@ -363,5 +363,4 @@ def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
 
 def _may_have_accuracy(run: LiveRun) -> bool:
     is_open = not (run.epochs or run.is_over)
-    validates = run.experiment is None or is_validated(run.experiment)
-    return bool(figures.accuracies(run)) or (is_open and validates)
+    return bool(figures.accuracies(run)) or (is_open and is_validated(run.experiment))

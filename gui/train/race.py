@@ -165,8 +165,6 @@ class LiveRaceReader:
         return Scene(lanes, unit, ratio, title, line, mark, standing, sides.runs[base].label, spoken)
 
     def _why_no_ratio(self, opponent: LiveRun, live: LiveRun) -> str:
-        if opponent.experiment is None or live.experiment is None:
-            return ""
         asked = (opponent.status, opponent.summary, opponent.experiment, live.experiment)
         if asked != self._reason[0]:
             self._reason = asked, why_no_ratio(opponent.label, *asked)
@@ -177,14 +175,14 @@ def unit_of(run: LiveRun) -> str:
     """Return what a run's samples are called: images, sequences or samples."""
     if run.unit == "img/s":
         return "images"
-    is_text = run.experiment is not None and DataRef(run.experiment.dataset).task == "language"
+    is_text = DataRef(run.experiment.dataset).task == "language"
     return "sequences" if is_text else "samples"
 
 
 def progress_of_run(run: LiveRun) -> TrainedSamples | None:
     """Return a run's progress from its samples. None before the end of its warm-up."""
     speeds, rows = run.curves.means("samples_per_second"), run.rows_until(run.warmup_steps)
-    if run.experiment is None or not len(speeds) > rows:
+    if not len(speeds) > rows:
         return None
     total = run.summary.steps if run.is_over and run.summary is not None else run.total_steps
     row_steps = run.curves.steps_by_row

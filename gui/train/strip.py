@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QActionGroup, QResizeEvent
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QActionGroup, QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
 from engine.words.names import batch_words
-from engine.words.numbers import duration
+from engine.words.numbers import duration, memory_text
 from gui.charts.smoothing import WINDOWS, smoothing
 from gui.session.live_run import LiveRun
+from gui.theme.fonts import font
+from gui.theme.theme import theme
 from gui.train import figures
-from gui.widgets import Button, ElidedLabel, IconButton, Marker, Segmented, label, set_text
+from gui.widgets import Button, ElidedLabel, IconButton, Marker, Segmented, draw_bar, label, set_text
 from gui.widgets.actions import keys_of, with_keys
-from gui.widgets.boxes import in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Part, in_row, wide
+from gui.widgets.labels import describe, plain_tip
 
 _STILL = (
     PhaseName.WAITING,
@@ -95,7 +97,7 @@ class LiveStrip(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.title = ElidedLabel("", "title")
-        self._marker: Marker | None = None
+        self._marker = Marker(Precision.FP32)
         self.status = ElidedLabel("", "legend")
         self.left = label("", "legend")
         self.by = Segmented(
@@ -113,7 +115,7 @@ class LiveStrip(QWidget):
         for button in self._answer:
             button.hide()
         while_it_runs = (self.left, self.by, self.view, self.details, self.pause, self.stop)
-        parts = (4, wide(self.status), *while_it_runs, *self._answer)
+        parts = (4, self._marker, wide(self.status), *while_it_runs, *self._answer)
         self._row = in_row(self.title, *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
         self._tight = False
@@ -178,9 +180,6 @@ class LiveStrip(QWidget):
     def _show_status(
         self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool
     ) -> None:
-        if self._marker is None:
-            self._marker = Marker(current.precision)
-            self._row.insertWidget(2, self._marker)
         self._marker.set_precision(current.precision, current.status == "queued")
         place = f", {runs.index(current) + 1} of {len(runs)}" if len(runs) > 1 else ""
         over = all(run.is_over for run in runs)
@@ -245,8 +244,6 @@ def title_of(labels: Sequence[str]) -> str:
 
 def subject_of(run: LiveRun) -> str:
     """Return what a run trains: "resnet50, batch 64, 1,000 steps"."""
-    if run.experiment is None:
-        return ""
     steps = run.total_steps or run.experiment.steps
     parts = (run.experiment.model, batch_words(run.experiment), f"{steps:,} steps" if steps else "")
     return ", ".join(filter(None, parts))
@@ -294,33 +291,104 @@ class PlotsMenu(IconButton):
             action.setChecked(action.data() == smoothing().steps)
 
 
-class LiveGauges(QWidget):
-    """A line with the GPU's load, temperature and power, 20 px high. Hidden on a CPU."""
+class _RunLine(QWidget):
+    """A line on the run in progress, or on the last one, after its marker. Hidden if there is nothing to say.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    It is hidden in a low window, too, where the plots need the height.
+    """
+
+    def __init__(self, height: int, *parts: Part, parent: QWidget | None) -> None:
         super().__init__(parent)
-        self.setFixedHeight(20)
-        self._has_room = True
-        self._marker: Marker | None = None
-        self.words = ElidedLabel("", "legend")
-        self._row = in_row(wide(self.words), parent=self, margins=(4, 0, 4, 0), spacing=8)
+        self.setFixedHeight(height)
+        self._has_room, self._has_content, self._marker = True, False, Marker(Precision.FP32)
+        in_row(self._marker, *parts, parent=self, margins=(4, 0, 4, 0), spacing=8)
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
-        """Hide the gauges in a low window, where the plots need the height."""
+        """Set whether the window is high enough for the line."""
         self._has_room = has_room
-        self.setVisible(has_room and bool(self.words.whole_text()))
+        self.setVisible(self._has_room and self._has_content)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Show the gauges of the run in progress, or of the last one."""
+        """Show the line of the run in progress, or of the last one."""
         run = current_run([run for run in runs if run.status != "queued"])
-        words = figures.gauge_words(run) if run is not None else ""
-        self.setVisible(self._has_room and bool(words))
-        if run is None or not words:
-            self.words.set_whole_text("")
+        self._has_content = run is not None and self._fill(run)
+        self.setVisible(self._has_room and self._has_content)
+        if run is not None:
+            self._marker.set_precision(run.precision)
+
+    def _fill(self, run: LiveRun) -> bool:
+        """Show the content. Return False if there is none."""
+        raise NotImplementedError
+
+
+class LiveGauges(_RunLine):
+    """A line with the GPU's load, temperature and power. Hidden on a CPU."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        self.words = ElidedLabel("", "legend")
+        super().__init__(20, wide(self.words), parent=parent)
+
+    def _fill(self, run: LiveRun) -> bool:
+        words = figures.gauge_words(run)
+        self.words.set_whole_text(f"{run.label}   {words}" if words else "")
+        return bool(words)
+
+
+_BARS_HEIGHT, _BAR, _GAP, _WORDS = 28, 4, 10, 68
+"""In pixels: the line, a bar, the gap between two, and the room that a bar's words need."""
+
+
+class _Bars(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.run: LiveRun | None = None
+        self.mib: tuple[float, ...] = ()
+        self.capacity_mib = 0.0
+        theme().changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.run is None or not self.mib:
             return
-        if self._marker is None:
-            self._marker = Marker(run.precision)
-            self._row.insertWidget(0, self._marker)
-        self._marker.set_precision(run.precision)
-        self.words.set_whole_text(f"{run.label}   {words}")
+        palette, painter = theme().palette, QPainter(self)
+        ink = palette.look(self.run.precision).color
+        pitch = (self.width() + _GAP) / len(self.mib)
+        are_alike = len({memory_text(mib) for mib in self.mib}) == 1
+        for rank, mib in enumerate(self.mib):
+            room = QRectF(rank * pitch, 0, pitch - _GAP, _BARS_HEIGHT)
+            if room.width() >= _WORDS:
+                is_largest = not are_alike and mib == max(self.mib)
+                painter.setFont(font(12, 600 if is_largest else 400))
+                painter.setPen(QColor(palette.text if is_largest else palette.text2))
+                words = room.adjusted(0, 2, 0, -_BAR - 6)
+                painter.drawText(words, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, f"{rank}")
+                painter.drawText(
+                    words, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, memory_text(mib)
+                )
+            bar = QRectF(room.left(), _BARS_HEIGHT - _BAR - 3, room.width(), _BAR)
+            draw_bar(painter, bar, mib / self.capacity_mib, ink, palette.bg3)
+        painter.end()
+
+
+class RankMemoryStrip(_RunLine):
+    """The memory in use on each device of a multi-device run, as bars. Hidden for single-device runs."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        self._words, self._bars = label("", "legend"), _Bars()
+        super().__init__(_BARS_HEIGHT, self._words, wide(self._bars), parent=parent)
+
+    def _fill(self, run: LiveRun) -> bool:
+        mib = figures.memory_by_rank(run)
+        self._bars.run, self._bars.mib = run, mib
+        if not mib:
+            return False
+        known = 0.0 if run.environment is None else run.environment.device_memory_mib
+        self._bars.capacity_mib = max(known, *mib, 1.0)
+        what = "Memory" if run.summary is None else "Peak memory"
+        set_text(self._words, f"{what} by rank")
+        whose = "the machine's" if figures.is_on_cpu(run) else "a device's"
+        told = "\n".join(f"Rank {rank}: {memory_text(each)}" for rank, each in enumerate(mib))
+        tip = f"{told}\nA full bar is {whose} total memory, {memory_text(self._bars.capacity_mib)}"
+        describe(self, f"{self._words.text()}. {tip}".replace("\n", ", "), plain_tip(tip))
+        self._bars.update()
+        return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SettingRow, SideReport
-from engine.compare.devices import BY_DEVICE, HEADINGS, device_rows
+from engine.compare.details import BY_DEVICE, HEADINGS, device_rows
 from engine.compare.evidence import Doubt
 from engine.compare.metrics import energy_of
 from engine.compare.ranking import MANY, quiet_clauses

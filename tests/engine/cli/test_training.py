@@ -91,14 +91,21 @@ def test_what_only_the_machine_can_refuse_leaves_nothing_behind(answer):
             assert store.runs() == () and store.comparisons() == ()
 
 
-def test_a_run_that_fails_is_saved_and_exits_1(answer):
+def test_a_run_that_fails_is_saved_and_exits_1_with_the_remedies_that_show_prints(answer, capsys):
     explosion = ["--lr", "1000", "--steps", "200", "--set", "on_nan=fail", "--precision", "fp32"]
-    status, found = answer("run", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *explosion)
+    asked = ["run", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *explosion]
+    status, found = answer(*asked)
     assert (status, found["error"]["kind"], found["run"]["status"]) == (1, "nan", "failed")
     with Store() as store:
         (run,) = store.runs()
     assert run.status is Status.FAILED and run.problem is not None
     assert run.problem.message == found["error"]["message"]
+    assert main(asked) == 1
+    told = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    assert main(["show", run.id]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    remedies = [line for line in shown if line.startswith("- ")]
+    assert len(remedies) > 1 and [line for line in told if line.startswith("- ")] == remedies
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,7 @@ def test_a_run_that_lacks_what_was_asked_for_says_so_everywhere(answer, capsys, 
     assert (status, run["status"]) == (4, "finished")
     assert list(run["summary"]["not_done"]) == [key]
     assert main(["show", run["id"]]) == 0
-    assert "Not done" in capsys.readouterr().out
+    assert "Not applied" in capsys.readouterr().out
     with Store() as store:
         assert status_of(store.runs()) == 4
     assert f"{key} was not done" in capsys.readouterr().err

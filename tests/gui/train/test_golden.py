@@ -58,7 +58,7 @@ def runs_in(state: str, live: Any) -> list[LiveRun]:
             return [failed, mixed]
         case "devices":
             memory = RankMemory(mib=(2_048.0, 3_072.0))
-            return [full, live.run("fp16", live.started(), live.samples(1, 50), memory)]
+            return [full, live.run("fp16", live.started("fp16"), live.samples(1, 50), memory)]
         case "ended":
             plain = live.run(
                 "fp32", live.started(), live.samples(1, 20), Finished(summary=Summary(recipe="plain"))

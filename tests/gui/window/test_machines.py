@@ -138,9 +138,9 @@ def test_what_waits_keeps_its_machine_and_its_row_names_it(qtbot, window, launch
     machines = {item.key: item.machine for item in window.experiments.works.items()}
     assert machines == {first: "box", second: "box", here: ""}
     qtbot.waitUntil(lambda: len(window.backstage.queue.table.rows()) == 3, timeout=WAIT_MS)
-    states = [
-        window.backstage.queue.table.columns()[4].text(slot) for slot in window.backstage.queue.table.rows()
-    ]
+    table = window.backstage.queue.table
+    (state,) = (column for column in table.columns() if column.title == "State")
+    states = [state.text(slot) for slot in table.rows()]
     assert states[1:] == ["Waiting for box", "Waiting"]
     assert launchers[""].trained == []
     window.experiments.stop()

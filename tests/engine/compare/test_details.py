@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compare.devices import device_rows
+from engine.compare.details import device_rows
 from engine.protocol.summary import RankMetrics, Summary
 
 
