@@ -36,7 +36,8 @@ class Recorder:
     """Saves a run's events as they arrive, in a few commits per second. The first samples are saved at once.
 
     If the disk is full, or the store's file is locked, removed, replaced or damaged, the run is over, unless
-    it continues on a remote machine: `add` raises ProblemError, and what was recorded so far stays. If `has_begun`, the start of the run is saved already.
+    it continues on a remote machine: `add` raises ProblemError, and what was recorded so far stays. If
+    `has_begun`, the start of the run is saved already.
     """
 
     def __init__(
