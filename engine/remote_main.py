@@ -54,7 +54,7 @@ def _serve_worker(home: Path, verb: str, name: str, *rest: str) -> int:
             case "give-back", ():
                 Allocation(home, name).give_back()
             case _:
-                raise ValueError(f"no verb: {verb}")
+                raise ValueError(f"unknown command: {verb}")
     except BrokenPipeError:
         return 0
     except OSError as error:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
 import bundle
-from day import command, reporting
+from day import command
 from day.figures import FIGURES
-from day.results import Ended, Results, Seen, read
+from day.results import Ended, Results, Seen
 from day.steps import STEPS
 from day.steps.tests import PLUGINS
-from day.work import Work
-from engine.protocol.trials import Trial, Tried
 
 # A step that tells a figure, starts a process of its own, and never ends.
 _ENDLESS = """
@@ -43,12 +36,6 @@ import json, sys
 from pathlib import Path
 told = Path(sys.argv[sys.argv.index("--told") + 1])
 told.write_text(json.dumps({{"step": {name!r}, "seconds": 1.0, "problem": {problem!r}}}) + "\\n")
-"""
-
-_FILE = """
-made = Path(sys.argv[sys.argv.index("--out") + 1]) / {name!r}
-made.mkdir(parents=True)
-(made / "made.txt").touch()
 """
 
 
@@ -89,33 +76,12 @@ def test_a_figure_is_held_against_its_aim(key: str, value: float, verdict: str) 
     assert row[1] == FIGURES[key].aim and row[3] == verdict
 
 
-def test_the_table_has_every_figure_measured_or_not() -> None:
-    table = rows(seen(show=48))
-    assert {figure.title for figure in FIGURES.values()} <= set(table)
-    assert table[FIGURES["show"].title][2:4] == ["**48 s**", "met"]
-    assert table[FIGURES["energy"].title][2:4] == ["", "not measured"]
-
-
 def test_every_figure_is_one_of_a_step_and_every_step_is_a_function() -> None:
     assert {figure.step for figure in FIGURES.values()} <= set(STEPS)
     for step in STEPS.values():
         module, _, function = step.do.partition(":")
         text = (Path(command.__file__).parent / "steps" / f"{module}.py").read_text(encoding="utf-8")
         assert re.search(rf"^def {function}\(work: Work\)", text, re.MULTILINE), step.do
-
-
-def test_what_was_seen_in_several_calls_makes_one_table(tmp_path: Path) -> None:
-    results = seen(show=70, mfu=0.5)
-    results.save(tmp_path)
-    again = read(tmp_path / "day.json")
-    again.merge(seen(show=48, tests=0))
-    assert {key: figure.value for key, figure in again.figures.items()} == {
-        "show": 48,
-        "mfu": 0.5,
-        "tests": 0,
-    }
-    again.merge(Results(is_rehearsal=True, figures={"show": Seen(value=1.0)}))
-    assert again.figures["show"].value == 48, "a rehearsal's figures mean nothing"
 
 
 def test_a_step_that_does_not_tell_its_figures_is_found_out() -> None:
@@ -189,25 +155,6 @@ def test_a_rehearsal_fails_by_a_problem_and_by_a_figure_that_is_not_told(
     assert day.rehearse(["show"]) is is_well
 
 
-def test_files_of_earlier_calls_stay_beside_those_of_this_one(
-    stand: Callable[..., command.Day], tmp_path: Path
-) -> None:
-    for step in ("show", "tax"):
-        stand(_DONE.format(name=step, problem="") + _FILE.format(name=step)).run([step])
-        shutil.rmtree(tmp_path / "files")
-    with tarfile.open(tmp_path / "files.tar.gz") as packed:
-        names = {name for name in packed.getnames() if name.endswith("made.txt")}
-    assert names == {"files/show/made.txt", "files/tax/made.txt"}
-
-
-def test_without_time_a_step_is_left_out(
-    stand: Callable[..., command.Day], capsys: pytest.CaptureFixture[str]
-) -> None:
-    results = Results()
-    assert not stand("", results, seconds=20).run(["show"])
-    assert not results.steps and "show: left out, no time left" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -223,57 +170,6 @@ def test_a_step_that_does_not_exist_is_refused(
     with pytest.raises(SystemExit):
         command.main()
     assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("own", "limits"), [(None, [120.0]), (600.0, [])])
-def test_a_test_keeps_its_own_limit_and_one_without_gets_the_kits(
-    own: float | None, limits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(reporting.REPORT, str(tmp_path / "report.jsonl"))
-    monkeypatch.setenv(reporting.SECONDS, "120")
-    given: list[pytest.MarkDecorator] = []
-    item = SimpleNamespace(
-        nodeid="test_fp8_cuda.py::test_it",
-        get_closest_marker=lambda name: own and pytest.mark.timeout(own),
-        add_marker=given.append,
-    )
-    reporting.pytest_collection_finish(SimpleNamespace(items=[item]))  # type: ignore[arg-type]
-    assert [marker.args[0] for marker in given] == limits
-    assert list(reporting.read(tmp_path / "report.jsonl")) == [item.nodeid]
-
-
-@pytest.mark.parametrize("left", [0.0, 1e9])
-def test_however_little_time_is_left_an_oom_is_told(
-    left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-
-    class Process:
-        """Fits 8 samples."""
-
-        def __init__(self, *of: object) -> None: ...
-
-        def tried(self, batch: int) -> Tried:
-            asked.append(batch)
-            fits = batch <= 8
-            return Tried(
-                trial=Trial(batch_size=batch, fits=fits, cause=None if fits else "memory"), budget_mib=1
-            )
-
-        def answer(self, label: str) -> tuple[int, int]:
-            return 8, 9
-
-        def close(self) -> None: ...
-
-    monkeypatch.syspath_prepend(str(Path(bundle.__file__).parents[1] / "benchmarks"))
-    memory = import_module("day.steps.memory")
-    monkeypatch.setattr(memory.benchmark, "OneProcess", Process)
-    work = Work("ooms", tmp_path, tmp_path / "told.jsonl", left, is_rehearsal=False)
-    monkeypatch.setattr(Work, "launcher", lambda work: nullcontext())
-    memory.ooms(work)
-    told = [json.loads(line) for line in work.told.read_text().splitlines()]
-    assert [(each["key"], each["value"]) for each in told] == [("ooms-answer", 0.0), ("ooms-held", 0.0)]
-    assert len(asked) == 2 * ((1 if left == 0 else 100) + 2)
 
 
 def test_earlier_results_alone_make_a_table(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -81,15 +80,6 @@ def test_named_they_come_before_all_others_in_one_process(run: Run) -> None:
     result.assert_outcomes(passed=12)
     assert names(lines) == ["own"] * 4 + ["profile"] * 4 + ["other"] * 4
     assert len({line[1] for line in lines}) == 1 and all("gpu" in line for line in lines[:4])
-
-
-def test_named_from_within_their_folder(
-    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(Path("tests") / "gpu")
-    result, lines = run("--rootdir", "../..", "-c", "../../tox.ini")
-    result.assert_outcomes(passed=4)
-    assert names(lines) == ["own"] * 4
 
 
 def test_workers_would_share_the_gpu(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ INSTEAD = {
     r"for ever": "forever",
 }
 """A pattern of words, and what the field says instead."""
+ANY = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b|\d[\s\u00a0\u202f]%(?!\}})", re.IGNORECASE)
 PATTERNS = {words: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in INSTEAD}
 PATTERNS[" %"] = re.compile(r"\d[\s\u00a0\u202f]%(?!\})")
 RIGHT = {
@@ -80,31 +82,33 @@ def pages() -> Iterator[tuple[str, str]]:
         yield str(path.relative_to(ROOT)), "\n".join(said)
 
 
-def literals(path: Path) -> Iterator[str]:
-    """Yield the strings of a module that a user may read: no docstrings, keys or addresses."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr | ast.Subscript | ast.JoinedStr)
-        and (not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant))
-        for part in ast.walk(node)
-        if part is not node
-    }
-    for node in ast.walk(tree):
+@cache
+def literals(path: Path) -> tuple[str, ...]:
+    """Return the strings of a module that a user may read: no docstrings, keys or addresses."""
+    texts = strings(ast.parse(path.read_text(encoding="utf-8")))
+    read = (text for text in texts if re.search(r"[A-Za-z]{2}[ .,]|^[A-Z][a-z]+…?$", text))
+    return tuple(text for text in read if not NOT_READ.search(text))
+
+
+def strings(tree: ast.AST) -> Iterator[str]:
+    """Yield the strings of a tree, but documentation, keys and what is a part of another string."""
+    left = [(tree, True)]
+    while left:
+        node, is_read = left.pop()
         if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
-            text = node.value
-        else:
-            continue
-        if re.search(r"[A-Za-z]{2}[ .,]|^[A-Z][a-z]+…?$", text) and not NOT_READ.search(text):
-            yield text
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_read:
+            yield node.value
+        is_documentation = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_read &= not (is_documentation or isinstance(node, ast.Subscript | ast.JoinedStr))
+        for value in vars(node).values():
+            children = value if isinstance(value, list) else (value,)
+            left += [(child, is_read) for child in children if isinstance(child, ast.AST)]
 
 
 def departures(file: str, text: str) -> Iterator[str]:
     bare = re.sub(r"\]\([^)]*\)|`[^`]*`", " ", text)
-    for words, pattern in PATTERNS.items():
+    for words, pattern in PATTERNS.items() if ANY.search(bare) else ():
         if (found := pattern.search(bare)) and file not in RIGHT.get(words, "").split():
             yield f"{file}: “{found[0]}” in “{' '.join(text.split())[:90]}”: {INSTEAD.get(words, '87%')}"
 

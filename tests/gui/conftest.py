@@ -313,19 +313,20 @@ def only_first_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tiny_window(
-    qtbot: QtBot,
-    launcher: Launcher,
-    store: Store,
-    home: Path,
-    seen_before: Callable[[Path], Settings],
-    tiny: Experiment,
+def ready_window(
+    qtbot: QtBot, launcher: Launcher, store: Store, home: Path, seen_before: Callable[[Path], Settings]
 ) -> Iterator[MainWindow]:
-    """A window whose form describes the tiny experiment, and may be used."""
+    """A window that knows its machine, so that its form may be used."""
     window = MainWindow(store, launcher, seen_before(home))
     window.show()
     qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=60_000)
-    window.setup.use_settings(tiny)
     yield window
     window.close_without_asking()
     window.deleteLater()
+
+
+@pytest.fixture
+def tiny_window(ready_window: MainWindow, tiny: Experiment) -> MainWindow:
+    """A window whose form describes the tiny experiment, and may be used."""
+    ready_window.setup.use_settings(tiny)
+    return ready_window

@@ -73,11 +73,16 @@ def refused(answer: Answer) -> Callable[..., dict[str, Any]]:
 
 
 WORKER = """
+import gzip
 if job["job"] == "catalog":
     say(event="catalog", catalog=json.loads(CATALOG))
     sys.exit()
 asked = job["experiment"]
 if known := KNOWN.get(asked["precision"] if job["job"] == "profile" else job["job"]):
+    if job.get("trace"):
+        os.makedirs(os.path.dirname(job["trace"]), exist_ok=True)
+        with gzip.open(job["trace"], "wt") as trace:
+            json.dump({"traceEvents": [job["job"]]}, trace)
     print(*known, sep=chr(10), flush=True)
     sys.exit()
 batch, is_mixed = asked["batch_size"], asked["precision"] == "bf16"

@@ -13,9 +13,8 @@ from engine.cli.saved import _row as row_of
 from engine.cli.train import show, variants
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.experiment.experiment import Experiment, Precision, Step
+from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord
-from engine.words.numbers import times
 from tests.golden import Golden
 
 Make = Callable[..., RunRecord]
@@ -59,21 +58,6 @@ def test_a_name_never_commands_the_terminal(record: Make, capsys: Capture) -> No
     assert len(shown.splitlines()) < 20
 
 
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        (1.886, "1.89"),
-        (0.0134, "0.013"),
-        (0.0, "0.00"),
-        (205.17, "205"),
-        (2.3e6, "2,300,000"),
-        (3e9, "3.00e9"),
-    ],
-)
-def test_a_ratio_has_the_digits_that_say_something(ratio: float, text: str) -> None:
-    assert times(ratio) == text
-
-
 def compared(*runs: RunRecord) -> Comparison:
     return compare([Evidence(run, np.ones(9), ()) for run in runs], None)
 
@@ -113,7 +97,8 @@ def test_three_sides_are_a_ranking(record, two_sides, capsys, golden):
     disturbed = record(9, Experiment(precision=Precision.FP16), comparison="c", label="FP16", **busy)
     comparison = compared(*two_sides(3), disturbed)
     show(comparison)
-    assert [one["rank"] for one in variants(comparison)] == [2, 1, None]
+    told = [(one["rank"], one["clean"], one["spoiled"]) for one in variants(comparison)]
+    assert told == [(2, True, False), (1, True, False), (None, False, True)]
     golden(capsys.readouterr().out, "ranking")
 
 
@@ -121,13 +106,6 @@ def test_what_speaks_against_a_figure_is_told_once(record, two_sides, capsys):
     unknown = record(3, Experiment(precision=Precision.FP16), comparison="c", label="FP16")
     show(compared(*two_sides(1), unknown))
     assert capsys.readouterr().out.count("FP16 AMP has no measured throughput.") == 1
-
-
-def test_a_disturbed_side_is_marked_for_a_program(two_sides):
-    base, slow = two_sides(1)
-    disturbed = slow.summary.model_copy(update={"speed_note": "other programs used 69% of the CPU"})
-    sides = variants(compared(base, replace(slow, summary=disturbed)))
-    assert [one["spoiled"] for one in sides] == [False, True]
 
 
 def test_a_program_reads_the_documented_keys(two_sides):
@@ -143,14 +121,3 @@ def test_a_program_reads_the_documented_keys(two_sides):
     assert other["accuracy_delta"] == pytest.approx(0.001)
     assert other["memory_ratio"] is None and other["clean"] is True
     assert variants(compared(*two_sides(1)))[1]["speedup_ci"] is None
-
-
-def test_a_verdict_for_a_program_says_what_is_not_clean(record, two_sides):
-    base, _ = two_sides(1)
-    settings = {"precision": Precision.BF16, "step": Step(recipe="fast", clip_norm=1.0)}
-    fast = record(7, Experiment(**settings), comparison="c", label="fast", samples_per_second=5_000.0)
-    verdict = variants(compared(base, fast))[1]
-    assert verdict["clean"] is False
-    assert verdict["verdict"].endswith(
-        "Caution: Differs from the baseline in clip gradient norm: 1 vs. none."
-    )

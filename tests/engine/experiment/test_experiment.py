@@ -101,33 +101,16 @@ def experiments() -> st.SearchStrategy[Experiment]:
 
 
 @given(experiments())
-def test_json_gives_back_the_same_experiment(experiment: Experiment) -> None:
+def test_json_toml_and_texts_give_back_the_same_experiment(experiment: Experiment) -> None:
     assert Experiment.from_json(experiment.to_json()) == experiment
-
-
-@given(experiments())
-def test_toml_gives_back_the_same_experiment(experiment):
     # a setting that is None is left out, which reads back as None
     text = tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
     assert experiment_from(parse_toml(text, "the TOML text")) == experiment
-
-
-def as_text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(value)
-    return "none" if value is None else str(value)
-
-
-@given(experiments())
-def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Experiment) -> None:
-    settings = layered(
-        *(
-            from_dotted(key, as_text(value))
-            for key, value in flattened(experiment).items()
-            if value is not None
-        )
+    given = ((key, value) for key, value in flattened(experiment).items() if value is not None)
+    texts = (
+        from_dotted(key, ", ".join(value) if isinstance(value, list) else str(value)) for key, value in given
     )
-    assert experiment_from(settings) == experiment
+    assert experiment_from(layered(*texts)) == experiment
 
 
 def test_without_a_length_it_is_one_epoch_of_whole_batches() -> None:

@@ -80,21 +80,12 @@ def test_a_reason_names_driver_and_card() -> None:
 
 
 def test_problems_of_a_build_that_is_there() -> None:
-    newer = gpu_problem("cu126", RTX_5090, machine(RTX_5090))
-    assert newer is not None
-    assert "is newer than the GPUs" in newer.message
-    missing = driver_problem("cu130", machine(GTX_1080))
-    assert missing is not None
-    assert "no driver was found for the NVIDIA GeForce GTX 1080" in missing.message
     # a build that is in no table is judged by its CUDA alone
     assert driver_problem("cu129", machine(T4, driver="525.60.13")) is None
     assert gpu_problem("cu129", K80, machine(K80)) is None
     assert driver_problem("cpu", machine()) is None
     raphael = Gpu(Vendor.AMD, "Raphael", architecture="gfx1036")
     assert gpu_problem("rocm7.2", raphael, machine(raphael)) is not None
-    old = Hardware("linux", "x86_64", "Core 2 Duo", has_avx2=False)
-    assert (problem := cpu_problem(old)) is not None
-    assert "Core 2 Duo does not support AVX2" in problem.message
     assert cpu_problem(machine()) is None
 
 

@@ -193,8 +193,9 @@ def test_a_failure_of_the_download_leaves_nothing_half(place: Place, case: str) 
     harm, sentence = FETCHING[case]
     assert re.fullmatch(sentence, told(partial(place.install, harm)))
     assert not list(installations_folder(place.engines).glob("*"))
-    place.index.mend()
-    place.install()
+    if case in ("cut", "hash", "garbled"):
+        place.index.mend()
+        place.install()
 
 
 def test_failures_of_a_folder_of_wheels(place: Place) -> None:

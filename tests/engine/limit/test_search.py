@@ -59,8 +59,10 @@ def go_on(
     return search
 
 
-@pytest.mark.parametrize(("fixed", "slope", "loss"), [(441, 81.1, 1.027), (450, 42.2, 1.019)])
-@pytest.mark.parametrize("budget_mib", [8_192, 12_288, 16_384, 24_576])
+@pytest.mark.parametrize(
+    ("fixed", "slope", "loss", "budget_mib"),
+    [(441, 81.1, 1.027, 8_192), (450, 42.2, 1.019, 12_288), (441, 81.1, 1.027, 24_576)],
+)
 def test_a_straight_line_with_some_fragmentation_takes_at_most_nine_trials(fixed, slope, loss, budget_mib):
     search = search_all(
         lambda batch: fixed + slope * batch, budget_mib, held=lambda batch: loss * (fixed + slope * batch)
@@ -125,8 +127,9 @@ def test_a_forecast_spares_the_small_trials():
     assert len(search.trials) <= 5
 
 
-@pytest.mark.parametrize("budget_mib", [8_192, 12_288, 16_384, 24_576])
-@pytest.mark.parametrize("slope", [42.65, 82.51, 129.0, 166.0])
+@pytest.mark.parametrize(
+    ("slope", "budget_mib"), [(42.65, 24_576), (82.51, 8_192), (129.0, 16_384), (166.0, 12_288)]
+)
 def test_odd_batches_that_take_more_than_larger_even_ones_do_not_mislead(slope, budget_mib):
     search = search_all(
         lambda batch: 441 + slope * (batch + batch % 2),

@@ -77,34 +77,27 @@ def own_model(folder: Path, most: int, what: str) -> Experiment:
     )
 
 
-def found(store: Store, launcher: Launcher, devices: int) -> LimitSide:
-    """The side of a search in steps of 24 among the 48 samples that each device has."""
-    samples = 48 * devices
-    experiment = Experiment.model_validate({**TINY, "devices": devices, "samples": samples})
-    side = LimitSide(label="FP32", experiment=experiment, granularity=24)
-    study: Study[Limit] | None = None
-    for known in LimitDriver(store, launcher).follow(Study(answer=Limit(sides=(side,)))):
-        study = known if isinstance(known, Study) else study
-    assert study is not None
-    return study.answer.sides[0]
-
-
 @pytest.mark.slow
 @needs_cap
 @pytest.mark.timeout(300)
 def test_a_device_among_two_takes_the_batch_of_one_alone(store: Store, launcher: Launcher) -> None:
-    alone, together = (found(store, launcher, devices) for devices in (1, 2))
-    for side in (alone, together):
-        assert side.result is not None and side.result.verified and side.result.bound_by == "memory"
-        assert [(trial.batch_size, trial.cause) for trial in side.trials] == [(24, None), (48, "memory")]
-        assert side.budget_mib == pytest.approx(0.085 * 1024)
-    assert alone.result is not None and together.result is not None
-    # gradients lie in the buckets by which they are shared
-    assert together.result.peak_mib == pytest.approx(alone.result.peak_mib, rel=0.15)
-    fits, fails = together.trials
+    experiment = Experiment.model_validate({**TINY, "devices": 2})
+    side = LimitSide(label="FP32", experiment=experiment, granularity=24)
+    *_, study = (
+        known
+        for known in LimitDriver(store, launcher).follow(Study(answer=Limit(sides=(side,))))
+        if isinstance(known, Study)
+    )
+    (side,) = study.answer.sides
+    assert side.result is not None and side.result.verified and side.result.bound_by == "memory"
+    # as on one device
+    assert [(trial.batch_size, trial.cause) for trial in side.trials] == [(24, None), (48, "memory")]
+    assert side.budget_mib == pytest.approx(0.085 * 1024)
+    assert side.result.peak_mib is not None and 0.5 < side.result.peak_mib / side.budget_mib <= 1
+    fits, fails = side.trials
     assert "of 2: its memory is the largest of all ranks." in (fits.note or "")
     assert "of 2: The device ran out of memory." in (fails.note or "")
-    assert together.words == "FP32 fits 24 per device (48 on 2 devices)"
+    assert side.words == "FP32 fits 24 per device (48 on 2 devices)"
 
 
 @pytest.mark.slow
@@ -130,13 +123,12 @@ def test_a_rank_that_dies_for_want_of_memory_counts_as_a_batch_that_does_not_fit
     assert (trial.note or "").startswith("Rank 1 of 2: The training process ended")
 
 
-@pytest.mark.parametrize("target", [Target.THREAD, pytest.param(Target.PROCESS, marks=pytest.mark.slow)])
 def test_a_trial_that_is_stopped_leaves_no_rank_behind(
-    tmp_path: Path, target: Target, own_children: Callable[[], set[psutil.Process]]
+    tmp_path: Path, own_children: Callable[[], set[psutil.Process]]
 ) -> None:
     experiment = own_model(tmp_path, 0, "threading.Event().wait()")
     before = own_children()
-    with Launcher(target) as launcher:
+    with Launcher(Target.THREAD) as launcher:
         launcher.trusted_code.add(experiment.own_code)
         session = launcher.start(jobs.TryBatch(experiment=experiment))
         events = []

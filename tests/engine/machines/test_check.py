@@ -63,17 +63,22 @@ def test_a_machine_that_is_set_up_has_nothing_to_complain_of(home, near_line):
     assert found["PyTorch"].detail == "2.11.0+cu130" and found["GPU"].detail == "NVIDIA H200"
 
 
-def test_another_version_is_a_note_with_the_command_that_replaces_it(home, near_line):
-    put_program(home, READY, program="0123456789ab")
-    found = told(check_machine(FAR, near_line())[1])
-    assert found["Program"].status == "note" and "0123456789ab" in found["Program"].detail
+ABSENT = {"kind": "no-engine", "message": "The engine is not set up.", "remedy": "Use Help > Engine."}
 
 
-def test_an_engine_that_is_missing_is_told_with_the_command_of_this_side(home, near_line):
-    problem = {"kind": "no-engine", "message": "The engine is not set up.", "remedy": "Use Help > Engine."}
-    put_program(home, READY | {"state": "absent", "torch": None, "problem": problem})
-    engine = told(check_machine(FAR, near_line())[1])["PyTorch"]
-    assert engine.detail == "The engine is not set up." and "--machine Far" in engine.remedy
+@pytest.mark.parametrize(
+    ("changes", "program", "name", "status", "words"),
+    [
+        ({}, "0123456789ab", "Program", "note", "0123456789ab"),
+        ({"state": "absent", "torch": None, "problem": ABSENT}, "", "PyTorch", "problem", "not set up."),
+    ],
+)
+def test_another_version_and_a_missing_engine_are_told_with_the_command_of_this_side(
+    home, near_line, changes, program, name, status, words
+):
+    put_program(home, READY | changes, program)
+    found = told(check_machine(FAR, near_line())[1])[name]
+    assert found.status == status and words in found.detail and "--machine Far" in found.remedy
 
 
 def test_what_the_login_prints_is_told_and_does_not_disturb(home, near_line):

@@ -85,10 +85,3 @@ def test_stop_ends_it_without_an_installation(home, near_line):
         seen.append(event)
         installer.stop()
     assert stages(seen) == [Stage.RESOLVING]
-
-
-def test_a_plan_is_made_there(home, near_line):
-    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "packages": [], "folder": "/e"}
-    plan |= {"download_bytes": 3, "is_exact": True, "unpacked_bytes": 9, "kept_bytes": 4, "free_bytes": 9}
-    put_python(home, json.dumps({"plan": plan}))
-    assert RemoteInstaller(FAR, near_line()).plan(InstallRequest()).needed_bytes == 5

@@ -91,19 +91,6 @@ def test_a_job_is_done_there_and_nothing_of_it_stays(near: RemoteMachine) -> Non
     assert near.folders() == []
 
 
-def test_a_line_that_is_cut_again_and_again_loses_nothing(near: RemoteMachine) -> None:
-    with launcher_of(near, LONG) as launcher, kept(launcher) as (session, _):
-        events: list[Event] = []
-        for step in (20, 21, 60, 100):
-            events += until(session, step)
-            near.kill_line()
-        events += events_of(session)
-        assert of_worker(events) == written(near.folders()[0])
-        told = [event.message for event in events if isinstance(event, Log) and "onnect" in event.message]
-        assert "Lost the connection to near" in told[0] and "Reconnected to near" in told[1]
-    assert near.folders() == []
-
-
 def test_pause_resume_and_a_stop_while_the_line_is_cut_reach_it(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
         until(session, 5)
@@ -259,13 +246,15 @@ def test_a_spare_waits_there_and_is_discarded_with_the_launcher(near: RemoteMach
 
 @pytest.mark.slow
 def test_through_ssh_whatever_is_killed_on_the_way(far: RemoteMachine) -> None:
-    with launcher_of(far, {"TALK": "[400, 0.01]"}) as launcher, kept(launcher) as (session, _):
+    with launcher_of(far, {"TALK": "[200, 0.01]"}) as launcher, kept(launcher) as (session, _):
         events: list[Event] = []
         kills = (far.kill_line, far.kill_master, far.kill_sessions, far.kill_followers)
         for number, kill in enumerate(kills, 1):
-            events += until(session, 80 * number)
+            events += until(session, 40 * number)
             kill()
         events += events_of(session)
         assert of_worker(events) == written(far.folders()[0])
-        assert steps_of(events) == list(range(1, 401))
+        assert steps_of(events) == list(range(1, 201))
+        told = [event.message for event in events if isinstance(event, Log) and "onnect" in event.message]
+        assert "Lost the connection to far" in told[0] and "Reconnected to far" in told[1]
     assert far.folders() == []

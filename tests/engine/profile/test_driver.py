@@ -133,14 +133,6 @@ def test_a_stop_ends_it_with_the_sides_known(store, catalog, scripted):
     assert saved(store).is_over and len(saved(store).answer.measured()) == 1
 
 
-def test_a_run_gives_its_settings(store, catalog, scripted):
-    run = store.add(FP32.model_copy(update={"seed": 7}))
-    driver = ProfileDriver(store, scripted(PROFILED + FINISHED), catalog)
-    list(driver.follow(ask([FP32, Experiment()], [None, run.id])))
-    sides = saved(store).answer.sides
-    assert [(side.run_id, side.experiment.seed) for side in sides] == [(None, 0), (run.id, 7)]
-
-
 def test_what_cannot_be_profiled_is_refused_before_any_event(store, catalog, scripted):
     driver = ProfileDriver(store, scripted(FINISHED), catalog)
     code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")

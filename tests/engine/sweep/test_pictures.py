@@ -24,7 +24,7 @@ from engine.sweep.chart import (
 )
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
-from engine.sweep.results import CellResult, Results
+from engine.sweep.results import Results
 from engine.sweep.scatter import pareto_front, scatter
 from engine.sweep.words import notes_of
 from tests.drawings import assert_legible, texts_of
@@ -152,12 +152,6 @@ def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers():
     assert fp32.points[0][0] + 9 <= left, "whiskers of two lines at one place stand beside each other"
 
 
-def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band():
-    picture = lines(RESULTS, 2, 1, SPEED, AT, (800.0, 400.0))
-    assert len(picture.spots) == 5
-    assert not any(isinstance(shape, Fill) and shape.opacity < 1 for shape in picture.drawing.shapes)
-
-
 def test_the_pareto_front_is_what_no_cell_beats():
     front = pareto_front(RESULTS.cells, (PEAK_MEMORY, SPEED))
     assert [cell.index for cell in front] == [6, 7, 8, 9, 11]
@@ -208,28 +202,6 @@ def test_a_sweep_that_has_just_begun_has_pictures_too():
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing
     assert texts_of(blank).count("waiting") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
-
-
-def test_many_lines_have_neither_bands_nor_whiskers():
-    rates = tuple((place + 1) / 1_000 for place in range(12))
-    grid = grid_of(
-        {}, [Axis(key="batch_size", values=(32, 64)), Axis(key="optimizer.learning_rate", values=rates)]
-    )
-    cells = tuple(
-        CellResult(
-            cell.index,
-            cell.places,
-            grid.name(cell.places),
-            "done",
-            ("run",),
-            values={SPEED.name: 100.0 + cell.index},
-            intervals={SPEED.name: (90.0, 110.0 + cell.index)},
-        )
-        for cell in grid.cells
-    )
-    many = Results(grid, cells, (SPEED,))
-    assert upright(lines(many, 0, 1, SPEED, (0, 0), (800.0, 400.0)).drawing) == 0
-    assert upright(lines(many, 1, 0, SPEED, (0, 0), (800.0, 400.0)).drawing) == len(cells)
 
 
 def test_words_of_an_even_axis_are_left_out_evenly():

@@ -23,6 +23,7 @@ from engine.words.numbers import (
     pace_text,
     range_text,
     seconds_text,
+    times,
 )
 
 
@@ -131,6 +132,11 @@ def test_a_setting_that_the_models_file_takes_over_is_not_shown(
 )  # fmt: skip
 def test_a_ratio_as_text(value: float, text: str) -> None:
     assert number_text(value) == text
+
+
+def test_a_ratio_has_the_digits_that_say_something() -> None:
+    shown = {1.886: "1.89", 0.0134: "0.013", 0.0: "0.00", 205.17: "205", 2.3e6: "2,300,000", 3e9: "3.00e9"}
+    assert {ratio: times(ratio) for ratio in shown} == shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
@@ -99,15 +98,6 @@ class TestChoices:
 
 
 class TestFewRuns:
-    def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Any) -> None:
-        assert workspace.words.startswith("There is nothing to compare yet.")
-        workspace.panel.set_saved_count(2)
-        assert workspace.words.startswith("Click a result to open it")
-        assert not workspace.panel.table.isVisible() and not workspace.head.export.isVisible()
-        large, small = (one for one in workspace.panel.headline.findChildren(QLabel) if one.isVisible())
-        qtbot.waitUntil(lambda: small.geometry().bottom() < 120)
-        assert small.geometry().top() - large.geometry().bottom() < 20
-
     def test_with_one_run_it_offers_an_experiment_and_with_more_the_newest(
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:

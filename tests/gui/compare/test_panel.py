@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from engine.protocol.summary import RankMetrics
 from engine.store.record import RunRecord
 from resources.looks import MARK_FILLS
 
@@ -19,20 +18,6 @@ Trained = Callable[..., RunRecord]
 
 
 class TestFigures:
-    def test_a_run_on_several_devices_has_a_row_for_each(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(trained("fp32", 800.0))
-        assert not workspace.panel.devices.isVisible()
-        ranks = tuple(
-            RankMetrics(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
-            for rank in range(2)
-        )
-        workspace.show(trained("fp32", 800.0), trained("fp16", 1_600.0, ranks=ranks))
-        assert workspace.panel.devices.isVisible()
-        headings, first, second = workspace.panel.devices.table.lines()
-        assert headings[2:5] == ["Device", "Throughput", "Step time"]
-        assert first[1:3] == ["FP16 AMP", "Rank 0, cuda:0"] and first[4] == "40.0 ms"
-        assert second[2] == "Rank 1, cuda:1" and second[6] == "1.1 GiB, largest"
-
     def test_how_long_it_took_to_an_accuracy_is_told_when_one_is_typed(
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:

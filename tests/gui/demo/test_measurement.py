@@ -122,10 +122,10 @@ def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(work
     assert begun.index("Testing") < begun.index("Measuring")
 
 
-def test_the_pilots_slower_side_fixes_the_steps(
+def test_the_pilots_slower_side_fixes_the_steps_and_a_late_answer_stops_nothing(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
-    paces: list[float] = []
+    paces, stops = list[float](), list[str]()
 
     def of_pace(case: Showcase, pace: float) -> Showcase:
         paces.append(pace)
@@ -133,8 +133,10 @@ def test_the_pilots_slower_side_fixes_the_steps(
         return shown(case.sides[0][1].model_copy(update=steps))
 
     monkeypatch.setattr(Showcase, "of_pace", of_pace)
-    workspace.measurement.start()
+    monkeypatch.setattr(workspace.experiments, "stop", lambda: stops.append("stopped"))
+    workspace.measurement.stop_and_start()
     ids = workspace.until_measured()
+    assert stops == [], "what was asked about has ended, and its own first run would be the one"
     assert {workspace.store.run(run_id).experiment.steps for run_id in ids} == {tiny.least_steps + 7}
     assert len(paces) == 1 and paces[0] > 0
 
@@ -155,16 +157,6 @@ def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
     workspace.until_measured()
     assert workspace.store.run(running).status is Status.STOPPED
     workspace.until(lambda: workspace.statuses()["after"] is Status.FINISHED)
-
-
-def test_what_ended_before_the_question_was_answered_is_not_stopped_in_its_place(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stops: list[str] = []
-    monkeypatch.setattr(workspace.experiments, "stop", lambda: stops.append("stopped"))
-    workspace.measurement.stop_and_start()
-    workspace.until_measured()
-    assert stops == [], "its own first run would be the one"
 
 
 def test_a_machine_that_cannot_be_looked_at_is_told_each_time(
@@ -279,7 +271,8 @@ def test_this_machine_can_train_what_is_chosen_for_it(workspace: Workspace) -> N
     workspace.until(lambda: workspace.experiments.catalog is not None)
     assert workspace.experiments.catalog is not None
     case = showcase(workspace.experiments.catalog)
-    few = {"steps": 3, "measure": case.sides[0][1].measure.model_copy(update={"warmup_steps": 0})}
+    measure = case.sides[0][1].measure.model_copy(update={"warmup_steps": 0})
+    few = {"steps": 3, "batch_size": 4, "measure": measure}
     sides = [(label, side.model_copy(update=few)) for label, side in case.pilot().sides]
     run_ids = workspace.experiments.submit("A few steps", sides)
     workspace.until(lambda: all(workspace.store.run(run_id).status.is_over for run_id in run_ids))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -11,14 +11,11 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import experiment_from
-from engine.store.store import Store
-from engine.worker.launcher import Launcher
 from gui.session.forecaster import Need
 from gui.session.request import Request
 from gui.setup.check import limit_request
 from gui.setup.foot import NeedLine
 from gui.window.main_window import MainWindow
-from gui.window.remembered import Settings
 from tests.forecasts import forecast_made
 
 WAIT_MS = 60_000
@@ -37,38 +34,14 @@ LINEAR = experiment_from(
 
 
 @pytest.fixture
-def window(
-    qtbot: QtBot, launcher: Launcher, home: Path, seen_before: Callable[[Path], Settings]
-) -> Iterator[MainWindow]:
-    store = Store(home / "ammeter.sqlite")
-    window = MainWindow(store, launcher, seen_before(home))
-    window.show()
-
-    def knows_the_machine() -> None:
-        assert window.setup.run_action.isEnabled(), window.setup.foot.text()
-
-    qtbot.waitUntil(knows_the_machine, timeout=WAIT_MS)
-    assert window.others.limits, "they are made once the window was painted, or now"
-    yield window
-    window.close_without_asking()
-    store.close()
-    window.deleteLater()
-
-
-@pytest.fixture
-def search_goes_on(window: MainWindow) -> Iterator[Event]:
-    """A limit has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
-    goes_on = Event()
-    window.experiments._thread.began.connect(
-        lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
-    )
-    yield goes_on
-    goes_on.set()
+def window(ready_window: MainWindow) -> MainWindow:
+    assert ready_window.others.limits, "they are made once the window was painted, or now"
+    return ready_window
 
 
 @pytest.mark.slow
 def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
-    qtbot: QtBot, window: MainWindow, search_goes_on: Event, monkeypatch: pytest.MonkeyPatch, home: Path
+    qtbot: QtBot, window: MainWindow, goes_on: Event, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     asked: list[str] = []
 
@@ -102,7 +75,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     shown = window.others.limit_panel.view()
     assert shown is not None and shown.is_live, "the limit in progress can be stopped again"
     with qtbot.waitSignal(works.ended, timeout=WAIT_MS):
-        search_goes_on.set()
+        goes_on.set()
 
     assert "FP32 fits at least 8" in window.others.limit_panel.text()
     view = window.others.limit_panel.view()

@@ -17,8 +17,9 @@ from tests.golden import Golden, words_of
 from tests.gui.answers import wait_for_sections
 from tests.gui.limit.conftest import known
 
+HALF = Precision.FP16
 PROBLEM = Problem(kind=Kind.REQUEST, message="The model cannot be built.", remedy="Change it.")
-STATES = ("empty", "waiting", "searching", "compiling", "one-side", "both", "data", "failed")
+STATES = ("empty", "waiting", "searching", "compiling", "one-side", "both", "data", "failed", "stopped")
 
 
 def view_in(state: str, limits: Any) -> StudyView[Any] | None:
@@ -38,6 +39,9 @@ def view_in(state: str, limits: Any) -> StudyView[Any] | None:
         case "data":
             bound = limits.result(Precision.FP16, "data", "The dataset has only 561 samples.")
             return known(limits.searched(first, 1, 5), 1, result=bound)
+        case "stopped":
+            result = limits.result(HALF, "stopped", "Stopped early. The largest batch is at least 512.")
+            return replace(known(limits.searched(first, 1, 3), 1, result=result), is_live=False)
         case "failed":
             return replace(known(begun, 0, problem=PROBLEM), is_live=False)
     return limits.both()

@@ -10,13 +10,11 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
-from engine.compare.verdict import join_pieces
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
-from engine.export.kinds.limit import MEMORY, TRIALS, document
+from engine.export.kinds.limit import MEMORY, TRIALS
 from gui.limit.options import OtherSize
 from gui.limit.panel import LimitPanel, MemoryView
-from gui.session.views import StudyView
 from tests.gui.limit.conftest import known
 
 FULL, HALF = Precision.FP32, Precision.FP16
@@ -72,69 +70,10 @@ def test_margin_and_multiple_decide_what_is_put_into_the_form(
     assert [row[4] for row in table_of(panel, MEMORY, "Largest batches")] == ["–", "400"]
 
 
-def stopped(limits: Any) -> StudyView[Any]:
-    view = limits.searched(limits.begun(FULL, HALF), 0)
-    result = limits.result(HALF, "stopped", "Stopped early. The largest batch is at least 512.")
-    return replace(known(limits.searched(view, 1, 3), 1, result=result), is_live=False)
-
-
-@pytest.mark.parametrize(
-    ("state", "sentence", "rows"),
-    [
-        (
-            "both",
-            "FP16 AMP fits a batch of 561, 1.94 times that of FP32, which fits 289",
-            [["289", "1.00×", "289 fits, 290 does not"], ["561", "1.94×", "561 fits, 562 does not"]],
-        ),
-        (
-            "searching",
-            "FP32 fits 289, FP16 AMP fits at least 512",
-            [["289", "1.00×", "289 fits, 290 does not"], ["≥ 512", "–", "not verified yet"]],
-        ),
-        (
-            "stopped",
-            "FP32 fits 289, FP16 AMP fits at least 512",
-            [["289", "1.00×", "289 fits, 290 does not"], ["≥ 512", "–", "stopped early"]],
-        ),
-        ("failed", "No trial has finished yet", [["–", "–", "failed"]]),
-    ],
-)
-def test_a_search_claims_no_more_than_it_knows(
-    panel: LimitPanel, limits: Any, state: str, sentence: str, rows: list[list[str]]
-) -> None:
-    begun = limits.begun(FULL, HALF)
-    view = {
-        "both": limits.both(),
-        "searching": limits.searched(limits.searched(begun, 0), 1, 3),
-        "stopped": stopped(limits),
-        "failed": known(begun, 0, problem=GONE),
-    }[state]
-    panel.show_view(view)
-    assert join_pieces(document(view.study).answers[0].pieces) == sentence
-    shown = table_of(panel, MEMORY, "Largest batches")
-    assert [[row[1], row[2], row[5]] for row in shown] == rows
-    trials = table_of(panel, TRIALS, TRIALS) if TRIALS in panel.tabs.views else []
-    largest = [row[1] for row in trials if row[2] == "Largest fit"]
-    assert largest == [row[0] for row in rows if row[2].endswith("does not")]
-
-
 def test_a_problem_of_all_precisions_is_said_once(panel: LimitPanel, limits: Any) -> None:
     view = limits.begun(FULL, HALF)
     panel.show_view(known(known(view, 0, problem=GONE), 1, problem=GONE))
     assert panel.quiet.text().count("The folder is gone") == 1
-
-
-def test_the_page_shows_the_question_until_there_is_a_search(
-    panel: LimitPanel, qtbot: QtBot, limits: Any
-) -> None:
-    panel.show_view(None)
-    assert panel.empty.isVisible() and not panel.margin.isVisible()
-    panel.show_view(limits.both())
-    qtbot.waitUntil(chart_of(panel).isVisible)
-    assert panel.margin.isVisible() and not panel.empty.isVisible()
-    assert not panel.head.stop.isVisible()
-    panel.show_view(replace(limits.both(), is_live=True))
-    assert panel.head.stop.isVisible() and panel.head.progress.isVisible()
 
 
 def test_choices_survive_and_what_is_typed_is_read(panel: LimitPanel, limits: Any) -> None:

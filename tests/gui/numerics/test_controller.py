@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -12,10 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.export.kinds.numerics import TITLES
 from engine.protocol.numerics import NumericsResults, PrecisionMap
-from engine.store.store import Store
-from engine.worker.launcher import Launcher
 from gui.window.main_window import MainWindow
-from gui.window.remembered import Settings
 
 from .conftest import view_of
 
@@ -36,17 +33,10 @@ HALF = experiment_from(
 
 
 @pytest.fixture
-def window(
-    qtbot: QtBot, launcher: Launcher, store: Store, home: Path, seen_before: Callable[[Path], Settings]
-) -> Iterator[MainWindow]:
-    window = MainWindow(store, launcher, seen_before(home))
-    window.show()
-    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
-    window.setup.use_settings(HALF)
-    window.show_page("numerics")
-    yield window
-    window.close_without_asking()
-    window.deleteLater()
+def window(ready_window: MainWindow) -> MainWindow:
+    ready_window.setup.use_settings(HALF)
+    ready_window.show_page("numerics")
+    return ready_window
 
 
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(

@@ -138,11 +138,6 @@ def test_every_text_of_the_tree_fits_and_a_narrow_one_hides_the_classes(
     assert "(Linear)" in found(mapped, "classifier").data(Qt.ItemDataRole.ToolTipRole)
 
 
-def test_the_numbers_of_a_column_have_the_same_decimals(mapped: MapView) -> None:
-    assert [found(mapped, name, TIME).data() for name in ("the model", "features")] == ["4.040", "2.820"]
-    assert {row[5] for row in rows(mapped)} == {"0.020", "0.400", "0.800"}
-
-
 @pytest.fixture
 def ranged(qtbot: QtBot, ranges: Ranges) -> RangeView:
     view = RangeView()

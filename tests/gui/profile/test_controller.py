@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished, Summary
-from engine.protocol.profile import Profiles, profiles_of
+from engine.protocol.profile import Limits, Profiles, profiles_of
 from engine.store.record import RunRecord
 from engine.store.saved.studies import Study
 from engine.store.store import Store
@@ -28,8 +28,12 @@ def window(tiny_window: MainWindow) -> MainWindow:
 
 @pytest.mark.slow
 def test_the_forms_precisions_are_profiled_side_by_side_with_their_traces(
-    qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path
+    qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # the limits of this machine take most of the time, and are none of the page's
+    limits = Limits(peaks=(), gb_per_second=1e5)
+    monkeypatch.setattr("engine.training.profile.profile.measure_limits", lambda *_: limits)
+    monkeypatch.setattr("engine.training.profile.recording._LEAST_SECONDS", 0.1)
     panel, works = window.others.profile_panel, window.experiments.works
     window.setup.change(lambda draft: draft.with_precisions(("bf16", "fp32")))
     window.show_page("profile")

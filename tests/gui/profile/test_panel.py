@@ -130,11 +130,6 @@ def test_the_tab_and_the_table_are_remembered(panel: ProfilePanel, profiles: Pro
         other.restore({"other": 1})
 
 
-def test_before_the_first_profile_it_says_what_it_waits_for(panel: ProfilePanel, profiles: Profiles) -> None:
-    panel.show_view(replace(view_of(profiles.afresh()), is_live=True))
-    assert panel.text().startswith("Waiting for the first results.")
-
-
 def test_no_name_of_a_profile_is_rendered(panel: ProfilePanel, profiles: Profiles) -> None:
     panel.show_view(StudyView.of(Study(answer=poisoned(profiles), device_name=MARKUP)))
     for tab in panel.tabs.views:

@@ -103,13 +103,9 @@ def test_the_end_of_a_compared_run_is_read_once(
 def pair(store: Store) -> tuple[str, str]:
     """The ids of a comparison's two runs."""
     comparison = store.add_comparison("A pair")
-    ids = []
-    for precision, speed in ((Precision.FP32, 500.0), (Precision.BF16, 1_000.0)):
-        experiment = Experiment(precision=precision, steps=200)
-        ids.append(store.add(experiment, comparison=comparison, label=precision.label).id)
-        store.begin(ids[-1])
-        store.record(ids[-1], [Finished(summary=Summary(samples_per_second=speed, steps=200))])
-    return ids[0], ids[1]
+    speeds = {Precision.FP32: 500.0, Precision.BF16: 1_000.0}
+    full, half = (add_run(store, precision, comparison, speed) for precision, speed in speeds.items())
+    return full, half
 
 
 def put(store: Store, answer: Answer) -> None:
@@ -181,10 +177,16 @@ def test_ticking_compares_and_unticking_all_shows_nothing(results: Results, pair
     assert reader.run_ids() == () and results.window.runs.table.marked == frozenset()
 
 
-def add_run(store: Store, precision: Precision = Precision.TF32, comparison: str | None = None) -> str:
-    run_id = store.add(Experiment(precision=precision), comparison=comparison, label=precision.label).id
+def add_run(
+    store: Store,
+    precision: Precision = Precision.TF32,
+    comparison: str | None = None,
+    speed: float = 750.0,
+) -> str:
+    experiment = Experiment(precision=precision, steps=200)
+    run_id = store.add(experiment, comparison=comparison, label=precision.label).id
     store.begin(run_id)
-    store.record(run_id, [Finished(summary=Summary(samples_per_second=750.0, steps=200))])
+    store.record(run_id, [Finished(summary=Summary(samples_per_second=speed, steps=200))])
     return run_id
 
 
@@ -274,10 +276,7 @@ def test_a_comparison_that_is_opened_takes_in_a_run_that_joins_it_and_goes_on_wi
 def test_a_click_on_a_run_shows_its_comparison_with_the_sentence_about_it(
     results: Results, pair: tuple[str, str], store: Store
 ) -> None:
-    run = store.run(pair[0])
-    third = store.add(Experiment(precision=Precision.TF32), comparison=run.comparison, label="TF32").id
-    store.begin(third)
-    store.record(third, [Finished(summary=Summary(samples_per_second=750.0, steps=200))])
+    third = add_run(store, comparison=store.run(pair[0]).comparison)
     results.window.experiments.runs.reload()
     model = results.window.runs.model
     for run_id, words in ((pair[1], "BF16 AMP trained 2.00"), (third, "TF32 trained 1.50")):

@@ -31,17 +31,6 @@ def told(window: MainWindow) -> list[str]:
     return [one.text() for one in page.findChildren(QLabel) if one.isVisibleTo(page)]
 
 
-def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start: Open) -> None:
-    window = start()
-    assert window.runs.pages.currentIndex() == 1
-    assert "See what mixed precision gains on this machine" in told(window)
-    assert window.others.compare.headline.text().startswith("There is nothing to compare yet.")
-    trained(store, 2)
-    window.experiments.runs.reload()
-    assert window.runs.pages.currentIndex() == 0
-    assert window.others.compare.headline.text().startswith("Click a result to open it")
-
-
 def test_with_one_press_those_are_compared_that_were_trained_to_be_else_the_newest_two(
     store: Store, start: Open
 ) -> None:

@@ -1,9 +1,10 @@
-"""A window on saved runs that cannot be written, or not be read any more."""
+"""A window on saved runs that cannot be written, or not be read any more, or are of an older format."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 import gui.window.app
 from engine.experiment.experiment import Experiment
+from engine.store.database import older_stores
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.request import Request
@@ -104,3 +106,17 @@ def test_a_store_that_cannot_be_read_any_more_is_told_once_and_the_list_stays(
     saved.path.unlink()
     runs._check_for_changes()
     assert len(problems) == 1 and runs.records() == ()
+
+
+def test_a_store_of_an_older_format_is_set_aside_and_said(
+    tmp_path: Path, start: Callable[..., MainWindow]
+) -> None:
+    path = tmp_path / "older.sqlite"
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 16")
+    with Store(path) as store:
+        window = start(store)
+        (aside,) = older_stores(path)
+        assert str(aside) in window.notice.text() and window.notice.offers() == ("Show in folder",)
+        window.close_without_asking()

@@ -21,8 +21,6 @@ from gui.window.body import ModelDrops
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
-BUTTONS = ["Run demo", "Run an experiment", "Find the largest batch"]
-
 
 def shown(qtbot: QtBot, widget: QWidget, width: int, height: int) -> None:
     theme()
@@ -51,19 +49,6 @@ def cut_off(widget: QWidget) -> list[str]:
     buttons = [one for one in widget.findChildren(QAbstractButton) if one.isVisible()]
     outside = [one.text() for one in buttons if not is_whole(one, widget)]
     return labels + outside
-
-
-@pytest.mark.parametrize("is_large", [False, True])
-def test_each_button_says_what_it_does_and_tells_that_it_was_pressed(qtbot: QtBot, is_large: bool) -> None:
-    welcome = Welcome(is_large)
-    shown(qtbot, welcome, 1_000, 700)
-    wanted = (welcome.demo_wanted, welcome.experiment_wanted, welcome.limit_wanted)
-    for button, signal in zip((welcome.run_demo, welcome.experiment, welcome.limit), wanted, strict=True):
-        assert button.toolTip().endswith(".") and button.accessibleName() == button.text().strip()
-        with qtbot.waitSignal(signal):
-            button.click()
-    assert [one.text().strip() for one in (welcome.run_demo, welcome.experiment, welcome.limit)] == BUTTONS
-    assert (welcome.run_demo.property("kind") == "primary") is is_large
 
 
 @pytest.mark.parametrize("width", [640, 724, 1_120, 3_500])
