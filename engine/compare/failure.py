@@ -27,9 +27,11 @@ _USABLE_FRACTION = 0.95  # of a budget: the rest is lost between the allocator's
 _MOST_REMEDIES = 3
 _FULL = Kind.OUT_OF_MEMORY
 _SPARE = 1.05  # a raised cap, relative to the need
-_CUDA_ASKED = re.compile(r"Tried to allocate ([\d.]+) (KiB|MiB|GiB)")
-_CUDA_USED = re.compile(r"([\d.]+) (KiB|MiB|GiB) is allocated by PyTorch")
-_CPU_ASKED = re.compile(r"you tried to allocate (\d+) bytes")
+# bounded: another machine, an archive or the user's code may have written the message
+_SIZE = r"\b(\d{1,9}(?:\.\d{1,9})?) (KiB|MiB|GiB)"
+_CUDA_ASKED = re.compile(f"Tried to allocate {_SIZE}")
+_CUDA_USED = re.compile(f"{_SIZE} is allocated by PyTorch")
+_CPU_ASKED = re.compile(r"you tried to allocate (\d{1,18}) bytes")
 _MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": MIB_PER_GIB}
 _PARTS = {"backward pass": "_engine_run_backward", "optimizer": "torch/optim/", "forward pass": "in forward"}
 """The parts of a step, each with what a traceback says in it."""

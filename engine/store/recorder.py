@@ -22,7 +22,7 @@ from engine.protocol.events import (
     Started,
 )
 from engine.protocol.jobs import RemotePlace
-from engine.store.connection import UnwritableError
+from engine.store.database import DamagedError
 from engine.store.store import Store
 
 COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
@@ -35,8 +35,9 @@ _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 class Recorder:
     """Saves a run's events as they arrive, in a few commits per second. The first samples are saved at once.
 
-    If the disk is full, or the store's file is removed, replaced or damaged, the run is over: `add` raises
-    ProblemError, and what was recorded so far stays. If `has_begun`, the start of the run is saved already.
+    If the disk is full, or the store's file is locked, removed, replaced or damaged, the run is over, unless
+    it continues on a remote machine: `add` raises ProblemError, and what was recorded so far stays. If
+    `has_begun`, the start of the run is saved already.
     """
 
     def __init__(
@@ -150,11 +151,16 @@ class Recorder:
         except ProblemError as error:
             # the run is over, and the reader gets the problem
             self._ended = True
-            if isinstance(error, UnwritableError):
-                # there may be room for its end; otherwise the next start marks it as interrupted
+            if not isinstance(error, DamagedError):
+                # its end may be saved all the same; otherwise the next start marks it as interrupted
                 with suppress(ProblemError):
-                    self._store.close_lost(self._run_id)
+                    self._interrupt()
             raise
+
+    def _interrupt(self) -> None:
+        # on a remote machine it continues, and is read on later
+        if self._store.has(self._run_id) and self._store.remote_place(self._run_id) is None:
+            self._store.close_lost(self._run_id)
 
 
 def _removed(path: Path) -> Problem:

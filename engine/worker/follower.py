@@ -238,7 +238,8 @@ def clean(home: Path) -> None:
             if (allocation := allocation_of(home, folder)) is not None:
                 asked.add(allocation.folder)
     for folder in (*workers, *home.glob("allocations/*")):
-        with contextlib.suppress(FileNotFoundError):
+        # what cannot be removed, or is no folder, must not keep a worker from starting
+        with contextlib.suppress(OSError):
             newest = max((path.stat().st_mtime for path in folder.iterdir()), default=folder.stat().st_mtime)
             if newest < oldest and not (is_kept(folder) or folder in asked or _is_unread(folder)):
                 _remove(folder)

@@ -313,7 +313,7 @@ def _is_module(base: ast.expr, known: Sequence[str]) -> bool:
 
 
 # a frame of a traceback, as Python writes it
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (\S+))?', re.MULTILINE)
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d{1,9})\b(?:, in (\S+))?', re.MULTILINE)
 BEFORE, AFTER = 6, 2  # lines around the failing one
 
 

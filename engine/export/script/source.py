@@ -8,6 +8,7 @@ import keyword
 import re
 import sys
 import tokenize
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -163,10 +164,11 @@ class OwnFacts:
     @property
     def module(self) -> str:
         """The name under which the script imports the file."""
-        stem = re.sub(r"\W", "_", PurePath(self.code.file).stem)
+        # as Python reads the name in a statement
+        stem = re.sub(r"\W", "_", unicodedata.normalize("NFKC", PurePath(self.code.file).stem))
         name = stem if stem.isidentifier() else f"_{stem}"
         beside = {path.partition("/")[0].removesuffix(".py") for path in self.code.beside}
-        taken = {*keyword.kwlist, *sys.stdlib_module_names, *LIBRARIES, *beside}
+        taken = {"__main__", *keyword.kwlist, *sys.stdlib_module_names, *LIBRARIES, *beside}
         # the modules next to it may import the file itself
         if self.code.file in self.code.beside:
             taken.discard(stem)

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.experiment import Precision
+from engine.experiment.own.code import Code, place_of
 from engine.experiment.problem import Kind, Problem
 from engine.store.store import Store
 from tests.failures import CAPPED, CASES, LARGE, OUT_OF_MEMORY, Failures
 from tests.golden import Golden
+
+NUMBER = "9" * 5_000
 
 
 @pytest.fixture
@@ -71,3 +74,19 @@ def test_a_run_of_a_sweep_is_not_trained_again(failures: Failures) -> None:
     runs = [replace(run, sweep="sweep") for run in failures.compared(OUT_OF_MEMORY)]
     failure = failures.read(runs)
     assert failure.runs == (runs[0],) and not failure.remedies
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "Tried to allocate 1..2 GiB",
+        f"Tried to allocate {NUMBER} GiB",
+        f"you tried to allocate {NUMBER} bytes",
+        f'  File "/nowhere/net.py", line {NUMBER}, in forward',
+    ],
+)
+def test_a_message_with_impossible_numbers_is_no_failure_of_its_own(failures, tmp_path, detail):
+    code = Code(file="net.py", folder="/nowhere", text="def model(): ...\n")
+    assert place_of(detail, code) is None
+    runs = [replace(run, detail=detail) for run in failures.case(next(iter(CASES)), tmp_path)]
+    assert "requested" not in "".join(failures.read(runs).tried)

@@ -234,6 +234,9 @@ def test_a_models_own_file_lies_beside(
         ("random.py", "random_model"),
         ("2 nets.py", "_2_nets"),
         ("blocks.py", "blocks_model"),
+        # one that Python takes for the script, and one whose ligature it takes for two letters
+        ("__main__.py", "__main___model"),
+        ("\ufb01ne.py", "fine"),
     ],
 )
 def test_a_model_file_is_imported_by_a_name_that_hides_no_other(file: str, module: str) -> None:

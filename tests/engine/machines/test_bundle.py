@@ -14,7 +14,7 @@ import numpy as np
 from engine.machines.program import PYTHONS, REQUIREMENTS, program_archive
 
 ROOT = Path(__file__).parents[3]
-OF_THE_WINDOW_AND_THE_ENGINE = {"torch", "torchvision", "PySide6-Essentials", "pyqtgraph"}
+OF_THE_WINDOW_AND_THE_ENGINE = {"torch", "torchvision", "PySide6-Essentials", "pyqtgraph", "markdown-it-py"}
 
 
 def test_it_needs_what_the_program_needs_but_neither_window_nor_torch():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Finished, Log, Phase, PhaseName, Samples, Summary
+from engine.protocol.jobs import RemotePlace
 from engine.store.record import Status
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.store import Store
@@ -143,6 +145,47 @@ def test_a_full_disk_ends_the_run_with_all_that_was_recorded(path, started, batc
     with Store(path) as again:
         assert again.run(run_id).status is Status.RUNNING and steps(again, run_id) == [1, 2, 3, 4, 5]
         again.rename(run_id, "there is room again")
+
+
+@pytest.fixture
+def locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """Locks the store's file, for which a writer then waits a moment."""
+    monkeypatch.setattr("engine.store.database._BUSY_SECONDS", 0.1)
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+
+    return lock
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize(
+    ("obstacle", "words"), [("no_room", "Nothing can be saved"), ("locked", "are locked by another program")]
+)
+def test_an_obstacle_interrupts_a_run_here_but_none_on_a_remote_machine(
+    path, started, batch, request, monkeypatch, obstacle, words, is_remote
+):
+    obstructed = request.getfixturevalue(obstacle)
+    with Store(path) as store:
+        clock, run_id = Clock(), begun(store)
+        places = [RemotePlace("far", "0" * 32, at) if is_remote else None for at in (100, 200)]
+        (place, later), record = places, store.record
+
+        def record_obstructed(*arguments: object) -> None:
+            with obstructed():
+                record(*arguments)
+
+        with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
+            recorder.add([started(), batch(1, 5)], place)
+            clock.now += COMMIT_SECONDS
+            monkeypatch.setattr(store, "record", record_obstructed)
+            with pytest.raises(ProblemError, match=words):
+                recorder.add([batch(6, 5)], later)
+        assert store.run(run_id).status is (Status.RUNNING if is_remote else Status.INTERRUPTED)
+        assert store.remote_place(run_id) == place and steps(store, run_id) == [1, 2, 3, 4, 5]
 
 
 def test_a_file_that_was_tidied_up_is_no_damage(path: Path) -> None:

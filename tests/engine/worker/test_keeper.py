@@ -209,6 +209,7 @@ def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: RemoteMachin
     ]
     young = folder_of(near, "9")
     (young / "seen").touch()
+    (near.home / "workers" / "notes").touch()
     with (lives / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert is_kept(lives) and not is_kept(young)
