@@ -190,7 +190,7 @@ class LegendRows(QWidget):
             self._rows.append(LegendRow())
             self._column.addWidget(self._rows[-1])
         parts = self._parts(self._count) or [()]
-        is_brief = len(parts) > 1 and any(_needed(part, _FITS[2]) > self.width() for part in parts)
+        is_brief = len(parts) > 1 and any(_needed_width(part, _FITS[2]) > self.width() for part in parts)
         for number, row in enumerate(self._rows):
             row.is_brief = is_brief
             row.setVisible(number < len(parts))
