@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import cli
+from engine.cli import app as cli
 from engine.cli.session import RunProgress
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import broken_presets, own_presets_folder, preset

@@ -28,7 +28,7 @@ from engine.training.precision import (
     cuda_precisions,
     other_accelerator_precisions,
 )
-from engine.training.runs import prepare
+from engine.training.runs import plan
 from tests.engine.training.conftest import OwnRuns, trained
 
 MODEL = """
@@ -102,7 +102,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
         tensor_cores.convert(*model, is_emulated=False)
 
     monkeypatch.setattr(torch, "_scaled_mm", noted)
-    monkeypatch.setattr(prepare, "convert", convert)
+    monkeypatch.setattr(plan, "convert", convert)
     return made
 
 
