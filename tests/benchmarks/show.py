@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -93,7 +94,8 @@ def show_me(
     window.show()
     if launcher.target is Target.PROCESS:
         run_until(lambda: launcher.has_ready_spare, within_seconds=most_seconds)
-    shows, panel = window.others.demo, window.others.demo_panel
+    pages: Any = window.others
+    shows, panel = pages.demo, pages.demo_panel
     refusals: list[Problem] = []
     for source in (shows.measurement, shows.reader):
         source.refused.connect(refusals.append)

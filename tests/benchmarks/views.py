@@ -76,10 +76,10 @@ def live_samples(first: int, count: int, rng: np.random.Generator) -> dict[str, 
 def live_frames(points: int, frames: int) -> list[float]:
     """Return the milliseconds of each frame, with `points` samples per curve."""
     rng = np.random.default_rng(0)
-    runs = [LiveRun.of(name, Experiment(precision=name)) for name in (Precision.FP32, Precision.FP16)]
+    runs = [LiveRun.queued(name, Experiment(precision=name)) for name in (Precision.FP32, Precision.FP16)]
     for run in runs:
         run.status, run.total_steps = "running", points + frames * _NEW_SAMPLES
-        run.load(live_samples(1, points, rng))
+        run.add_samples(live_samples(1, points, rng))
     panel = LivePanel()
     panel.resize(1120, 660)
     panel.show()
@@ -95,7 +95,7 @@ def live_frames(points: int, frames: int) -> list[float]:
 
 
 def _load(panel: LivePanel, run: LiveRun, more: dict[str, np.ndarray]) -> None:
-    run.load(more)
+    run.add_samples(more)
     panel.refresh()
 
 
