@@ -49,7 +49,8 @@ def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
     yield put
     # with these times still
-    eventually(lambda: not any(thread.name == "remote-worker" for thread in threading.enumerate()))
+    ours = {"remote-worker", "remote-forgotten"}
+    eventually(lambda: ours.isdisjoint(thread.name for thread in threading.enumerate()))
 
 
 def refusal(launcher: Launcher) -> str:
