@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.sweep import Grid
 from engine.export.formats import LIMIT
-from engine.profile.verdict import gains
+from engine.profile.gain import gains
 from engine.protocol.numerics import Numerics, NumericsResults
 from engine.protocol.profile import Profiles
 from engine.protocol.trials import Limit

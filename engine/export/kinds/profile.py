@@ -28,6 +28,7 @@ from engine.export.document import (
     use_action,
 )
 from engine.profile.charts import bars_drawing, roofline_drawing
+from engine.profile.gain import gains, headline
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
 from engine.profile.tables import (
     BY_DEVICE,
@@ -44,7 +45,7 @@ from engine.profile.tables import (
     side_rows,
     size_rows,
 )
-from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, gains, headline, peak_sentence, verdicts
+from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence, verdicts
 from engine.protocol.profile import Bar, Profiles, StepPart, StepProfile
 from engine.protocol.ranges import module_title
 from engine.store.saved.studies import Study, traces_of

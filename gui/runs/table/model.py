@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from PySide6.QtCore import QAbstractItemModel, QMimeData, QModelIndex, QObject, Qt, Signal
@@ -48,7 +48,6 @@ _HEADING = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemNeverHasChildren
 _TICKED = {Qt.CheckState.Checked: "selected", Qt.CheckState.PartiallyChecked: "partly selected"}
 _PICTURES_HEADING = ("img/s", "Images trained per second, excluding warm-up")
 _DEFAULT_BASELINE = "the first run of its own comparison"
-_RANKS = {Status.RUNNING: 2, Status.QUEUED: 1}
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
 
 
@@ -207,12 +206,12 @@ class RunsModel(QAbstractItemModel):
             if self._is_wanted(item) or any(line.key in found for line in item.lines)
         ]
         roots += [line for key in found if (line := self.lines[key]).item is None]
-        roots.sort(key=_place_in_time, reverse=self._is_descending)
-        today, words = datetime.now().astimezone().date(), ""
+        roots.sort(key=lambda root: root.place_in_time, reverse=self._is_descending)
+        today, words = date.today(), ""
         rows: list[Row] = []
         for root in sorted(roots, key=lambda root: not root.is_pinned):
-            rank, seconds, _ = _place_in_time(root)
-            day = datetime.fromtimestamp(abs(seconds)).astimezone().date()
+            rank, seconds, _ = root.place_in_time
+            day = date.fromtimestamp(abs(seconds))
             heading = "Pinned" if root.is_pinned else "In progress" if rank else day_words(day, today)
             if heading != words:
                 words = heading
@@ -491,13 +490,3 @@ class RunsModel(QAbstractItemModel):
         ):
             if (count := self.rowCount(parent)) > 0:
                 self.dataChanged.emit(self.index(0, first, parent), self.index(count - 1, last, parent))
-
-
-def _place_in_time(root: Item | RunRow) -> tuple[int, float, int]:
-    if isinstance(root, Item):
-        rank, moment, number = root.rank, root.when, root.lines[0].run.number if root.lines else 0
-    else:
-        rank, moment, number = _RANKS.get(root.run.status, 0), begun(root.run), root.run.number
-    # of what waits the next one is on top
-    sign = -1 if rank == 1 else 1
-    return rank, sign * moment.timestamp(), sign * number

@@ -60,6 +60,19 @@ def begun(run: RunRecord) -> datetime:
     return run.started or run.created
 
 
+PlaceInTime = tuple[int, float, int]
+"""A rank (2: running, 1: waiting, 0: over), seconds since the epoch, and a run's number.
+
+What waits has negative seconds, as the next one is on top.
+"""
+_RANKS = {Status.RUNNING: 2, Status.QUEUED: 1}
+
+
+def _place_in_time(rank: int, moment: datetime, number: int) -> PlaceInTime:
+    sign = -1 if rank == 1 else 1
+    return rank, sign * moment.timestamp(), sign * number
+
+
 def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
     """Return the drag data of runs given as (id, name): ids for this window, names for other programs."""
     data = QMimeData()
@@ -96,6 +109,11 @@ class RunRow:
         self.baseline: RunRow | None = None
         self.item: Item | None = None
         self.repeat = 0
+
+    @cached_property
+    def place_in_time(self) -> PlaceInTime:
+        """The key that sorts it among all rows by time."""
+        return _place_in_time(_RANKS.get(self.run.status, 0), begun(self.run), self.run.number)
 
     @property
     def has_pictures(self) -> bool:
@@ -304,13 +322,13 @@ class Item:
     def is_pinned(self) -> bool:
         return any(line.is_pinned for line in self.lines)
 
-    @property
-    def rank(self) -> int:
-        """The sort rank: 2 if running, 1 if waiting, else 0."""
-        states = {line.run.status for line in self.lines}
-        if Status.RUNNING in states or (self.study is not None and self.study.is_unfinished):
-            return 2
-        return 1 if Status.QUEUED in states else 0
+    @cached_property
+    def place_in_time(self) -> PlaceInTime:
+        """The key that sorts it among all rows by time."""
+        rank = max((_RANKS.get(line.run.status, 0) for line in self.lines), default=0)
+        if self.study is not None and self.study.is_unfinished:
+            rank = _RANKS[Status.RUNNING]
+        return _place_in_time(rank, self.when, self.lines[0].run.number if self.lines else 0)
 
 
 Row = Heading | Item | RunRow
@@ -403,6 +421,7 @@ def _title(rows: Sequence[RunRow], sides: Sequence[str]) -> str:
     return f"{len(sides)} precisions" if len(sides) == len(precisions) > 2 else f"{len(rows):,} runs"
 
 
+@lru_cache(maxsize=4_096)  # of thousands of rows many have the same day
 def day_words(day: date, today: date) -> str:
     """Return the heading of a day: "Today", "Yesterday", "Monday", "3 March", "3 March 2025"."""
     if day in (today, today - timedelta(days=1)):

@@ -1,4 +1,4 @@
-"""The tree view of all saved results: painting, keys, buttons, columns, and the drag of runs."""
+"""The tree view of all saved results: keys, folding, columns, and the drag of runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractItemModel,
-    QEvent,
     QModelIndex,
-    QPoint,
-    QPointF,
     QRect,
     QRectF,
     QSignalBlocker,
@@ -21,262 +17,35 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QDrag,
-    QHelpEvent,
     QKeyEvent,
-    QMouseEvent,
     QPainter,
     QPaintEvent,
-    QPen,
     QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
-    QLineEdit,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
-    QToolTip,
     QTreeView,
-    QWidget,
 )
 
-from engine.experiment.settings import FAST
-from engine.store.record import RunRecord, Status
+from engine.store.record import RunRecord
+from gui.runs.table.cells import RunsDelegate, RunsHeader, paint_sign
 from gui.runs.table.columns import COLUMNS, FIXED, NAME, PLACES, RATIO, TAGS, TICK, USUAL, WHEN
 from gui.runs.table.model import RunsModel
-from gui.runs.table.rows import KINDS, Heading, Item, Row, RunRow
-from gui.theme.icons import draw_icon
-from gui.theme.theme import Palette, theme
-from gui.widgets import draw_bar, draw_marker
+from gui.runs.table.rows import Heading, Item, RunRow
+from gui.theme.theme import theme
 from gui.widgets.table import Look
 from gui.widgets.table.columns import fitted_widths
 from gui.widgets.table.model import Index
-from gui.widgets.table.painting import TableHeader, paint_words, text_width
+from gui.widgets.table.painting import paint_words
 
 ROW_HEIGHT = 28
-_PAD, _BOX, _ICON, _BUTTON = 8, 16, 14, 24
-_BAR_WIDTH, _BAR_HEIGHT = 72, 4
-_INDENT, _INSET, _BELOW, _ICON_GAP, _LEAST_ABOUT = 20, 12, 2, 8, 40
-"""The indentation of names, more without boxes to tick, that of runs below an item, and gaps."""
+_INDENT, _INSET = 20, 12
+"""The indentation of names, and more of it without boxes to tick."""
 _WIDEST_COLUMN = 800
 _OF_ITEMS = frozenset({TICK, NAME, WHEN, PLACES["MODEL"], RATIO})
 """The columns that have a value for a whole comparison or study."""
-_BUTTONS = {
-    Status.RUNNING: ("stop", "Stop this run and keep its results so far."),
-    Status.QUEUED: ("cross", "Remove this run from the queue."),
-}
-_FAILED = (Status.FAILED, Status.INTERRUPTED)
-
-
-def _paint_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, palette: Palette) -> None:
-    box = QRect(cell.left() + 16, cell.center().y() - _BOX // 2 + 1, _BOX, _BOX).toRectF()
-    is_ticked = state is not Qt.CheckState.Unchecked
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(QPen(QColor(palette.pri if is_ticked else palette.line2 if able else palette.line), 1))
-    painter.setBrush(QColor(palette.pri) if is_ticked else Qt.BrushStyle.NoBrush)
-    painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
-    if state is Qt.CheckState.Checked:
-        draw_icon(painter, box.adjusted(1, 1, -1, -1), "check", palette.prifg)
-    elif is_ticked:
-        painter.setPen(QPen(QColor(palette.prifg), 1.4))
-        painter.drawLine(box.center() - QPointF(3.5, 0), box.center() + QPointF(3.5, 0))
-
-
-def _paint_sign(painter: QPainter, left: float, rect: QRect | QRectF, name: str, ink: str) -> None:
-    draw_icon(painter, QRectF(left, round(rect.center().y()) + 1 - _ICON / 2, _ICON, _ICON), name, ink)
-
-
-class RunsDelegate(QStyledItemDelegate):
-    """Paints the cells of the results table, and handles clicks on check boxes, notes and buttons."""
-
-    def __init__(self, model: RunsModel, view: RunsTable) -> None:
-        super().__init__(view)
-        self._model, self._view = model, view
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        row, column, rect = self._model.row_at(index), index.column(), QRect(option.rect)
-        left, width = self._view.span
-        painter.save()
-        if column == TICK:
-            if self._model.runs_of(row):
-                is_able = self._model.can_tick(row)
-                _paint_tick(painter, rect, self._model.ticks([row]), is_able, theme().palette)
-        elif column == NAME:
-            self._paint_name(painter, QRectF(self._name_room(rect, index)), row)
-        elif left <= rect.left() < left + width and (result := self._model.result(row)):
-            self._paint_result(painter, rect, row, result)
-        else:
-            self._paint_cell(painter, QRectF(rect).adjusted(_PAD, 0, -_PAD, 0), row, column)
-        painter.restore()
-
-    def _name_room(self, rect: QRect, index: Index) -> QRect:
-        # a run is hardly further to the right than its comparison
-        more = self._view.indentation() - _BELOW if index.parent().isValid() else 0
-        return rect.adjusted(-more, 0, 0, 0)
-
-    def _paint_name(self, painter: QPainter, room: QRectF, row: Row) -> None:
-        palette = theme().palette
-        inner = room.adjusted(_ICON + _ICON_GAP, 0, -_PAD, 0)
-        is_failed = (
-            row.is_failed if isinstance(row, Item) else isinstance(row, RunRow) and row.run.status in _FAILED
-        )
-        if isinstance(row, Heading):
-            return
-        if is_failed:
-            _paint_sign(painter, room.left(), room, "cross-outline", palette.text2)
-        elif isinstance(row, Item):
-            _paint_sign(painter, room.left(), room, KINDS[row.kind][1], palette.text2)
-        else:
-            is_queued = row.run.status is Status.QUEUED
-            middle = QPointF(room.left() + _ICON / 2, round(room.center().y()) + 1)
-            draw_marker(painter, middle, row.overview.precision, fill="hollow" if is_queued else "full")
-        for name, ink in self._signs(row, palette):
-            _paint_sign(painter, inner.right() - _ICON, room, name, ink)
-            inner.adjust(0, 0, -_ICON - 4, 0)
-        weight = 600 if isinstance(row, Item) and row.lines and not is_failed else 500
-        name = row.title if isinstance(row, Item) else row.name
-        paint_words(painter, inner, name, Look(weight))
-        inner.adjust(min(text_width(name, weight), inner.width()) + _ICON_GAP, 0, 0, 0)
-        # without room for the batch size, the model alone
-        is_cut = isinstance(row, Item) and text_width(row.about, 400) > inner.width()
-        about = row.model if isinstance(row, Item) and is_cut else row.about
-        if text_width(about, 400) <= inner.width() or inner.width() >= _LEAST_ABOUT:
-            paint_words(painter, inner, about, Look(ink="text3"))
-            inner.adjust(text_width(about, 400) + 4, 0, 0, 0)
-        if isinstance(row, RunRow) and row.overview.recipe == FAST and inner.width() >= _ICON:
-            _paint_sign(painter, inner.left(), room, "bolt", palette.text)
-
-    def _signs(self, row: Item | RunRow, palette: Palette) -> Iterable[tuple[str, str]]:
-        # a note, which can be pressed, is the outermost
-        if isinstance(row, RunRow) and row.run.note:
-            yield "note", palette.text3
-        if row.is_pinned:
-            yield "pin", palette.text2
-        if row.key == self._model.baseline:
-            yield "flag", palette.text2
-
-    def _paint_cell(self, painter: QPainter, room: QRectF, row: Row, column: int) -> None:
-        shown, model = COLUMNS[column], self._model
-        if isinstance(row, RunRow):
-            if shown.paint is not None:
-                shown.paint(painter, room, row)
-                return
-            look = shown.look(row)
-        else:
-            is_ratio = column == RATIO and not (isinstance(row, Item) and row.is_failed)
-            look = Look(600) if is_ratio else Look(ink="text2")
-            look = Look(400, "text3", "info") if model.is_unreliable(row, column) else look
-        if text := model.text(row, column):
-            paint_words(painter, room, text, look, is_right=shown.is_number)
-
-    def _paint_result(self, painter: QPainter, rect: QRect, row: Row, result: str) -> None:
-        # every cell paints its part of what goes across all of them
-        left, width = self._view.span
-        across = QRectF(left + _PAD, rect.top(), width - 2 * _PAD, rect.height())
-        painter.setClipRect(rect)
-        if isinstance(row, RunRow) and row.run.status in _BUTTONS:
-            glyph = self._button_rect(rect).toRectF().adjusted(5, 5, -5, -5)
-            draw_icon(painter, glyph, _BUTTONS[row.run.status][0], theme().palette.text2)
-            across.adjust(0, 0, -_BUTTON, 0)
-            if row.run.status is Status.RUNNING and row.key != self._model.paused:
-                self._paint_progress(painter, across, row.run)
-                return
-        if text_width(result, 400) <= across.width():
-            paint_words(painter, across, result, Look(ink="text2"), is_right=True)
-
-    def _paint_progress(self, painter: QPainter, inner: QRectF, run: RunRecord) -> None:
-        palette, fraction = theme().palette, self._model.progress(run.id) or 0.0
-        most = text_width("100%", 600)
-        width = max(16, min(_BAR_WIDTH, inner.width() - 12 - most))
-        track = QRectF(inner.right() - most - 12 - width, round(inner.center().y()) - 2, width, _BAR_HEIGHT)
-        draw_bar(painter, track, fraction, palette.look(run.overview.precision).color, palette.bg3)
-        paint_words(painter, inner, f"{fraction:.0%}", Look(600), is_right=True)
-
-    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
-        editor = QLineEdit(parent)
-        editor.setMaxLength(200)
-        editor.setAccessibleName("Name")
-        editor.setToolTip("Enter keeps the new name, Escape the old one")
-        return editor
-
-    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
-        editor.setGeometry(self._name_room(option.rect, index).adjusted(_ICON, 0, 0, 0))
-
-    def editorEvent(
-        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
-    ) -> bool:
-        is_click = isinstance(event, QMouseEvent) and event.button() is Qt.MouseButton.LeftButton
-        if event.type() is not QEvent.Type.MouseButtonRelease or not is_click:
-            return False
-        assert isinstance(event, QMouseEvent)
-        row, place, rect = self._model.row_at(index), event.position(), QRect(option.rect)
-        if index.column() == TICK:
-            return self._model.setData(index, None, Qt.ItemDataRole.CheckStateRole)
-        if not isinstance(row, RunRow):
-            return False
-        if index.column() == NAME and row.run.note and place.x() > rect.right() - _PAD - _ICON - 2:
-            self._view.note_wanted.emit(row.run)
-        elif self._is_on_button(rect, row.run, place.toPoint()):
-            self._view.end_wanted.emit(row.run)
-        else:
-            return False
-        return True
-
-    def helpEvent(
-        self, event: QHelpEvent, view: QAbstractItemView, option: QStyleOptionViewItem, index: Index
-    ) -> bool:
-        row = self._model.row_at(index) if index.isValid() else None
-        if isinstance(row, RunRow) and self._is_on_button(QRect(option.rect), row.run, event.pos()):
-            QToolTip.showText(event.globalPos(), _BUTTONS[row.run.status][1], view)
-            return True
-        return super().helpEvent(event, view, option, index)
-
-    def _button_rect(self, rect: QRect) -> QRect:
-        left, width = self._view.figures_span()
-        return QRect(left + width - _BUTTON - 4, rect.center().y() - _BUTTON // 2 + 1, _BUTTON, _BUTTON)
-
-    def _is_on_button(self, rect: QRect, run: RunRecord, place: QPoint) -> bool:
-        return run.status in _BUTTONS and self._button_rect(rect).contains(place)
-
-
-class RunsHeader(TableHeader):
-    """The header of the results table, with a box that selects all. Columns can be dragged elsewhere."""
-
-    def __init__(self, runs: RunsModel, parent: QWidget) -> None:
-        super().__init__(parent, runs)
-        self._runs, self._is_pressed = runs, False
-        self.setSortIndicatorClearable(False)
-        self.setSectionsMovable(True)
-        self.setFirstSectionMovable(False)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.setAccessibleName("Columns of the runs. Click one to sort by it.")
-        self.setToolTip("Click a heading to sort by it. Drag it to move the column. Right-click it for more.")
-        theme().changed.connect(self.viewport().update)
-        runs.checked_changed.connect(lambda _ids: self.viewport().update())
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._is_pressed = self._is_over_box(event)
-        # a press on the box ticks, and does not sort
-        if not self._is_pressed:
-            super().mousePressEvent(event)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if not self._is_pressed:
-            super().mouseReleaseEvent(event)
-        elif self._is_over_box(event):
-            self._runs.toggle(self._runs.rows)
-        self._is_pressed = False
-
-    def _is_over_box(self, event: QMouseEvent) -> bool:
-        is_left = event.button() == Qt.MouseButton.LeftButton
-        return is_left and self.logicalIndexAt(event.position().toPoint()) == TICK
-
-    def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:
-        super().paintSection(painter, rect, section)
-        if section == TICK:
-            painter.save()
-            _paint_tick(painter, rect, self._runs.ticks(), bool(self._runs.rows), theme().palette)
-            painter.restore()
 
 
 class RunsTable(QTreeView):
@@ -299,7 +68,6 @@ class RunsTable(QTreeView):
         super().__init__()
         self._runs = runs
         self.marked: frozenset[str] = frozenset()
-        self.span = (0, 0)
         self._chosen: dict[int, bool] = {}
         self._own_widths: dict[Hashable, int] = {}
         self._folded: dict[str, bool] = {}
@@ -310,7 +78,10 @@ class RunsTable(QTreeView):
             "All saved results. Click one to open it. Select runs to compare them. Right-click for more. Drag"
             " runs to the right to add them to the comparison."
         )
-        self.setItemDelegate(RunsDelegate(runs, self))
+        self._cells = RunsDelegate(runs, self)
+        self._cells.note_wanted.connect(self.note_wanted)
+        self._cells.end_wanted.connect(self.end_wanted)
+        self.setItemDelegate(self._cells)
         self.setUniformRowHeights(True)
         self.setTreePosition(NAME)
         self.setExpandsOnDoubleClick(False)
@@ -386,7 +157,7 @@ class RunsTable(QTreeView):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         # once for all cells
-        self.span = self.figures_span()
+        self._cells.span = self.figures_span()
         super().paintEvent(event)
 
     def drawRow(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -405,7 +176,7 @@ class RunsTable(QTreeView):
     def drawBranches(self, painter: QPainter, rect: QRect, index: Index) -> None:
         if self._runs.hasChildren(index):
             name = "chevron-down" if self.isExpanded(index) else "chevron-right"
-            _paint_sign(painter, rect.right() + 1 - _INDENT, rect, name, theme().palette.text2)
+            paint_sign(painter, rect.right() + 1 - _INDENT, rect, name, theme().palette.text2)
 
     def sizeHintForRow(self, row: int) -> int:
         return ROW_HEIGHT
@@ -520,7 +291,8 @@ class RunsTable(QTreeView):
             if column in widths and self.columnWidth(column) != widths[column]:
                 self.setColumnWidth(column, widths[column])
         self._is_fitting = False
-        self.setIndentation(_INDENT + (0 if TICK in widths else _INSET))
+        self._cells.indent = _INDENT + (0 if TICK in widths else _INSET)
+        self.setIndentation(self._cells.indent)
 
     def _keep_width(self, column: int, _old: int, width: int) -> None:
         if not self._is_fitting and width:

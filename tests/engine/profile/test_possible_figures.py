@@ -15,8 +15,9 @@ from engine.experiment.experiment import Precision, experiment_from
 from engine.export.kinds.profile import sections
 from engine.export.kinds.profile import values as as_json
 from engine.profile.charts import bars_drawing, roofline_drawing
+from engine.profile.gain import gains
 from engine.profile.names import advice_by_side
-from engine.profile.verdict import Bottleneck, gains, peak_sentence, verdicts
+from engine.profile.verdict import Bottleneck, peak_sentence, verdicts
 from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}

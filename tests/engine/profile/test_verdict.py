@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.profile.verdict import gains, peak_sentence, verdict_of, verdicts
+from engine.profile.gain import gains
+from engine.profile.verdict import peak_sentence, verdict_of, verdicts
 from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.profile import Bar, Limits, Peak, Profiles, ProfileSide, StepPart, StepProfile, TimeRow
 
