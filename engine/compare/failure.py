@@ -46,7 +46,7 @@ _STATES = {
 
 
 @dataclass(frozen=True)
-class Remedy:
+class FailureRemedy:
     """What to do after a failure: the words of a button, and the outcome in one or two sentences.
 
     `brief` are fewer words for a narrow button. With `rereads` the user's model file is read again.
@@ -124,7 +124,7 @@ class Failure:
     title: str
     reason: str
     tried: tuple[str, ...]
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[FailureRemedy, ...]
     memory: MemoryShortage | None = None
     place: CodeLocation | None = None
 
@@ -258,7 +258,7 @@ class _Reader:
         for status, sides in others.items():
             yield f"{listed(sides)} {_STATES[status][len(sides) > 1]}."
 
-    def changed(self, words: str, outcome: str, changes: Mapping[str, Any]) -> Iterator[Remedy]:
+    def changed(self, words: str, outcome: str, changes: Mapping[str, Any]) -> Iterator[FailureRemedy]:
         """Yield the remedy of changing these settings on all sides, if these can be changed."""
         try:
             made = [changed(one, changes) for one in self.sides.values()]
@@ -267,9 +267,9 @@ class _Reader:
         if made != list(self.sides.values()):
             yield self.again(words, outcome, made)
 
-    def again(self, words: str, outcome: str, made: Sequence[Experiment], brief: str = "") -> Remedy:
+    def again(self, words: str, outcome: str, made: Sequence[Experiment], brief: str = "") -> FailureRemedy:
         sides = tuple(zip(self.sides, made, strict=True))
-        return Remedy(words, outcome, sides, self.repeats, brief=brief)
+        return FailureRemedy(words, outcome, sides, self.repeats, brief=brief)
 
     @property
     def all_sides(self) -> str:
@@ -306,7 +306,7 @@ class _Reader:
         known = tuple(limits) if any(side.forecast or side.passed for side in limits) else ()
         return MemoryShortage(tuple(needs), cap_mib, self.device_mib, self.device, known)
 
-    def memory_remedies(self, memory: MemoryShortage) -> Iterator[Remedy]:
+    def memory_remedies(self, memory: MemoryShortage) -> Iterator[FailureRemedy]:
         size = self.fitting(memory)
         lines = {side.label: side.forecast for side in memory.limits if side.forecast}
         largest = max(one.batch_size for one in self.sides.values())
@@ -358,7 +358,7 @@ class _Reader:
         others = [f"{side} takes {memory_text(mib)}." for side, mib in needs.items() if side != most]
         return f"{words} {others[0]}" if len(others) == 1 else words
 
-    def raised(self, memory: MemoryShortage) -> Iterator[Remedy]:
+    def raised(self, memory: MemoryShortage) -> Iterator[FailureRemedy]:
         needs = [need.mib for need in memory.needs]
         most = max((mib for mib in needs if mib is not None), default=0.0) if None not in needs else 0.0
         gib = math.ceil(_SPARE * most / MIB_PER_GIB)
@@ -374,7 +374,7 @@ class _Reader:
 
     # --- anything else
 
-    def other_remedies(self) -> Iterator[Remedy]:
+    def other_remedies(self) -> Iterator[FailureRemedy]:
         kind = self.problem.kind
         if kind is Kind.NOT_A_NUMBER:
             yield from self.nan_remedies()
@@ -396,7 +396,7 @@ class _Reader:
             yield from self.changed(f"Use batch {size:,}{all_sides}", outcome, {"batch_size": size})
         yield self.again("Try again", "Trains all of it with the same settings.", list(self.sides.values()))
 
-    def nan_remedies(self) -> Iterator[Remedy]:
+    def nan_remedies(self) -> Iterator[FailureRemedy]:
         replaced = (Precision.FP16, Precision.FP16_UNSCALED)
         taken = {one.precision for one in self.sides.values()}
         if self.experiment.precision in replaced and Precision.BF16 not in taken:
@@ -419,16 +419,18 @@ class _Reader:
         outcome = "Trains all steps and records at which step NaN began."
         yield from self.changed("Continue after NaN", outcome, {"on_nan": "continue"})
 
-    def code_remedies(self) -> Iterator[Remedy]:
+    def code_remedies(self) -> Iterator[FailureRemedy]:
         code = self.code
         assert code is not None
         path = code.place if self.place is None else self.place.path
         first = next(iter(self.sides.items()))
         if TrustedCode().may_look(code.place) and path.is_file():
             where = "" if self.place is None else f" at line {self.place.line:,}"
-            yield Remedy(f"Open {path.name}", f"Fix it{where}, then check it.", action="open", file=path)
+            yield FailureRemedy(
+                f"Open {path.name}", f"Fix it{where}, then check it.", action="open", file=path
+            )
         outcome = "Sends one batch through the model. It takes seconds."
-        yield Remedy("Check the model", outcome, (first,), action="check")
+        yield FailureRemedy("Check the model", outcome, (first,), action="check")
         outcome = "Trains all of it with the file as it is now."
         yield replace(self.again("Try again", outcome, list(self.sides.values())), rereads=True)
 

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QBoxLayout, QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
-from engine.compare.failure import Failure, MemoryNeed, MemoryShortage, Remedy, failure_of
+from engine.compare.failure import Failure, FailureRemedy, MemoryNeed, MemoryShortage, failure_of
 from engine.compare.metrics import PEAK_MEMORY, SPEED, Metric, shown_metrics
 from engine.drawing.shapes import Drawing
 from engine.experiment.own.code import AFTER, BEFORE, CodeLocation
@@ -78,7 +78,7 @@ def failure_in(experiments: Experiments, run_ids: Sequence[str]) -> Failure | No
 class FailureView(QWidget):
     """A failure's card, a table of its runs, and the memory chart that its estimates come from.
 
-    `remedy_wanted` carries the `Remedy` whose button was pressed.
+    `remedy_wanted` carries the `FailureRemedy` whose button was pressed.
     """
 
     remedy_wanted = Signal(object)
@@ -175,7 +175,7 @@ class FailureCard(Surface):
         self.setAccessibleName(f"{failure.title}. {failure.reason}".strip())
         self.setAccessibleDescription(" ".join(failure.tried))
 
-    def _offer(self, remedies: Sequence[Remedy]) -> None:
+    def _offer(self, remedies: Sequence[FailureRemedy]) -> None:
         for button in self.remedies:
             for part in (button, button.outcome):
                 self._row.removeWidget(part)
@@ -218,7 +218,7 @@ class FailureCard(Surface):
 
 
 class _RemedyButton(Button):
-    def __init__(self, remedy: Remedy, *, is_first: bool) -> None:
+    def __init__(self, remedy: FailureRemedy, *, is_first: bool) -> None:
         super().__init__(remedy.words, "primary" if is_first else "secondary", _TIPS[remedy.action])
         self.remedy, self.outcome = remedy, label(remedy.outcome, "outcome", wraps=True)
         self.setProperty("low", "true")

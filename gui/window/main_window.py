@@ -12,7 +12,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
-from engine.compare.failure import Remedy
+from engine.compare.failure import FailureRemedy
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
@@ -78,7 +78,7 @@ _LATER = (
 """What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
 
 
-class Pages(Protocol):
+class LaterPages(Protocol):
     """What the window uses of `OtherPages`, which it imports only after its first paint."""
 
     @property
@@ -193,7 +193,7 @@ class MainWindow(QMainWindow):
         )
 
     @cached_property
-    def others(self) -> Pages:
+    def others(self) -> LaterPages:
         """Return all pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
@@ -437,7 +437,7 @@ class MainWindow(QMainWindow):
         else:
             self.others.open(kind, key)
 
-    def apply_remedy(self, remedy: Remedy) -> None:
+    def apply_remedy(self, remedy: FailureRemedy) -> None:
         """Do what a failure's remedy says. To train again, set the form to it first."""
         if remedy.action == "open" and remedy.file is not None:
             open_file(remedy.file)

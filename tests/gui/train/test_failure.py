@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.compare.failure import Remedy
+from engine.compare.failure import FailureRemedy
 from engine.experiment.experiment import Experiment, changed
 from engine.store.store import Store
 from gui.train.failure import FailureView
@@ -40,7 +40,7 @@ def test_its_words_and_buttons(
     view.show_failure(failure)
     qtbot.waitUntil(lambda: all(button.outcome.isVisible() for button in view.card.remedies))
     golden(words_of(view), case)
-    pressed: list[Remedy] = []
+    pressed: list[FailureRemedy] = []
     view.remedy_wanted.connect(pressed.append)
     for button in view.card.remedies:
         button.click()
