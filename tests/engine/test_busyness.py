@@ -138,6 +138,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return take
 
 
+@pytest.mark.slow
 def test_the_command_line_says_once_on_a_terminal_that_the_machine_is_busy(
     busy: Callable[[float], None],
     capsys: pytest.CaptureFixture[str],

@@ -46,6 +46,7 @@ def test_a_run_of_usual_length_has_a_row_for_each_step() -> None:
     assert curves.changes == 0 and (curves.steps_by_row == 1).all()
 
 
+@pytest.mark.slow
 def test_a_million_steps_keep_their_envelope_in_a_bounded_number_of_rows() -> None:
     whole = columns(STEPS)
     curves = curves_of(whole, 1_000)
@@ -81,6 +82,7 @@ def test_what_is_read_off_them_is_that_of_all_steps() -> None:
     assert rate == pytest.approx(STEPS / (1 / whole["samples_per_second"]).sum())
 
 
+@pytest.mark.slow
 def test_memory_stays_as_it_is() -> None:
     curves, held = Curves(), []
     tracemalloc.start()

@@ -79,6 +79,7 @@ def steps_of(store: Store, run_id: str) -> list[int]:
     return [int(step) for step in store.samples(run_id)["step"]]
 
 
+@pytest.mark.slow
 def test_a_run_is_left_as_often_as_one_likes_and_read_on(
     store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_run_is_left_as_often_as_one_likes_and_read_on(
     eventually(lambda: not near.folders())
 
 
+@pytest.mark.slow
 def test_what_was_taken_and_not_committed_is_read_again(
     store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
@@ -132,6 +134,7 @@ def test_stop_reaches_a_run_that_was_taken_up(store: Store, there: Launcher) -> 
     assert steps == list(range(1, len(steps) + 1)) and len(steps) < 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_a_run_whose_keeper_or_folder_is_gone_is_interrupted_with_what_it_had(
     store: Store, there: Launcher, near: RemoteMachine, is_removed: bool
@@ -151,6 +154,7 @@ def test_a_run_whose_keeper_or_folder_is_gone_is_interrupted_with_what_it_had(
     assert store.remote_place(run.id) is None
 
 
+@pytest.mark.slow
 def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = begun(store, there)
     for delete in (store.delete, store.remove):
@@ -162,6 +166,7 @@ def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, n
     assert not store.has(run.id)
 
 
+@pytest.mark.slow
 def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = begun(store, there)
     other = this_process().model_copy(update={"pid": 1, "started": 0.0, "host": "another"})
@@ -175,6 +180,7 @@ def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: Rem
     read_on(store, there, run.id, near)
 
 
+@pytest.mark.slow
 def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(
     store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
@@ -191,6 +197,7 @@ def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(
         store.add(EXPERIMENT, sweep=sweep, cell=0, repeat=1, machine="near")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher, near: RemoteMachine) -> None:
     saving = experiment_from({**SETTINGS, "checkpoint": {"last": True}})
     run = store.add(saving, machine="near")
@@ -216,6 +223,7 @@ def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher,
     assert store.run(run.id).status is Status.QUEUED
 
 
+@pytest.mark.slow
 def test_a_path_that_is_here_is_looked_for_there(
     store: Store, there: Launcher, tmp_path: Path, near: RemoteMachine
 ) -> None:
@@ -270,6 +278,7 @@ def test_a_command_line_that_ends_leaves_it_training_and_resume_reads_on(
     assert steps_of(saved, run.id) == list(range(1, 301))
 
 
+@pytest.mark.slow
 def test_a_machine_with_a_run_is_forgotten_only_by_force(
     saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: RemoteMachine
 ) -> None:

@@ -33,6 +33,7 @@ def train(store: Store, launcher: Launcher, **changes: object) -> tuple[str, lis
     return record.id, list(Runner(store, launcher).run(record.id))
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_whole(store, launcher):
     run_id, events = train(store, launcher)
     record, samples = store.run(run_id), store.samples(run_id)

@@ -187,6 +187,7 @@ def test_a_steady_run_does_not_drift_however_its_blocks_vary() -> None:
     assert sum(change is not None for change in hanging) <= 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("repeats", "most"), [(1, 12), (2, 3), (10, 0)])
 def test_steps_with_a_heavy_tail_are_no_drift_however_many_repeats(repeats: int, most: int) -> None:
     """Lognormal steps that hang together (AR(1), 0.95), in blocks of 20; 300 comparisons of two sides."""

@@ -57,6 +57,7 @@ def test_signals_drop_no_reference(qtbot: QtBot) -> None:
     assert len(heard) == 2 * 3 * SIGNALS
 
 
+@pytest.mark.slow
 def test_painted_frames_drop_no_reference(qtbot: QtBot) -> None:
     plot = LivePlot(PlotSpec("Training loss", "nats", "The loss of each step", smooths=True))
     qtbot.addWidget(plot)

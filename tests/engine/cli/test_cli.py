@@ -45,6 +45,7 @@ def test_help_and_version_are_no_errors(capsys: Capture) -> None:
     assert main([]) == 2
 
 
+@pytest.mark.slow
 def test_it_loads_neither_qt_nor_torch(home: Path) -> None:
     script = (
         "import sys; from engine.cli.app import main; code = main(['presets']);"
@@ -185,6 +186,7 @@ def test_the_environment_moves_the_store_and_the_datasets(home, tmp_path, monkey
     assert datasets_folder() == data_folder() / "datasets"
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_read_enough_is_no_error(home: Path) -> None:
     command = [sys.executable, "-m", "engine", "presets", "--json"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -53,6 +53,7 @@ def limit(answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         yield lambda *more: answer("limit", *SMALL, "--memory-gib", "0.1", "--granularity", "64", *more)
 
 
+@pytest.mark.slow
 def test_each_precision_has_its_largest_batch_and_its_trials(limit):
     chosen = ["--precision", "fp32", "--precision", "bf16"]
     status, found = limit(*chosen, "--to", "x.csv", "--to", "x.html")
@@ -104,6 +105,7 @@ def test_the_usual_parts_are_one_object_saved_and_exported(answer, tmp_path: Pat
         assert {row["part"] for row in csv.DictReader(file)} >= {"Ranges", "Precision map"}
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_is_looked_through_from_its_start(answer) -> None:
     status, run = answer("run", *TINY, *DIVERGES, *HERE)
     assert status == 0 and run["summary"]["first_nan_step"]
@@ -141,6 +143,7 @@ def test_a_run_is_profiled_with_its_own_settings(answer, trains) -> None:
     assert side.run_id == run["id"] and side.experiment.seed == 5
 
 
+@pytest.mark.slow
 def test_a_tuning_is_saved_and_exported(answer, trains, tmp_path):
     to = tmp_path / "x.html"
     options = ["--steps", "60", "--change", "precision", "--repeats", "2", "--to", str(to)]

@@ -26,6 +26,7 @@ def shell(script: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_closed_streams_stop_nothing_and_are_never_those_of_another_file(home, tmp_path):
     with Store() as store:
         run = store.add(Experiment())
@@ -35,6 +36,7 @@ def test_closed_streams_stop_nothing_and_are_never_those_of_another_file(home, t
         assert (deleted.returncode, store.runs()) == (0, ())
 
 
+@pytest.mark.slow
 def test_names_of_any_letters_are_read_where_the_locale_knows_only_ascii(home, tmp_path):
     with Store() as store:
         store.rename(store.add(Experiment()).id, "Läufe ☃")
@@ -44,11 +46,13 @@ def test_names_of_any_letters_are_read_where_the_locale_knows_only_ascii(home, t
     assert "batch_size" in refused.stderr and "Internal error" not in refused.stderr
 
 
+@pytest.mark.slow
 def test_where_python_itself_is_told_to_use_ascii_it_does(home, tmp_path):
     insists = AMMETER.replace(" -P ", " -X utf8=0 -P ")
     assert shell(f"{ASCII} timeout 60 {insists} results --json", tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_current_folder_that_was_removed_is_told_and_left(home, tmp_path):
     done = shell(f'mkdir gone; cd gone; rmdir "$PWD"; {AMMETER} results --json', tmp_path)
     assert done.returncode == 0 and '"runs": []' in done.stdout
@@ -57,6 +61,7 @@ def test_a_current_folder_that_was_removed_is_told_and_left(home, tmp_path):
     assert relative.returncode == 1 and "AMMETER_HOME" in relative.stderr
 
 
+@pytest.mark.slow
 def test_without_a_home_nothing_is_put_into_the_current_folder(tmp_path):
     data = "-u AMMETER_HOME -u XDG_DATA_HOME -u XDG_CONFIG_HOME"
     done = shell(f"env {data} HOME=relative setpriv --reuid 54321 --clear-groups {AMMETER} results", tmp_path)

@@ -54,6 +54,7 @@ def test_run_trains_the_preset_saves_it_and_prints_it_whole(answer):
     assert shown == run
 
 
+@pytest.mark.slow
 def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(answer):
     arguments = ["--preset", "hello-amp", *ON_CPU, "--steps", "120", "--set", "measure.warmup_steps=20"]
     arguments += IN_A_THREAD
@@ -172,6 +173,7 @@ def test_ctrl_c_stops_the_run_saves_what_was_trained_and_it_is_resumed_to_its_en
     assert answer("resume", stopped["id"], *IN_A_THREAD)[0] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_before_anything_was_trained_leaves_one_answer_and_no_run() -> None:
@@ -233,6 +235,7 @@ def read_until(terminal: int, is_enough: threading.Event) -> None:
     os.close(terminal)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
 def test_with_nohup_a_run_outlives_its_terminal(start_program) -> None:
     nohup = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"

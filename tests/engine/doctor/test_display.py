@@ -63,6 +63,7 @@ def test_without_a_display_it_names_the_verbs_and_loads_nothing_of_qt_or_torch()
     assert told.stderr.count("\n") == 1 and told.stderr.endswith("loaded: []")
 
 
+@pytest.mark.slow
 def test_a_verb_goes_to_the_command_line_and_loads_no_qt() -> None:
     told = ended(["-c", WHAT_IS_LOADED, "results", "--json"])
     assert told.returncode == 0

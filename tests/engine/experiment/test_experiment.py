@@ -100,6 +100,7 @@ def experiments() -> st.SearchStrategy[Experiment]:
     return tables_of(Experiment).map(agreeing)
 
 
+@pytest.mark.slow
 @given(experiments())
 def test_json_toml_and_texts_give_back_the_same_experiment(experiment: Experiment) -> None:
     assert Experiment.from_json(experiment.to_json()) == experiment

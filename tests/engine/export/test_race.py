@@ -213,6 +213,7 @@ def test_the_file_plays_for_ever_at_the_races_pace_with_frames_as_they_were(
     assert abs(moving - 1_000 * race.seconds / race.playback_rate) <= 2 * FRAME_MS
 
 
+@pytest.mark.slow
 def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
     source = race_source(short)
     race = source.race

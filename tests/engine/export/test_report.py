@@ -137,6 +137,7 @@ def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trai
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".html", ".pdf", ".png", ".svg"])
 def test_a_file_computes_its_report_once(pair: Content, tmp_path: Path, suffix: str) -> None:
     made = []

@@ -289,6 +289,7 @@ def test_what_a_dataclass_or_a_mapping_holds_reaches_the_scripts_device(tmp_path
     assert [part.device.type for part in (inputs.where, inputs["more"]["noise"], targets)] == ["meta"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["densenet121"])
 def test_recomputed_blocks_leave_each_loss_and_the_running_means_as_they_are(
     model: str, tmp_path: Path

@@ -115,6 +115,7 @@ def kill_at(moment: str, engines: Path, index: WheelIndex) -> None:
         process.kill()
 
 
+@pytest.mark.slow
 def test_killed_in_any_stage_the_next_attempt_uses_what_is_whole(engines, wanted, index):
     index.order(Fault(path="torch-", cut_after=2_000_000, held=threading.Event()))
     kill_at("half", engines, index)
@@ -130,6 +131,7 @@ def test_killed_in_any_stage_the_next_attempt_uses_what_is_whole(engines, wanted
     assert len(names(engines)) == 1 and not cache_folder(engines).exists()
 
 
+@pytest.mark.slow
 def test_stop_ends_the_download_at_once_and_leaves_pytorch_as_it_was(engines, wanted, index, wheels):
     events_of(engines, wanted)
     before = names(engines)

@@ -256,6 +256,7 @@ def test_a_search_that_is_left_is_saved_with_what_it_knows(scripted, store):
     assert store.studies.newest()[0].is_over
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "bound", "verified"),
     [

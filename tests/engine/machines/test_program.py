@@ -20,6 +20,7 @@ def stages(events: list[object]) -> list[Stage]:
     return [event.stage for event in events if isinstance(event, StageBegan)]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again(home, near_line, tmp_path):
     (tmp_path / "empty").mkdir()
     line = near_line()
@@ -44,6 +45,7 @@ def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line, folde
     assert {each.name for each in home.iterdir()} == {".ammeter", "datasets", "home", "program"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -115,6 +115,7 @@ def test_pause_resume_and_a_stop_while_the_line_is_cut_reach_it(near: RemoteMach
         assert isinstance(last, Finished) and last.stopped and last.summary.speed_note is None
 
 
+@pytest.mark.slow
 def test_one_that_nobody_comes_back_to_is_ended(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS, patience=(2, 2)) as launcher:
         session = launcher.start(JOB)
@@ -131,6 +132,7 @@ def test_one_that_nobody_comes_back_to_is_ended(near: RemoteMachine) -> None:
     assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
 
 
+@pytest.mark.slow
 def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: RemoteMachine) -> None:
     with launcher_of(near, LONG, patience=(1, 1)) as launcher:
         with kept(launcher) as (session, places):
@@ -155,6 +157,7 @@ def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: RemoteMach
     assert steps_of(events) == list(range(1, 151)) and near.folders() == []
 
 
+@pytest.mark.slow
 def test_one_whose_program_was_killed_before_it_sent_the_job_is_given_it(near: RemoteMachine) -> None:
     with launcher_of(near, LONG) as launcher:
         worker = launcher.site.worker((), LONG)

@@ -104,6 +104,7 @@ def words_of(drawing: Drawing) -> Iterator[str]:
     yield from (shape.text for shape in drawing.shapes if isinstance(shape, TextLine))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(timings)
 def test_no_share_exceeds_the_whole_and_no_step_its_peak(profiles):

@@ -137,6 +137,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_several_programs_that_find_it_at_once_set_it_aside_once_and_share_the_new_one(path, older):
     older()
     killed_while_writing(path)
@@ -151,6 +152,7 @@ def test_several_programs_that_find_it_at_once_set_it_aside_once_and_share_the_n
         assert store._connection.read("PRAGMA integrity_check")[0][0] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the kills are in forks")
 def test_killed_at_any_step_nothing_of_it_is_lost(path, older, tmp_path):
     older()

@@ -121,6 +121,7 @@ def test_what_a_kill_left_half_written_is_swept_once_its_process_is_gone(path: P
     assert whole.exists() and of_another_store.exists()
 
 
+@pytest.mark.slow
 def test_several_processes_open_a_new_store_and_write_at_once(path: Path) -> None:
     processes = [start(ADDER, path) for _ in range(3)]
     for process in processes:
@@ -174,6 +175,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_a_visit_by_another_program_takes_nothing_from_one_that_has_the_store_open_twice(path: Path) -> None:
     # the window and its engine's thread have a connection each; a command line comes and goes beside them
     with Store(path) as window, Store(path) as engine:

@@ -106,6 +106,7 @@ def test_fake_tensors_take_what_real_ones_take(settings):
     assert tensors_mib == pytest.approx(real_peak_mib(experiment), rel=0.02, abs=0.5)
 
 
+@pytest.mark.slow
 def test_the_parts_are_those_of_the_model():
     made = forecast(experiment_from(SMALL))
     plan = RunPlan(made.experiment, read_catalog())
@@ -116,6 +117,7 @@ def test_the_parts_are_those_of_the_model():
     assert 0 < made.activations_mib < made.needed_mib
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -171,6 +173,7 @@ def test_a_card_keeps_softmax_in_float32_under_autocast():
     assert on_card.quantity == "allocated" and on_cpu.quantity == "resident"
 
 
+@pytest.mark.slow
 def test_a_card_keeps_a_byte_of_each_dropped_element():
     settings = {**RESNET, "model": "vgg11", "image_size": 32}
     on_cpu, on_card = forecast(experiment_from(settings)), forecast(on_a_card(settings), with_a_card())
@@ -180,6 +183,7 @@ def test_a_card_keeps_a_byte_of_each_dropped_element():
     )
 
 
+@pytest.mark.slow
 def test_libraries_and_the_optimizers_copies_count_on_a_card():
     plain, fused = (
         forecast(on_a_card({**LANGUAGE, "batch_size": 1, "optimizer": {"fused": is_fused}}), with_a_card())
@@ -233,6 +237,7 @@ def test_a_preset_fits_the_machine_it_is_for(catalog: Catalog, name: str, has_gp
         assert (steps >= experiment.least_steps) == is_measured
 
 
+@pytest.mark.slow
 def test_several_devices_hold_their_gradients_through_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.experiment.checks.os.cpu_count", lambda: 2)
     alone = forecast(experiment_from(LANGUAGE))

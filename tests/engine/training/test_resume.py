@@ -72,6 +72,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", VARIETIES)
 def test_resumed_in_mid_epoch_it_ends_the_same(tmp_path, settings):
     # just into the second epoch, of 15 steps or, where batches are accumulated, of five
@@ -95,6 +96,7 @@ def test_without_the_setting_nothing_is_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_best_is_that_of_the_best_epoch(tmp_path: Path) -> None:
     summary = trained(tmp_path, checkpoint={"last": False, "best": True}).summary
     tally = torch.load(tmp_path / "best.pt", weights_only=True)["progress"]["tally"]
@@ -126,6 +128,7 @@ def test_steps_are_told_before_the_checkpoint_that_holds_them(tmp_path: Path) ->
             assert told in (15, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [{"epochs": 1}, {"epochs": None, "steps": 4}])
 def test_a_run_stopped_in_its_last_validation_only_validates_when_it_goes_on(tmp_path, length):
     first = stopped_at(

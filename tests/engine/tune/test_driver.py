@@ -47,6 +47,7 @@ def is_process(known: object) -> bool:
     return isinstance(known, Log) and known.message.startswith("Run ")
 
 
+@pytest.mark.slow
 def test_the_fastest_is_found_proven_and_explained(store, catalog, scripted):
     first, *_, last = events = list(TuneDriver(store, scripted(WORKER), catalog).follow(ask(GIVEN, QUICK)))
     assert isinstance(first, Study) and isinstance(last, Finished) and not last.stopped
@@ -74,6 +75,7 @@ NO_CONVOLUTIONS = WORKER.replace(
 ).replace("speed *= 0.9", "speed *= 3.0")
 
 
+@pytest.mark.slow
 def test_what_cannot_apply_is_dropped_before_anything_is_trained(store, catalog, scripted):
     assert "left_out" in NO_CONVOLUTIONS
     list(TuneDriver(store, scripted(NO_CONVOLUTIONS), catalog).follow(ask(GIVEN, QUICK)))
@@ -85,6 +87,7 @@ def test_what_cannot_apply_is_dropped_before_anything_is_trained(store, catalog,
     assert tuning.candidates == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_a_worker_knows_what_cannot_apply(store, devices):
     known = read_catalog()

@@ -32,6 +32,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "state",
     [
@@ -49,6 +50,7 @@ def test_a_killed_program_leaves_neither_a_hung_worker_nor_what_that_started(sta
         eventually(lambda: all(map(has_ended, pids)), 30)
 
 
+@pytest.mark.slow
 def test_a_killed_keeper_leaves_no_stopped_worker(near: RemoteMachine) -> None:
     line = begun(near, lines=1_000_000)
     pids = near.kept(near.folders()[0])

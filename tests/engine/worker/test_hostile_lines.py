@@ -145,6 +145,7 @@ def ending(store: Store, said: Iterable[bytes]) -> Event:
     return last
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32))
 def test_whatever_a_worker_says_its_run_ends(store: Store, seed: int) -> None:

@@ -156,6 +156,7 @@ def test_endless_errors_take_no_more_room_than_they_may(near: RemoteMachine) -> 
     line.forget()
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_it_and_the_end_is_written_all_the_same(near: RemoteMachine) -> None:
     disk = near.home / "workers"
     disk.mkdir()

@@ -183,6 +183,7 @@ def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatc
     assert problem is not None and "silent" in problem.message
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sessions are POSIX")
 def test_a_process_that_left_the_tree_does_not_hold_up_the_end(launch):
     session = launch("""

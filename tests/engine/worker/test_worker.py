@@ -47,6 +47,7 @@ def jobs_of_all_kinds():
         return tuple(events_of(launcher.start(job)) for job in order)
 
 
+@pytest.mark.slow
 def test_a_run_tells_its_story_in_order(jobs_of_all_kinds):
     *_, events = jobs_of_all_kinds
     kinds = [type(event) for event in events]
@@ -147,6 +148,7 @@ def test_what_a_library_prints_does_not_reach_the_protocol():
     assert b"printed" in done.stderr and b"written to descriptor 1" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_named_engine_in_the_current_one_is_not_run_and_half_a_request_ends_the_worker(
     tmp_path: Path,
 ) -> None:

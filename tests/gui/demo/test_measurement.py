@@ -106,6 +106,7 @@ def without_pilot(monkeypatch: pytest.MonkeyPatch, case: Showcase) -> None:
     monkeypatch.setattr(Showcase, "of_pace", lambda self, _pace: self)
 
 
+@pytest.mark.slow
 def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(workspace: Workspace) -> None:
     workspace.measurement.start()
     workspace.measurement.start()
@@ -186,6 +187,7 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
     assert workspace.statuses() == {"before": Status.RUNNING}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "by"),
     [("Demo, pilot", "its button"), ("Demo, FP32", "the run's"), ("Demo, pilot", "a deletion")],
@@ -210,6 +212,7 @@ def test_stopped_on_the_first_run_it_leaves_nothing_behind(
     assert workspace.store.runs() == () and workspace.store.deleted() == ()
 
 
+@pytest.mark.slow
 def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
@@ -224,6 +227,7 @@ def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
     assert workspace.statuses() == {"Demo, FP32": Status.FINISHED} and workspace.store.deleted() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", ["the pilot", "the first run", "the second run"])
 def test_a_run_that_fails_is_told_and_the_first_takes_the_second_with_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, failing: str

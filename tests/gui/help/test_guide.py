@@ -57,6 +57,7 @@ def test_every_file_is_a_page_and_every_picture_is_used() -> None:
         assert not empty
 
 
+@pytest.mark.slow
 def test_the_pages_made_from_the_program_are_up_to_date() -> None:
     script = ROOT / "packaging" / "guide" / "make_pages.py"
     subprocess.run([sys.executable, str(script), "--check"], check=True, cwd=ROOT, timeout=60)
@@ -184,6 +185,7 @@ def test_words_are_found_wherever_they_stand() -> None:
     assert not matching_pages(pages, "fp32 nowhere-to-be-found")
 
 
+@pytest.mark.slow
 def test_no_page_is_wider_than_the_window(guide: GuideDialog) -> None:
     guide.resize(900, 640)
     for name in guide.list.names():

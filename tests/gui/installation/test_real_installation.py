@@ -38,6 +38,7 @@ def real(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     made.shut_down()
 
 
+@pytest.mark.slow
 def test_it_is_set_up_found_damaged_and_removed(qtbot, real, index, monkeypatch):
     window = QWidget()
     qtbot.addWidget(window)

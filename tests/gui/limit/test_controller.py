@@ -155,6 +155,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     assert need.text().startswith("Uses up to 1.0 of")
 
 
+@pytest.mark.slow
 def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window: MainWindow) -> None:
     window.setup.use_settings(LINEAR)
     need = window.setup.foot.need

@@ -39,6 +39,7 @@ def window(ready_window: MainWindow) -> MainWindow:
     return ready_window
 
 
+@pytest.mark.slow
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_preset_chooses_the_parts_of_its_numerics(start: Callable[[], MainWind
     assert window.setup.question == "numerics"
 
 
+@pytest.mark.slow
 def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
     fast = tiny.optimizer.model_copy(update={"learning_rate": 1_000.0})
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):

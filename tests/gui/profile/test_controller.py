@@ -56,6 +56,7 @@ def test_the_forms_precisions_are_profiled_side_by_side_with_their_traces(
     assert "Perfetto" in window.notice.messages()[-1].remedy.title()
 
 
+@pytest.mark.slow
 def test_a_runs_profile_is_made_once_and_then_opened(
     qtbot: QtBot, window: MainWindow, goes_on: Event, store: Store, tiny: Experiment, profiles: Profiles
 ) -> None:

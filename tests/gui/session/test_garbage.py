@@ -33,6 +33,7 @@ def test_garbage_goes_once_python_would_collect_it() -> None:
     assert garbage() is None and kept
 
 
+@pytest.mark.slow
 def test_the_open_window_collects_and_no_thread_does_it_by_itself(
     qtbot: QtBot, start: Callable[[], MainWindow], monkeypatch: pytest.MonkeyPatch
 ) -> None:

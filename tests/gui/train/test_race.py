@@ -183,6 +183,7 @@ def test_the_panel_shows_the_race_until_all_is_over_and_says_it_at_a_modest_rate
     assert not race.isVisible() and len({plot.y() for plot in panel.page.plots.plots}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1_120, 848), (796, 648), (2_240, 1_388), (640, 400)])
 @pytest.mark.parametrize("sides", [1, 2, 8])
 def test_the_number_is_drawn_whole_in_every_size(

@@ -77,6 +77,7 @@ def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
     assert window.others.head.isVisibleTo(window) and not window.setup.isVisibleTo(window)
 
 
+@pytest.mark.slow
 def test_a_window_that_was_never_painted_forgets_nothing_and_the_next_one_has_it(
     start: Callable[..., MainWindow], home: Path
 ) -> None:

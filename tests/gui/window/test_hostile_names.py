@@ -151,6 +151,7 @@ def window(start: Callable[[], MainWindow], store: Store, profiles: Profiles) ->
     return window
 
 
+@pytest.mark.slow
 def test_no_name_is_rendered_on_any_page_and_no_code_is_run(window: MainWindow, qtbot: QtBot) -> None:
     runs = window.experiments.runs.records()
     window.setup.choose_preset("theirs")

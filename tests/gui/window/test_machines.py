@@ -192,6 +192,7 @@ def test_a_machine_that_is_gone_meanwhile_is_not_edited(window):
     assert "machine" in window.notice.text() and not window.findChildren(MachineDialog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "closes"), [(LEAVE, True), (STOP, True), ("Cancel", False)])
 def test_closing_during_a_run_elsewhere_asks_what_becomes_of_it(
     qtbot, window, launchers, monkeypatch, answer, closes
@@ -340,6 +341,7 @@ def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder
     assert sentence in dialog.words() and dialog.checks == ()
 
 
+@pytest.mark.slow
 def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot, near_ssh, tmp_path):
     plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "packages": [], "folder": "/e"}
     plan |= {"download_bytes": 3, "is_exact": True, "unpacked_bytes": 9, "kept_bytes": 4, "free_bytes": 9}

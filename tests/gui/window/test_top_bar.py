@@ -145,6 +145,7 @@ def test_a_long_job_moves_no_place_and_hides_nothing_behind_an_empty_gap(qtbot: 
     assert place.x() == before and bar.activity.width() >= bar.activity.sizeHint().width()
 
 
+@pytest.mark.slow
 def test_each_entry_opens_once_and_the_window_closes_while_the_doctor_looks(
     qtbot: QtBot, tiny_window: MainWindow
 ) -> None:

@@ -36,6 +36,7 @@ def experiment(model: str, **more: object) -> Experiment:
     return experiment_from({**settings, **CATALOG.get(model, {}), **more})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("model", CATALOG)
 def test_a_catalog_model_gives_no_false_alarm(model: str, precision: str) -> None:

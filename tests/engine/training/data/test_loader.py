@@ -106,6 +106,7 @@ def test_batches_are_the_same_wherever_the_samples_lie(augment: bool) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked_loaders")
 def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(folder):
     pictures = FolderImages(read_image_folder(str(folder)), SIZE, 0, augment=False)

@@ -104,6 +104,7 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
     assert torch.equal(torch.rand(1), next_number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "key", "message", "remedy"),
     [
@@ -201,6 +202,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
 def test_it_trains_and_is_forecast_from_its_name_alone(settings: dict[str, Any]) -> None:
     experiment = experiment_from(
@@ -316,6 +318,7 @@ def test_the_sizes_grow_from_tiny_to_that_of_llama_3_1_8b() -> None:
     assert all(entry.reason is None and entry.max_sequence_length for entry in language_model_entries())
 
 
+@pytest.mark.slow
 def test_tokens_become_logits_that_see_no_token_after_them(tiny: nn.Module) -> None:
     logits = tiny(torch.randint(256, (2, 9)))
     assert logits.shape == (2, 9, 256) and logits.dtype is torch.float32

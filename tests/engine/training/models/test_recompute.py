@@ -49,6 +49,7 @@ def states_equal(one: nn.Module, other: nn.Module) -> bool:
 
 
 # DenseNet's layers are given a list that grows later; Swin draws at random.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -84,6 +84,7 @@ def test_a_precision_diverges_where_the_model_exceeds_it(
     assert all(cause in run.sentence or "infinite" in run.sentence for run in found.runs if run.diverges_at)
 
 
+@pytest.mark.slow
 def test_pure_bf16_diverges_alone_where_its_weights_take_no_small_update(make_bench, tmp_path):
     own = own_settings(tmp_path, MODEL.format(forward=HEALTHY, factor=1.0), "Net")
     slow = {"optimizer": {"name": "adam", "learning_rate": 5e-5}, "batch_size": 64, "steps": 60}

@@ -139,6 +139,7 @@ def test_such_batches_are_checked_trained_accumulated_and_validated(own, name):
     assert epoch.step == 2 and (epoch.validation_loss is not None) is (DATA in FILES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["graphs in a dict", "texts in a row", "time first", "pictures and boxes in lists"]
 )

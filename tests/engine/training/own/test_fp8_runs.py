@@ -71,6 +71,7 @@ def experiment(runs: OwnRuns, precision: str = "fp8", **settings: Any) -> Experi
     return runs.experiment(runs.folder / "net.py", precision=precision, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
     [
@@ -106,6 +107,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "each", "formats", "off"),
     [
@@ -130,6 +132,7 @@ def test_the_path_of_a_gpu_trains_as_the_emulated_one(
     assert len(made) == 6 * each and set(made) == formats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["map", "range", "nan"])
 def test_numerics_look_through_the_path_of_a_gpu(
     part: Part, runs: OwnRuns, products: list[torch.dtype]
@@ -177,6 +180,7 @@ def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
     assert "fp8" in trained(cnn).summary.left_out
 
 
+@pytest.mark.slow
 def test_a_forecast_counts_what_fp8_takes_beside_bf16(runs: OwnRuns) -> None:
     mine, other = (forecast(experiment(runs, name)) for name in ("fp8", "bf16"))
     assert mine.parameters_mib == other.parameters_mib

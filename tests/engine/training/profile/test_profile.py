@@ -202,6 +202,7 @@ def test_a_profile_beside_other_programs_says_so(monkeypatch):
     assert note.startswith("The timing of the steps is unreliable: other programs used 40%")
 
 
+@pytest.mark.slow
 def test_fp8_on_a_cpu_is_called_emulated():
     pytest.importorskip("torchao")
     assert EMULATED_NOTE in profiled(precision="fp8").notes

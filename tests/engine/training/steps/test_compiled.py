@@ -96,6 +96,7 @@ def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     assert step.record.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiler")
 def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> None:
     groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(8, 4)]]

@@ -109,6 +109,7 @@ def reads_in(step: PlainStep, batches: int) -> int:
     return reads.number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [precision.value for precision in Precision])
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_the_host_reads_only_where_a_scaler_asks_an_unfused_optimizer(monkeypatch, optimizer, precision):

@@ -31,6 +31,7 @@ def press_run(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
 
+@pytest.mark.slow
 @in_a_process
 def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
     qtbot: QtBot,
@@ -81,6 +82,7 @@ def row_text(window: MainWindow, run_id: str) -> str:
     return " | ".join(model.text(model.lines[run_id], column) for column in range(model.columnCount()))
 
 
+@pytest.mark.slow
 @in_a_process
 def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
     window: MainWindow,
@@ -113,6 +115,7 @@ def test_a_run_of_another_program_appears_by_itself(
     assert "from elsewhere" in row_text(window, record.id)
 
 
+@pytest.mark.slow
 def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
 ) -> None:

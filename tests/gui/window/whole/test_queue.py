@@ -21,6 +21,7 @@ WAIT_MS = 60_000
 pytestmark = pytest.mark.usefixtures("only_first_view")
 
 
+@pytest.mark.slow
 def test_stop_ends_the_whole_comparison_and_its_page_stays_while_the_next_one_trains(
     qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment, endless: Experiment
 ) -> None:
@@ -42,6 +43,7 @@ def test_stop_ends_the_whole_comparison_and_its_page_stays_while_the_next_one_tr
     assert len(steps) == window.experiments.runs.record(first).summary.steps
 
 
+@pytest.mark.slow
 def test_repeats_are_trained_in_turns_and_watched_round_by_round(
     window: MainWindow, training: Any, tiny: Experiment
 ) -> None:
@@ -60,6 +62,7 @@ def test_repeats_are_trained_in_turns_and_watched_round_by_round(
     assert window.live.page.strip.title.whole_text() == "FP32 and BF16 AMP, repeat 2 of 2"
 
 
+@pytest.mark.slow
 def test_a_queued_run_can_be_taken_out(
     qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment, endless: Experiment
 ) -> None:
@@ -76,6 +79,7 @@ def test_a_queued_run_can_be_taken_out(
     assert [record.id for record in window.experiments.runs.records()] == [first]
 
 
+@pytest.mark.slow
 def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     window: MainWindow,
     open_window: Open,
@@ -114,6 +118,7 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     assert told == ["a run"]
 
 
+@pytest.mark.slow
 def test_a_run_is_paused_and_goes_on(
     qtbot: QtBot, window: MainWindow, training: Any, endless: Experiment
 ) -> None:
@@ -135,6 +140,7 @@ def test_a_run_is_paused_and_goes_on(
     assert window.experiments.runs.record(run_id).status is Status.STOPPED and not timer.isActive()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_resumed_from_its_last_checkpoint(
     qtbot: QtBot, window: MainWindow, training: Any, endless: Experiment
 ) -> None:

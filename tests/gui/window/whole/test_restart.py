@@ -14,6 +14,7 @@ from gui.window.main_window import MainWindow
 Open = Callable[[], MainWindow]
 
 
+@pytest.mark.slow
 def test_what_the_window_looked_like_survives_a_restart(
     qtbot: QtBot, window: MainWindow, open_window: Open
 ) -> None:
