@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QDropEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
@@ -37,7 +37,7 @@ class Body(QSplitter):
         self.side = QStackedWidget(self)
         self.side.setMinimumWidth(_LEAST_SIDE)
         self.side.setMaximumWidth(_WIDEST_SIDE)
-        self.pages = QStackedWidget(self)
+        self.pages = _Pages(self)
         self.setChildrenCollapsible(False)
         self.addWidget(self.side)
         self.addWidget(self.pages)
@@ -82,6 +82,18 @@ class Body(QSplitter):
             self.side.setCurrentWidget(side)
         self.side.setVisible(side is not None)
         self.notice.keep_free(_CONTROLS if key == "show" else 0)
+
+
+class _Pages(QStackedWidget):
+    """A stack as narrow as the page in sight allows, whatever room the hidden pages need."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.currentChanged.connect(self.updateGeometry)
+
+    def minimumSizeHint(self) -> QSize:
+        page = self.currentWidget()
+        return super().minimumSizeHint() if page is None else page.minimumSizeHint()
 
 
 class ModelDrops(QObject):

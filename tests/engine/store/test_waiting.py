@@ -180,6 +180,8 @@ def test_kills_at_any_moment_lose_nothing_and_nothing_begins_twice(store: Store,
     assert worker.returncode == 0 and store.waiting.claimable() == ()
     # an item that was named before a kill may not have begun
     assert list(dict.fromkeys(begun)) == [work.key for work in works] and len(begun) <= len(works) + 3
-    assert len(store.studies.newest("profile")) == 20
+    # one that was killed between its begin and its end is saved too, without a result
+    assert all(store.studies.find(work.key).number for work in works if work.kind == "profile")
+    assert len(store.studies.newest("profile")) >= 17
     states = [run.status for run in store.runs()]
     assert states.count(Status.FINISHED) >= 17 and Status.QUEUED not in states
