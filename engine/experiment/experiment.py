@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from engine.experiment import catalog
 from engine.experiment.catalog import DataRef, Precision
+from engine.experiment.command import Command
 from engine.experiment.own.code import Code, code_from, keeps_code
 from engine.experiment.own.library_models import (
     OVERRIDES_TABLE,
@@ -49,6 +50,7 @@ from engine.experiment.value import dotted, in_sentence, shortened
 __all__ = [
     "LEAST_BLOCKS",
     "Checkpoint",
+    "Command",
     "Data",
     "Measure",
     "Optimizer",
@@ -65,7 +67,11 @@ def _all_devices(value: object) -> object:
 
 
 class Experiment(Part):
-    """All settings of one training run. Exactly one of `epochs` and `steps` is set."""
+    """All settings of one training run. Exactly one of `epochs` and `steps` is set.
+
+    A `command` replaces the model, data and optimizer. Its precision, batch size and device are those that
+    the observer has seen.
+    """
 
     model: ModelRef = setting(
         ModelRef("small-cnn"),
@@ -220,6 +226,7 @@ class Experiment(Part):
     data: Data = Data()
     validation: Validation = Validation()
     checkpoint: Checkpoint = Checkpoint()
+    command: Command = Command()
 
     @model_validator(mode="before")
     @classmethod
@@ -267,6 +274,11 @@ class Experiment(Part):
     def own_code(self) -> Code | None:
         """The code of the user's model file. None for a model of the catalog."""
         return None if self.code is None else code_from(self.code)
+
+    @property
+    def is_script(self) -> bool:
+        """Return True if a command of the user's own trains, and no model of Ammeter's."""
+        return bool(self.command.line.strip())
 
     @property
     def device_step_samples(self) -> int:

@@ -22,13 +22,14 @@ class FormValues:
     """The values of an experiment's form, from which it is decided which settings apply.
 
     `text` returns the text of a setting, such as "true", "0" or "sgd". `defines` are the names that the model
-    file defines.
+    file defines. `is_script`: a command trains.
     """
 
     text: Callable[[str], str]
     precisions: Sequence[Precision]
     is_on_cpu: bool = False
     defines: frozenset[str] = frozenset()
+    is_script: bool = False
 
     def has(self, key: str, *texts: str) -> bool:
         """Return True if the value of setting `key` is one of `texts`."""

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from engine.experiment.value import (
     MOST_ENTRIES,
+    Fraction,
     Line,
     Message,
     Mib,
@@ -99,6 +100,29 @@ class Environment(Message):
     node: Line | None = None
 
 
+Shares = Annotated[dict[Line, Fraction], Field(max_length=20)]
+
+
+class Observed(Message):
+    """The observations of a script's first steps.
+
+    `autocast` is the format of the autocast that was on, if any. `layers` are the shares of calls of linear,
+    convolution and other layers with a weight matrix, by the format of their outputs, and empty if none was
+    seen. `parameters` are counted by format. `is_compiled`: torch.compile compiled a part of it.
+    """
+
+    autocast: Line | None = None
+    layers: Shares = Field(default_factory=dict)
+    parameters: Annotated[dict[Line, Whole], Field(max_length=20)] = Field(default_factory=dict)
+    batch_size: Positive | None = None
+    optimizer: Line = ""
+    has_scaler: bool = False
+    tf32_matmuls: bool | None = None
+    tf32_convolutions: bool | None = None
+    is_compiled: bool = False
+    processes: Positive = 1
+
+
 class RankMetrics(Message):
     """The metrics of one device of a multi-device run. The peak memory is defined as in `Summary`.
 
@@ -162,7 +186,7 @@ class Summary(Message):
 
     Sensors: utilization, activity, power and clock are means over the measured steps, temperature and other
     programs' memory are maxima. With multiple devices, speeds and energies are of all together, peaks and
-    times of the device with the highest, and `ranks` has each device.
+    times of the device with the highest, and `ranks` has each device. `observed` is for scripts only.
     """
 
     steps: StepNumber = 0
@@ -211,5 +235,6 @@ class Summary(Message):
     paused_seconds: float | None = None
     seconds: Seconds = 0.0
     ranks: Annotated[tuple[RankMetrics, ...], Field(max_length=100)] = ()
+    observed: Observed | None = None
 
     _drop_removed = dropping("sampling_seconds")

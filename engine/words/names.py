@@ -83,9 +83,15 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
+_OF_SCRIPTS = ("steps", "precision", "batch_size", "device", "measure.warmup_steps", "measure.block_steps")
+
+
 def applies(key: str, chosen: FormValues) -> bool:
     """Return True if a setting applies, given the other settings. One that does not is not shown."""
-    return all_settings()[key].when(chosen)
+    is_of_script = key.startswith("command.")
+    if chosen.is_script:
+        return is_of_script or key in _OF_SCRIPTS
+    return not is_of_script and all_settings()[key].when(chosen)
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:
@@ -116,6 +122,7 @@ def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> FormValues:
         (experiment.precision,),
         experiment.device == "cpu",
         frozenset() if code is None else code.defines,
+        experiment.is_script,
     )
 
 
