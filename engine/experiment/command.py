@@ -48,10 +48,10 @@ class Command(Part):
             words = self.words
         except ValueError as error:
             why = f"cannot be read: {str(error).lower()}."
-            raise contradiction("command.line", why, "Close each quote.", self.line) from None
+            raise contradiction("line", why, "Close each quote.", self.line) from None
         if self.line.strip() and not words:
             why = "sets variables, but names no program."
-            raise contradiction("command.line", why, "Add the program, such as python train.py.", self.line)
+            raise contradiction("line", why, "Add the program, such as python train.py.", self.line)
         return self
 
     @property
