@@ -14,6 +14,8 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from engine.compare.requirement import Requirement
+from engine.compare.requirement import parse as parse_requirement
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -28,6 +30,7 @@ from engine.experiment.problem import request_error
 from engine.experiment.setting import Flag
 from engine.experiment.sweep import MOST_REPEATS, AxisValues, values_of_table
 from engine.experiment.value import shortened
+from engine.export.files import check_replaceable
 from engine.export.formats import ResultKind
 
 _PANEL = "Experiment"
@@ -69,6 +72,25 @@ Repeats = Annotated[
         min=1,
         max=MOST_REPEATS,
         help="Runs per precision, alternating, each with the next seed.",
+    ),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        metavar="TEXT",
+        help='Requirement on each side: "speed >= 1.05", "memory <= 0.8" (relative to the baseline) or '
+        '"loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. Repeatable.',
+    ),
+]
+JUnit = Annotated[
+    str | None,
+    typer.Option("--junit", metavar="FILE", help="Write the result as JUnit XML. Replaces an existing file."),
+]
+Markdown = Annotated[
+    str | None,
+    typer.Option(
+        "--markdown", metavar="FILE", help="Write a job summary in Markdown. Replaces an existing file."
     ),
 ]
 MachineName = Annotated[
@@ -234,6 +256,23 @@ def _parse_setting(text: str) -> dict[str, Any]:
         message = f"--set is '{shortened(text)}', but it must be KEY=VALUE."
         raise request_error(message, "Write it as --set optimizer.momentum=0.9.", key="set", value=text)
     return from_dotted(key.strip(), value.strip())
+
+
+@dataclass(frozen=True)
+class CiOptions:
+    """The requirements on a comparison, and the files for continuous integration. None: not written."""
+
+    requirements: tuple[Requirement, ...] = ()
+    junit: Path | None = None
+    markdown: Path | None = None
+
+
+def parse_ci(require: Sequence[str] | None, junit: str | None, markdown: str | None) -> CiOptions:
+    """Parse --require, --junit and --markdown. Raises ProblemError, also for a file that is not writable."""
+    paths = [None if path is None else Path(path) for path in (junit, markdown)]
+    for path in filter(None, paths):
+        check_replaceable(path)
+    return CiOptions(tuple(map(parse_requirement, require or ())), *paths)
 
 
 LabeledExperiment = tuple[str, Experiment]
