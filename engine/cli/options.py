@@ -267,6 +267,9 @@ class CiOptions:
     markdown: Path | None = None
 
 
+WITHOUT_CI = CiOptions()
+
+
 def parse_ci(require: Sequence[str] | None, junit: str | None, markdown: str | None) -> CiOptions:
     """Parse --require, --junit and --markdown. Raises ProblemError, also for a file that is not writable."""
     paths = [None if path is None else Path(path) for path in (junit, markdown)]

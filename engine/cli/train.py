@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.options import CiOptions, LabeledExperiment, Precisions, Repeats, sides_of
+from engine.cli.options import WITHOUT_CI, CiOptions, LabeledExperiment, Precisions, Repeats, sides_of
 from engine.cli.questions import resume_tuning
 from engine.cli.session import (
     FAILED,
@@ -160,7 +160,7 @@ def compare(
     ci = options.parse_ci(require, junit, markdown)
     request = SweepOptions(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
-        if ci != CiOptions():
+        if ci != WITHOUT_CI:
             message = "--require, --junit and --markdown are not available for a sweep."
             raise request_error(message, "Compare two or more precisions without a sweep.", key="require")
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
@@ -172,15 +172,15 @@ def compare(
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
         session.warn_if_busy(sides[0][1])
-        trained = train_turns(session, sides, alternating_turns(sides, repeats), name)
-    return report_comparison(trained, ci, as_json, session.interrupt.asked)
+        outcome = train_turns(session, sides, alternating_turns(sides, repeats), name)
+    return print_comparison(outcome, as_json, session.interrupt.asked, ci)
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The runs of a comparison and its content, which is None if the baseline has not started.
+class ComparisonOutcome:
+    """The runs that a command trained, their comparison, and the first problem among them.
 
-    `problem` and `failure` are those of the first run that failed.
+    `content` is None if the baseline has not started.
     """
 
     baseline: str
@@ -200,11 +200,8 @@ def _check_count(sides: Sequence[LabeledExperiment]) -> None:
 
 def train_turns(
     session: CommandSession, sides: Sequence[LabeledExperiment], turns: Sequence[Repetition], name: str | None
-) -> Trained:
-    """Train the turns as one comparison of the labeled sides, of which the first is the baseline.
-
-    Ctrl+C omits the remaining turns. Raises ProblemError if a run is refused.
-    """
+) -> ComparisonOutcome:
+    """Train all runs of a new comparison, one after the other, until Ctrl+C."""
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []
@@ -228,15 +225,17 @@ def train_turns(
     baseline = sides[0][0]
     first = next((run.id for run in runs if run.label == baseline), None)
     content = None if first is None else content_of(session.store, ids, first)
-    return Trained(baseline, runs, content, problem, failure)
+    return ComparisonOutcome(baseline, runs, content, problem, failure)
 
 
-def report_comparison(trained: Trained, ci: CiOptions, as_json: bool, interrupted: bool) -> int:
-    """Print the result and its requirements, write the files for CI, and return the exit status."""
-    content, problem = trained.content, trained.problem
+def print_comparison(
+    outcome: ComparisonOutcome, as_json: bool, interrupted: bool, ci: CiOptions = WITHOUT_CI
+) -> int:
+    """Print what a comparison found, write the files for CI, and return the exit status."""
+    content, problem = outcome.content, outcome.problem
     value: dict[str, Any] = {
-        "baseline": trained.baseline,
-        "runs": [run.to_dict() for run in trained.runs],
+        "baseline": outcome.baseline,
+        "runs": [run.to_dict() for run in outcome.runs],
         "variants": [] if content is None else variants(content.comparison),
     }
     judgement = Judgement(()) if content is None else judge(content.comparison, ci.requirements)
@@ -245,19 +244,19 @@ def report_comparison(trained: Trained, ci: CiOptions, as_json: bool, interrupte
     if content is not None:
         if not as_json:
             show(content.comparison)
-            for outcome in judgement.outcomes:
-                output.line(outcome.sentence)
+            for decided in judgement.outcomes:
+                output.line(decided.sentence)
         for path, write in ((ci.junit, write_junit), (ci.markdown, write_summary)):
             if path is not None:
                 with atomic_path(path, force=True) as temporary:
                     write(content, judgement, temporary)
     if problem is not None:
-        _print_failure(problem, trained.failure, as_json, **value)
+        _print_failure(problem, outcome.failure, as_json, **value)
     elif as_json:
         output.json_object(value)
     if interrupted:
         return INTERRUPTED
-    status = FAILED if problem is not None else status_of(trained.runs)
+    status = FAILED if problem is not None else status_of(outcome.runs)
     if status == FAILED or not ci.requirements or judgement.passed:
         return status
     return FAILED if judgement.passed is False else UNDECIDED
