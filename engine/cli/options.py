@@ -30,7 +30,7 @@ from engine.experiment.problem import request_error
 from engine.experiment.setting import Flag
 from engine.experiment.sweep import MOST_REPEATS, AxisValues, values_of_table
 from engine.experiment.value import shortened
-from engine.export.files import check_replaceable
+from engine.export.files import atomic_path
 from engine.export.formats import ResultKind
 
 _PANEL = "Experiment"
@@ -83,16 +83,14 @@ Require = Annotated[
         '"loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. Repeatable.',
     ),
 ]
-JUnit = Annotated[
-    str | None,
-    typer.Option("--junit", metavar="FILE", help="Write the result as JUnit XML. Replaces an existing file."),
-]
-Markdown = Annotated[
-    str | None,
-    typer.Option(
-        "--markdown", metavar="FILE", help="Write a job summary in Markdown. Replaces an existing file."
-    ),
-]
+
+
+def _report(name: str, what: str) -> Any:
+    return typer.Option(name, metavar="FILE", help=f"Write {what}. Replaces an existing file.")
+
+
+JUnit = Annotated[str | None, _report("--junit", "the result as JUnit XML")]
+Markdown = Annotated[str | None, _report("--markdown", "a job summary in Markdown")]
 MachineName = Annotated[
     str,
     typer.Option(
@@ -274,7 +272,11 @@ def parse_ci(require: Sequence[str] | None, junit: str | None, markdown: str | N
     """Parse --require, --junit and --markdown. Raises ProblemError, also for a file that is not writable."""
     paths = [None if path is None else Path(path) for path in (junit, markdown)]
     for path in filter(None, paths):
-        check_replaceable(path)
+        if path.is_dir():
+            raise request_error(f"{path} is a folder.", "Give the name of a file.", key="to", value=path)
+        # nothing is written, but where nothing can be written this fails
+        with atomic_path(path, force=True):
+            pass
     return CiOptions(tuple(map(parse_requirement, require or ())), *paths)
 
 

@@ -240,7 +240,8 @@ def print_comparison(
     }
     judgement = Judgement(()) if content is None else judge(content.comparison, ci.requirements)
     if ci.requirements:
-        value |= judgement.to_dict()
+        rows = [decided.to_dict() for decided in judgement.outcomes]
+        value |= {"requirements": rows, "passed": judgement.passed}
     if content is not None:
         if not as_json:
             show(content.comparison)

@@ -22,10 +22,8 @@ Operator = Literal[">=", "<="]
 Decision = tuple[bool | None, str]
 """Whether a requirement is met (None: undecided), and the reason in a sentence."""
 
-_METRICS = {"speed": SPEED, "memory": PEAK_MEMORY, "loss": LOSS}
 _RATIO = re.compile(r"(speed|memory)\s*(>=|<=)\s*(\d{1,6}(?:\.\d{1,9})?)\s*(%?)")
 _TOLERANCE = 1e-9  # of a ratio, which is computed by logarithms
-_WORDS = {True: "Yes", False: "No", None: "Cannot tell"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,8 @@ def parse(text: str) -> Requirement:
         remedy = 'Write "speed >= 1.05", "memory <= 0.8" or "loss".'
         raise request_error(message, remedy, key="require", value=text)
     operator: Operator = ">=" if match[2] == ">=" else "<="
-    return Requirement(_METRICS[match[1]], f"{match[1]} {operator} {bound:.10g}", operator, bound)
+    metric = SPEED if match[1] == "speed" else PEAK_MEMORY
+    return Requirement(metric, f"{match[1]} {operator} {bound:.10g}", operator, bound)
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,17 @@ class Outcome:
     @property
     def word(self) -> str:
         """The answer in a word: "Yes", "No" or "Cannot tell"."""
-        return _WORDS[self.is_met]
+        return {True: "Yes", False: "No", None: "Cannot tell"}[self.is_met]
 
     @property
     def sentence(self) -> str:
         """The answer with its reason: "Yes: speed >= 1.05. The lower end of the interval ..."."""
         return f"{self.word}: {self.name}. {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        names = {"requirement": self.requirement.text, "side": self.side.title}
+        return {**names, "met": self.is_met, "sentence": self.reason}
 
 
 @dataclass(frozen=True)
@@ -89,19 +93,6 @@ class Judgement:
         if any(outcome.is_met is False for outcome in self.outcomes):
             return False
         return True if self.outcomes and all(outcome.is_met for outcome in self.outcomes) else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outcomes and the result as JSON values."""
-        rows = [
-            {
-                "requirement": outcome.requirement.text,
-                "side": outcome.side.title,
-                "met": outcome.is_met,
-                "sentence": outcome.reason,
-            }
-            for outcome in self.outcomes
-        ]
-        return {"requirements": rows, "passed": self.passed}
 
 
 def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgement:
@@ -148,46 +139,37 @@ def _too_few_runs(side: Side, baseline: Side) -> str:
 
 
 def _decide_interval(operator: Operator, bound: float, interval: Interval) -> Decision:
-    low, high = interval
-    is_least = operator == ">="
-    names, ends = ("lower", "upper"), (low, high)
-    if not is_least:
-        names, ends = names[::-1], ends[::-1]
-
-    def holds(end: float) -> bool:
-        return math.isclose(end, bound, rel_tol=_TOLERANCE) or (end > bound) is is_least
-
-    # if the nearer end holds, all of the interval does, and if the farther one does not, none of it
-    for name, end, is_met in ((names[0], ends[0], True), (names[1], ends[1], False)):
-        if holds(end) is is_met:
-            return is_met, f"The {name} end of the 95% interval, {_end_text(end, bound)}."
-    return None, f"The 95% interval, {_number(low, bound)} to {_number(high, bound)}, includes {bound:.10g}."
-
-
-def _end_text(end: float, bound: float) -> str:
-    if math.isclose(end, bound, rel_tol=_TOLERANCE):
-        return f"{times(end)}, is equal to it"
-    return f"{_number(end, bound)}, is {'above' if end > bound else 'below'} it"
+    (low, high), is_least = interval, operator == ">="
+    # an end that is equal but for rounding is on the good side
+    limit = bound * (1 - _TOLERANCE if is_least else 1 + _TOLERANCE)
+    if low < limit < high:
+        between = f"{_number(low, bound)} to {_number(high, bound)}"
+        return None, f"The 95% interval, {between}, includes {bound:.10g}."
+    is_above = low >= limit
+    name, end = ("lower", low) if is_above else ("upper", high)
+    is_equal = math.isclose(end, bound, rel_tol=2 * _TOLERANCE)
+    relation = "equal to" if is_equal else "above" if is_above else "below"
+    return (
+        is_above is is_least,
+        f"The {name} end of the 95% interval, {_number(end, bound)}, is {relation} it.",
+    )
 
 
 def _number(end: float, bound: float) -> str:
     # with as many decimals as show on which side of the bound it is
-    texts = (times(end), *(f"{end:.{decimals}f}" for decimals in (3, 4, 6, 9)))
-    return next(
-        (text for text in texts if (float(text.replace(",", "")) - bound) * (end - bound) > 0), texts[0]
-    )
+    shown = (digits for digits in range(2, 10) if (round(end, digits) - bound) * (end - bound) > 0)
+    digits = next(shown, 2)
+    return times(end) if digits == 2 else f"{end:.{digits}f}"
 
 
 def _decide_loss(comparison: Comparison, side: Side) -> Decision:
     baseline = comparison.baseline
     cell, base_cell = (comparison.cells(each.id)[LOSS.name] for each in (side, baseline))
-    if cell.value is not None and not math.isfinite(cell.value):
-        return False, f"The loss of {side.title} is {LOSS.text(cell.value)}."
-    if cell.value is None or base_cell.value is None or cell.difference is None:
+    if cell.value is None or cell.difference is None:
         return None, f"{side.title} and {baseline.title} have no losses to compare."
-    if not math.isfinite(base_cell.value):
-        return None, f"The loss of {baseline.title} is {LOSS.text(base_cell.value)}."
     both = f"The loss is {LOSS.text(cell.value)} vs. {LOSS.text(base_cell.value)}"
+    if not math.isfinite(cell.difference):
+        return (None if math.isfinite(cell.value) else False), f"{both}."
     if cell.within_spread is None:
         return None, _too_few_runs(side, baseline)
     if cell.difference <= 0:

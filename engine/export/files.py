@@ -100,17 +100,6 @@ def check_free(path: Path, *, force: bool = False) -> None:
         raise TakenError(path)
 
 
-def check_replaceable(path: Path) -> None:
-    """Raise ProblemError unless a file can be written to `path`, or replaced there."""
-    check_free(path, force=True)
-    if path.is_dir():
-        raise request_error(f"{path} is a folder.", "Give the name of a file.", key="to", value=path)
-    try:
-        make_hidden_folder(path.parent).rmdir()
-    except OSError as error:
-        raise ProblemError(_system_error_problem(error, path)) from None
-
-
 def _move(workplace: Path, path: Path, force: bool) -> None:
     target = path.parent
     files = [file.relative_to(workplace) for file in sorted(workplace.rglob("*")) if file.is_file()]

@@ -8,34 +8,32 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from engine.compare.requirement import Judgement
+from engine.compare.sides import Side
 from engine.compare.verdict import join_pieces
 from engine.experiment.value import one_line, printable
 from engine.export.content import Content
-from engine.export.document import Document, Section
+from engine.export.document import Section
 from engine.export.report.report import machine_line, report_of
 from engine.export.writers.text import write_markdown
-from engine.store.record import RunRecord, Status
+from engine.store.record import Status
 
 
 def write_summary(content: Content, judgement: Judgement, path: Path) -> None:
     """Write the verdict, the requirements and the metrics as Markdown."""
-    write_markdown(_summary(content, judgement), path)
-
-
-def _summary(content: Content, judgement: Judgement) -> Document:
     report = report_of(content)
     answer = report.answers[0]
     rows = tuple((outcome.name, outcome.word, outcome.reason) for outcome in judgement.outcomes)
     required = Section("Requirements", headings=("Requirement", "Met", "Why"), rows=rows)
     results = (section for section in report.sections if section.part == "answer")
     machine = machine_line(content.comparison.sides)
-    return replace(
+    summary = replace(
         report,
         title=join_pieces(answer.pieces),
         answers=(replace(answer, pieces=()),),
         sections=(required, *results),
         made=" · ".join(filter(None, (machine, report.made))),
     )
+    write_markdown(summary, path)
 
 
 def write_junit(content: Content, judgement: Judgement, path: Path) -> None:
@@ -45,13 +43,9 @@ def write_junit(content: Content, judgement: Judgement, path: Path) -> None:
     """
     cases = list(_requirement_cases(content, judgement) if judgement.outcomes else _run_cases(content))
     failures, skipped = (str(sum(case.find(tag) is not None for case in cases)) for tag in _NOT_PASSED)
-    seconds = sum(map(_seconds, content.runs))
+    counts = {"tests": str(len(cases)), "failures": failures, "errors": "0", "skipped": skipped}
     suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(
-        suites, "testsuite", name="ammeter", tests=str(len(cases)), failures=failures
-    )
-    suite.attrib |= {"errors": "0", "skipped": skipped, "time": f"{seconds:.3f}"}
-    suite.extend(cases)
+    ElementTree.SubElement(suites, "testsuite", counts, name="ammeter").extend(cases)
     ElementTree.indent(suites)
     ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)
 
@@ -61,9 +55,9 @@ _NOT_PASSED = ("failure", "skipped")
 
 def _requirement_cases(content: Content, judgement: Judgement) -> Iterator[ElementTree.Element]:
     for outcome in judgement.outcomes:
-        case = _case(outcome.requirement.text, outcome.side.title, outcome.is_met, outcome.reason)
-        _print(case, f"{outcome.sentence}\n{content.comparison.report(outcome.side.id).text}")
-        yield case
+        report = content.comparison.report(outcome.side.id)
+        text = f"{outcome.sentence}\n{report.text}"
+        yield _case(outcome.requirement.text, report.side, outcome.is_met, outcome.reason, text)
 
 
 def _run_cases(content: Content) -> Iterator[ElementTree.Element]:
@@ -71,23 +65,13 @@ def _run_cases(content: Content) -> Iterator[ElementTree.Element]:
         for run in report.side.runs:
             is_done = {Status.FINISHED: True, Status.FAILED: False}.get(run.status)
             reason = run.problem.message if run.problem is not None else run.status.value
-            case = _case(report.side.name_of(run), report.side.title, is_done, reason)
-            case.set("time", f"{_seconds(run):.3f}")
-            _print(case, report.text)
-            yield case
+            yield _case(report.side.name_of(run), report.side, is_done, reason, report.text)
 
 
-def _case(name: str, side: str, has_passed: bool | None, reason: str) -> ElementTree.Element:
-    case = ElementTree.Element("testcase", name=one_line(name), classname=one_line(side))
+def _case(name: str, side: Side, has_passed: bool | None, reason: str, text: str) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", name=one_line(name), classname=one_line(side.title))
     if has_passed is not True:
-        failure, skipped = _NOT_PASSED
-        ElementTree.SubElement(case, skipped if has_passed is None else failure, message=one_line(reason))
-    return case
-
-
-def _print(case: ElementTree.Element, text: str) -> None:
+        tag = _NOT_PASSED[has_passed is None]
+        ElementTree.SubElement(case, tag, message=one_line(reason))
     ElementTree.SubElement(case, "system-out").text = printable(text)
-
-
-def _seconds(run: RunRecord) -> float:
-    return (run.summary.seconds if run.summary is not None else None) or 0.0
+    return case

@@ -130,7 +130,7 @@ def test_an_end_has_as_many_decimals_as_show_its_side_of_the_bound() -> None:
         ("speed >= 1.05", (100, 101), (200,), {}, "Too few runs of each. Add --repeats 5."),
         ("memory <= 0.8", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no peak memory to compare."),
         ("loss", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no losses to compare."),
-        ("loss", (math.inf, 1.0, 1.0), STEADY, {}, "The loss of FP32 is ∞."),
+        ("loss", (math.inf, 1.0, 1.0), STEADY, {}, "The loss is 100.500 vs. ∞."),
         ("speed >= 1.05", STEADY, (None,) * 3, {}, "FP16 AMP, repeat 1 has no measured throughput."),
     ],
 )
@@ -147,7 +147,7 @@ def test_without_an_interval_nothing_is_decided(
         ((1.0, 1.2, 1.1), (1.15, 1.25, 1.2), True, "1.200 vs. 1.100, within the variation between runs."),
         ((1.0, 1.2, 1.1), (0.1, 0.2, 0.3), True, "0.200 vs. 1.100, which is not higher."),
         ((1.0, 1.2, 1.1), (1.5, 1.6, 1.7), False, "higher by more than the variation between runs."),
-        ((1.0, 1.2, 1.1), (1.5, 1.6, math.nan), False, "The loss of FP16 AMP is NaN."),
+        ((1.0, 1.2, 1.1), (1.5, 1.6, math.nan), False, "The loss is NaN vs. 1.100."),
         ((1.0, 1.2, 1.1), (1.0, 1.0, 3.0), None, "the runs of FP16 AMP vary more than those of FP32."),
         (
             (1.0, 1.0, 1.0),
@@ -217,7 +217,7 @@ def test_each_side_is_judged_and_one_failure_decides() -> None:
         ("speed >= 1.5 (BF16 AMP)", False),
     ]
     assert judgement.passed is False
-    assert judgement.to_dict()["requirements"][0] == {
+    assert judgement.outcomes[0].to_dict() == {
         "requirement": "speed >= 1.5",
         "side": "FP16 AMP",
         "met": True,
