@@ -156,10 +156,8 @@ class _Run:
             if value is not None:
                 self._memory[name] = max(value, self._memory.get(name, 0.0))
         sensors = {name: value for name, value in self._sensors.sample().items() if name not in _NOT_OURS}
-        current = steps.model_dump(
-            include={"allocated_mib", "reserved_mib", "resident_mib"}, exclude_none=True
-        )
-        yield Samples.model_validate(samples_event([rows], {**current, **sensors}))
+        now = steps.model_dump(include=_MEMORY_NOW, exclude_none=True)
+        yield samples_event([rows], {**now, **sensors})
         if skipped := tuple(step for step in steps.skipped if step <= rows.last_step):
             yield Skipped(steps=skipped, own=skipped)
             self.tally.skipped_steps += len(skipped)
@@ -232,23 +230,24 @@ class _Run:
         return totals.model_copy(update=figures)
 
     def _ranks(self, reader: Reader) -> Iterator[RankMetrics]:
-        for process in sorted(
-            reader.processes.values(), key=lambda each: each.begin.rank if each.begin else 0
-        ):
-            if process.begin is None or process.steps is None:
+        began = {each.begin.rank: each for each in reader.processes.values() if each.begin is not None}
+        for rank, process in sorted(began.items()):
+            begin, steps = process.begin, process.steps
+            if begin is None or steps is None:
                 continue
             times = np.concatenate(process.times)[self._warm_until :]
             step_seconds = float(np.median(np.diff(times))) if len(times) > LEAST_BLOCKS else None
-            batch = process.begin.batch_size
+            speed = begin.batch_size / step_seconds if begin.batch_size and step_seconds else None
             yield RankMetrics(
-                device=f"{process.begin.device}, rank {process.begin.rank}",
-                samples_per_second=batch / step_seconds if batch and step_seconds else None,
+                device=f"{begin.device}, rank {rank}",
+                samples_per_second=speed,
                 step_ms=1e3 * step_seconds if step_seconds else None,
-                peak_mib=process.steps.peak_allocated_mib or process.steps.peak_resident_mib,
+                peak_mib=steps.peak_allocated_mib or steps.peak_resident_mib,
             )
 
 
 _MEMORY = {"peak_allocated_mib", "peak_reserved_mib", "peak_resident_mib"}
+_MEMORY_NOW = {"allocated_mib", "reserved_mib", "resident_mib"}
 
 
 def _likely_device() -> torch.device:
@@ -258,8 +257,9 @@ def _likely_device() -> torch.device:
 
 def _environment(begin: Begin) -> Environment:
     is_cpu = begin.device == "cpu"
-    title = begin.device_name or (processor() if is_cpu else begin.device)
-    memory = psutil.virtual_memory().total / BYTES_PER_MIB if is_cpu else begin.device_memory_mib
+    title, memory = begin.device_name or begin.device, begin.device_memory_mib
+    if is_cpu:
+        title, memory = processor().title, processor().memory_mib
     here = environment_of(DeviceEntry(name=begin.device, title=title, memory_mib=memory, precisions=()))
     theirs = {"torch": begin.torch, "python": begin.python, "cuda": begin.cuda}
     return here.model_copy(update=theirs)
