@@ -16,6 +16,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code, read_code, remote_problem
 from engine.experiment.paths import config_folder, is_remote, plain_file, trust_path
@@ -61,6 +62,10 @@ class TrustedCode:
         """Trust code that was just read from a path that the user named, and the path itself."""
         self.add(code)
         self._save_line(_trust_line("file", str(code.place)))
+
+    def name_command(self, command: Command) -> None:
+        """Trust a command that the user typed here."""
+        self._save_line(_trust_line("command", command.sha256))
 
     def name_path(self, path: str) -> None:
         """Record that the user named this path here, so it may be looked up on a remote machine."""

@@ -118,7 +118,7 @@ def test_a_shell_runs_only_if_asked(tmp_path: Path) -> None:
 
 
 def test_lines_come_whole(tmp_path: Path) -> None:
-    code = "import sys\nprint('one')\nsys.stdout.write('tw'); sys.stdout.flush(); input() if 0 else None\nprint('o')"
+    code = "import sys\nprint('one')\nsys.stdout.write('tw')\nsys.stdout.flush()\nsys.stdout.write('o')"
     process = started(tmp_path, code)
     wait_until(lambda: process.status is not None)
     assert process.output() == "one\ntwo" and process.output() == ""
