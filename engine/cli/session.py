@@ -30,6 +30,7 @@ from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
+from engine.experiment.own.trust import foreign_parts
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import printable, shortened
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, PhaseName, Samples, Started
@@ -269,9 +270,9 @@ class CommandSession:
         trusts_all: bool,
         named: Iterable[Code] = (),
     ) -> None:
-        """Trust the code of files named on the command line, or all code with --trust-code.
+        """Trust the code of files named on the command line, or all code and commands with --trust-code.
 
-        `named` is the code of more such files. Raises ProblemError for experiments with untrusted code.
+        `named` is the code of more such files. Raises ProblemError for untrusted code or commands.
         """
         for code in (asked.chosen_code(on_gpu), *named):
             if code is not None:
@@ -284,9 +285,9 @@ class CommandSession:
             self.launcher.trusted_code.check(experiment)
 
     def trust(self, experiments: Iterable[Experiment]) -> None:
-        """Trust the code of experiments, as allowed by --trust-code."""
+        """Trust the code and commands of experiments, as allowed by --trust-code."""
         for experiment in experiments:
-            if (code := experiment.own_code) is not None:
+            for code in foreign_parts(experiment):
                 self.launcher.trusted_code.add(code)
 
     def warn_if_busy(self, experiment: Experiment) -> None:
