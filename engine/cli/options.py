@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from engine.experiment.command import Action, refuse
+from engine.experiment.command import refuse
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -271,7 +271,7 @@ def refuse_limit(asked: RunOptions) -> None:
         raise request_error(message, remedy, key="preset", value=preset.name)
 
 
-def refuse_script(asked: RunOptions, action: Action) -> None:
+def refuse_script(asked: RunOptions, action: str) -> None:
     """Raise ProblemError for invalid settings, and for a command if `action` is not for scripts."""
     refuse(action, [experiment_from(asked.settings(True)).command])
 

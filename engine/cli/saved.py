@@ -171,7 +171,9 @@ def show(
     ] = False,
     code: Annotated[
         bool,
-        typer.Option("--code", help="Run: print only its model file and the modules next to it, or command."),
+        typer.Option(
+            "--code", help="Run: print only its model file with the modules next to it, or its command."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -127,22 +127,8 @@ def command_names(commands: Sequence[Command]) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else command.line for name, command in pairs)
 
 
-Action: TypeAlias = Literal[
-    "limit",
-    "numerics",
-    "profile",
-    "sweep",
-    "tune",
-    "check",
-    "forecast",
-    "precision",
-    "resume",
-    "pause",
-    "export",
-]
-"""What Ammeter does with an experiment of its own, and not with a script."""
-
-_REFUSALS: Mapping[Action, tuple[str, str]] = {
+# what Ammeter does with experiments of its own, and not with a script
+_REFUSALS: Mapping[str, tuple[str, str]] = {
     "limit": (
         "A script's largest batch cannot be searched, because Ammeter does not control its batch size.",
         "Compare commands with different batch sizes.",
@@ -178,8 +164,8 @@ _REFUSALS: Mapping[Action, tuple[str, str]] = {
 }
 
 
-def refusal(action: Action, commands: Iterable[Command]) -> Problem | None:
-    """Return why the action is not possible, if one of the commands trains. None if none does."""
+def refusal(action: str, commands: Iterable[Command]) -> Problem | None:
+    """Return why a study or another action is not possible with the commands. None if none of them trains."""
     command = next((each for each in commands if each.line.strip()), None)
     if command is None:
         return None
@@ -187,7 +173,7 @@ def refusal(action: Action, commands: Iterable[Command]) -> Problem | None:
     return request_problem(message, remedy, key="command.line", value=command.name)
 
 
-def refuse(action: Action, commands: Iterable[Command]) -> None:
+def refuse(action: str, commands: Iterable[Command]) -> None:
     """Raise ProblemError with the `refusal`, if there is one."""
     if (problem := refusal(action, commands)) is not None:
         raise ProblemError(problem)

@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.compare.comparison import Comparison
-from engine.experiment.command import Action, refusal
+from engine.experiment.command import refusal
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.numerics import FIRST_STEPS, Numerics
@@ -200,7 +200,7 @@ def _but_length(experiment: Experiment) -> str:
     return experiment.model_copy(update=changes).to_json()
 
 
-def _why_not(action: Action, wanted: Sequence[Experiment], experiments: Experiments) -> str | None:
+def _why_not(action: str, wanted: Sequence[Experiment], experiments: Experiments) -> str | None:
     if against := refusal(action, (experiment.command for experiment in wanted)):
         return against.message
     return "Ammeter is still examining this machine." if experiments.catalog is None else None
