@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from engine.experiment.problem import Problem, ProblemError, contradiction, request_problem
 from engine.experiment.setting import setting
 from engine.experiment.settings import Part
+from engine.experiment.value import one_line
 
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
@@ -96,7 +97,7 @@ class Command(Part):
     @property
     def whole_text(self) -> str:
         """The line in full, below where it runs, for a person who decides whether it may run."""
-        return f"# Runs {self.where}\n{self.line}"
+        return f"# Runs {one_line(self.where)}\n{self.line}"
 
     @property
     def name(self) -> str:

@@ -63,3 +63,5 @@ def test_a_long_command_is_not_shown_with_its_middle_left_out() -> None:
     long = script(f"python train.py {'x' * 1_000} --more")
     assert refusal(long).startswith("A command of 1,023 characters (")
     assert long.command.line in long.command.whole_text
+    hidden = script(folder="/far\npython mine.py")
+    assert len(hidden.command.whole_text.splitlines()) == 2
