@@ -7,6 +7,7 @@ only on a terminal.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -28,7 +29,7 @@ from engine.cli.output import progress_console, warning
 from engine.compare.failure import Failure, failure_of
 from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, changed, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import foreign_parts
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
@@ -248,7 +249,7 @@ class CommandSession:
         """Return the experiment in the options, with trusted code. Raises ProblemError."""
         # reading the catalog imports torch, so it is read only if the settings depend on it
         on_gpu = asked.settings(True) == asked.settings(False) or self.on_gpu(asked)
-        experiment = experiment_from(asked.settings(on_gpu))
+        experiment = self._placed(experiment_from(asked.settings(on_gpu)))
         self.accept(asked, [experiment], on_gpu=on_gpu, trusts_all=trusts_all)
         return experiment
 
@@ -257,9 +258,19 @@ class CommandSession:
     ) -> list[LabeledExperiment]:
         """Return the sides in the options, with trusted code. Raises ProblemError."""
         on_gpu = self.on_gpu(asked)
-        sides = sides_of(asked, precisions, on_gpu=on_gpu)
+        sides = [
+            (label, self._placed(experiment))
+            for label, experiment in sides_of(asked, precisions, on_gpu=on_gpu)
+        ]
         self.accept(asked, [experiment for _, experiment in sides], on_gpu=on_gpu, trusts_all=trusts_all)
         return sides
+
+    def _placed(self, experiment: Experiment) -> Experiment:
+        # a folder of another machine is relative to the home folder there
+        if self.machine or not experiment.is_script:
+            return experiment
+        folder = os.path.abspath(os.path.expanduser(experiment.command.folder))  # noqa: PTH100, PTH111
+        return changed(experiment, {"command.folder": folder})
 
     def accept(
         self,

@@ -181,7 +181,7 @@ def _folder_problems(command: Command) -> Iterator[Problem]:
     """Yield the problem of a script's folder. Of a script, nothing else is known before it trains."""
     if not TrustedCode().may_look(command.folder):
         yield _not_opened("command.folder", command.folder)
-    elif not exists_here(command.place):
+    elif not exists_here(command.folder):
         message = f"is '{shown_path(command.folder)}', which does not exist on this machine."
         yield setting_problem("command.folder", message, "Select another folder.", value=command.folder)
 

@@ -78,14 +78,9 @@ class Command(Part):
         return tuple(shlex.split(self.line, posix=os.name == "posix"))
 
     @property
-    def place(self) -> str:
-        """The absolute path of the folder. A relative one is in the current folder."""
-        return os.path.abspath(os.path.expanduser(self.folder))  # noqa: PTH100, PTH111 - raise nothing
-
-    @property
     def sha256(self) -> str:
         """The hash of everything that decides which code runs."""
-        parts = (self.line, self.place, self.venv, str(self.shell))
+        parts = (self.line, self.folder, self.venv, str(self.shell))
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property

@@ -153,9 +153,10 @@ def test_a_preset_that_is_accepted_runs_and_asks_again_once_its_file_has_changed
     assert UNACCEPTED in planted.refused("run", "--preset", "theirs", *THREAD)
 
 
-def test_a_command_of_a_preset_a_file_or_a_run_needs_trust(planted, tmp_path, home):
+def test_a_command_of_a_preset_a_file_or_a_run_needs_trust(planted, tmp_path, home, monkeypatch):
     """A command that is not trusted starts nothing, and is shown in full."""
-    table = {"line": f"{sys.executable} {planted.path}", "folder": str(tmp_path)}
+    monkeypatch.chdir(tmp_path)
+    table = {"line": f"{sys.executable} {planted.path}", "folder": "."}
     write_preset("theirs", experiment={"command": table, "steps": 1})
     variants = [{"label": label, "command": table} for label in ("a", "b")]
     write_preset("both", kind="compare", experiment={"steps": 1}, variants=variants)
@@ -169,7 +170,7 @@ def test_a_command_of_a_preset_a_file_or_a_run_needs_trust(planted, tmp_path, ho
     ]
     for given in sources:
         message = planted.refused(*given, *THREAD)
-        assert UNACCEPTED in message and table["line"] in message and table["folder"] in message
+        assert UNACCEPTED in message and table["line"] in message and f" in {tmp_path} came" in message
     _, shown = planted.verb("show", run.id, "--code")
     assert shown["code"]["line"] == table["line"] and shown["code"]["sha256"] == run.experiment.command.sha256
 

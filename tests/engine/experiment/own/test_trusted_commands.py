@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,15 +24,10 @@ def refusal(experiment: Experiment) -> str:
     return raised.value.problem.message
 
 
-def test_a_typed_command_is_trusted_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_typed_command_is_trusted_from_then_on() -> None:
     TrustedCode().name_command(script(whole=False).command)
-    for same in (script(), script(folder="."), script(folder=str(tmp_path)), script(whole=True)):
-        TrustedCode().check(same)
-    TrustedCode().check(Experiment())
-    # the same words start another script there
-    monkeypatch.chdir(tmp_path.parent)
-    refusal(script())
+    for allowed in (script(), script(whole=True), Experiment()):
+        TrustedCode().check(allowed)
 
 
 @pytest.mark.parametrize(
