@@ -86,10 +86,6 @@ class TrustedCode:
         self.add(code)
         self._save_line(_trust_line("file", str(code.place)))
 
-    def name_command(self, command: Command) -> None:
-        """Trust a command that the user typed here."""
-        self._save_line(_trust_line("command", command.sha256))
-
     def name_path(self, path: str) -> None:
         """Record that the user named this path here, so it may be looked up on a remote machine."""
         if is_remote(path):

@@ -19,7 +19,6 @@ _BLOCK = re.compile(r"`(\w+\.py)`[^\n]*?(?:\n[^\n]+)*?\n\n```python\n(.*?)```", 
 SCRIPTS = dict(_BLOCK.findall(PAGE.read_text()))
 
 
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words", "batch"),
