@@ -74,7 +74,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        return _train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
+        return train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
 
 
 def resume(
@@ -105,10 +105,11 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-        return _train_run(session, queued, as_json)
+        return train_run(session, queued, as_json)
 
 
-def _train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+def train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+    """Train a queued run, print its summary, and return the exit status."""
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     done = session.store.run(queued.id)
     if isinstance(last, Failed):
