@@ -10,9 +10,10 @@ from engine.compare.metrics import DATA_WAIT, ENERGY, SPEED, AnyRun, Metric, sho
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
-from engine.protocol.summary import RankMetrics, Summary, slowest_rank
-from engine.words.names import left_out_words, recipe_title, speed_unit
+from engine.protocol.summary import Observed, RankMetrics, Summary, slowest_rank
+from engine.words.names import Trained, left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_text, number
+from engine.words.observed import OBSERVED, cautions_of, facts_of
 
 HEADINGS = ("Device", "Throughput", "Step time", "Synchronizing gradients", "Peak memory", "Waiting for data")
 _IN_A_LINE = ("{}", "step {}", "synchronizing gradients {}", "peak {}", "waiting for data {}")
@@ -36,9 +37,9 @@ class DeviceRow:
         return " · ".join(form.format(cell) for form, cell in known if cell != NONE)
 
 
-def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
+def device_rows(summary: Summary | None, trained: Trained) -> tuple[DeviceRow, ...]:
     """Return one row per device. The slowest device and the largest peak are marked, unless all are alike."""
-    return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
+    return () if summary is None else tuple(_rows(summary.ranks, speed_unit([trained])))
 
 
 def _rows(ranks: Sequence[RankMetrics], unit: str) -> Iterator[DeviceRow]:
@@ -75,11 +76,13 @@ def details_of(run: AnyRun) -> list[tuple[str, list[Pair]]]:
     summary = run.summary
     if summary is None:
         return []
+    seen, is_resident = summary.observed, summary.peak_allocated_mib is None
     groups = (
         ("", [*_metrics(run, summary)]),
+        (OBSERVED, [] if seen is None else [*_observed(seen, is_resident=is_resident)]),
         ("Training", [*_training(summary)]),
         (MEMORY, [(part.capitalize(), memory_text(mib)) for part, mib in memory_parts(summary)]),
-        (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment.dataset)]),
+        (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment)]),
     )
     known = ((title, [pair for pair in rows if pair[1]]) for title, rows in groups)
     return [(title, rows) for title, rows in known if rows]
@@ -115,6 +118,11 @@ def gpu_words(
     if others := value("other_programs_mib"):
         known.append(f"other programs {most}{memory_text(others)}")
     return " · ".join(known)
+
+
+def _observed(observed: Observed, *, is_resident: bool) -> Iterator[Pair]:
+    yield from ((fact.title, fact.text) for fact in facts_of(observed))
+    yield "Caution", "\n".join(cautions_of(observed, is_resident=is_resident))
 
 
 def _metrics(run: AnyRun, summary: Summary) -> Iterator[Pair]:

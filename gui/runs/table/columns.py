@@ -69,7 +69,7 @@ def _speed(line: RunRow) -> str:
     run, speed = line.run, line.overview.samples_per_second
     if speed is None:
         return run.summary.speed_note or "" if run.summary else ""
-    text = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
+    text = f"{SPEED.text(speed)} {speed_unit([line.overview])}"
     if DataRef(line.overview.dataset).task != "language":
         return text
     length = run.experiment.sequence_length
@@ -321,7 +321,7 @@ COLUMNS: tuple[Column[RunRow], ...] = (
     ),
     _recorded(
         *("BATCH", "Batch", lambda line: line.overview.batch_size),
-        lambda line: f"{line.overview.batch_size:,}",
+        lambda line: f"{line.overview.batch_size:,}" if line.overview.batch_size else NONE,
         "Samples in a batch",
     ),
     Column(
