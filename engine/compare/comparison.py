@@ -18,6 +18,7 @@ from engine.compare.metrics import (
     metric_row,
     shown_metrics,
 )
+from engine.compare.observed import facts_of
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
@@ -28,7 +29,6 @@ from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, setting_text
 from engine.words.numbers import NONE
-from engine.words.observed import facts_of
 
 NOT_REACHED = "not reached"
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from engine.compare.evidence import machine_disturbances
 from engine.compare.metrics import DATA_WAIT, ENERGY, SPEED, AnyRun, Metric, shown_metrics, training_peak
+from engine.compare.observed import OBSERVED, cautions_of, facts_of
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
 from engine.protocol.summary import Observed, RankMetrics, Summary, slowest_rank
 from engine.words.names import Trained, left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_text, number
-from engine.words.observed import OBSERVED, cautions_of, facts_of
 
 HEADINGS = ("Device", "Throughput", "Step time", "Synchronizing gradients", "Peak memory", "Waiting for data")
 _IN_A_LINE = ("{}", "step {}", "synchronizing gradients {}", "peak {}", "waiting for data {}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from engine.busyness import TOLERATED_MIB
+from engine.compare.observed import cautions_of, parameter_count
 from engine.compare.sides import (
     Side,
     changes_training,
@@ -30,7 +31,6 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.names import sample_unit, setting_text
 from engine.words.numbers import memory_text, number
-from engine.words.observed import cautions_of, parameter_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,13 +8,13 @@ from typing import Literal
 
 from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
 from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, MetricCell, energy_of
+from engine.compare.observed import observed_sentence
 from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
 from engine.experiment.experiment import Precision
 from engine.protocol.summary import Energy
 from engine.words.names import sample_unit
 from engine.words.numbers import number, number_text, times
-from engine.words.observed import observed_sentence
 
 _LEAST_SECONDS = 5.0  # a GPU's counter moves some ten times a second: in less time its steps would show
 _LEAST_DIFFERENCE = 0.03  # two repeats on the same GPU, one on a warmer GPU, differ by as much

@@ -127,7 +127,7 @@ class Overview(NamedTuple):
     """The columns that a table of thousands of runs shows of each.
 
     `recipe` is the requested one. `peak_mib` counts memory allocated on a GPU, or resident on a CPU. The
-    `model` of a script is its name, its `dataset` is empty, and its `batch_size` 0 unless it was seen.
+    `model` of a script is its name, `dataset` and `recipe` are empty, and `batch_size` is 0 unless seen.
     """
 
     model: str
@@ -256,16 +256,17 @@ class RunRecord:
         figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)
         allocated = figures.peak_allocated_mib
         facts = {name: getattr(settings, name) for name in _Settings.model_fields if name in Overview._fields}
+        facts["recipe"] = settings.step.recipe
         if settings.command.line.strip():
             batch = figures.observed and figures.observed.batch_size
             facts |= {
                 "model": Command(**dict(settings.command)).script,
                 "dataset": "",
+                "recipe": "",
                 "batch_size": batch or 0,
             }
         return Overview(
             **facts,
-            recipe=settings.step.recipe,
             samples_per_second=figures.samples_per_second,
             peak_mib=figures.peak_resident_mib if allocated is None else allocated,
             accuracy=figures.final_validation_accuracy,

@@ -119,10 +119,15 @@ _OF_SCRIPTS = ("steps", "precision", "batch_size", "device", "measure.warmup_ste
 
 def applies(key: str, chosen: FormValues) -> bool:
     """Return True if a setting applies, given the other settings. One that does not is not shown."""
+    if not exists(key, is_script=chosen.is_script):
+        return False
+    return chosen.is_script or all_settings()[key].when(chosen)
+
+
+def exists(key: str, *, is_script: bool) -> bool:
+    """Return True if scripts have a setting, or else experiments with a model."""
     is_of_script = key.startswith("command.")
-    if chosen.is_script:
-        return is_of_script or key in _OF_SCRIPTS
-    return not is_of_script and all_settings()[key].when(chosen)
+    return is_of_script or key in _OF_SCRIPTS if is_script else not is_of_script
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:
