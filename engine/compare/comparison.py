@@ -76,7 +76,10 @@ class SettingRow:
 
 
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
-    """Return every setting that applies to any side, and the machine. Seeds of repeats are a list."""
+    """Return every setting that applies to any side, and the machine. Seeds of repeats are a list.
+
+    A script's batch is not a setting, but an observation.
+    """
     settings = [_settings_of(side) for side in sides]
     rows = []
     for key in (*all_settings(), *_MACHINE):
@@ -91,7 +94,10 @@ def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
 def _settings_of(side: Side) -> dict[str, Any]:
     run = side.runs[0]
     settings = applying_settings(run.experiment)
-    if len(side.runs) > 1:
+    if side.is_script:
+        # shown with what was seen
+        settings.pop("batch_size", None)
+    elif len(side.runs) > 1:
         settings["seed"] = [repeat.experiment.seed for repeat in side.runs]
     for name in _MACHINE:
         value = getattr(run.environment, name, None)

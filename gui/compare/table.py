@@ -249,7 +249,10 @@ class MetricTable(Surface):
     def set_headline(self, side_id: str | None) -> None:
         """Shade the column of this side only."""
         if self._comparison is not None and len(self._comparison.sides) < MANY:
-            rows = (*self._comparison.metrics, *self._comparison.observed)
+            is_script = self._comparison.baseline.is_script
+            # a script has no accuracy, and often no loss scale
+            known = [row for row in self._comparison.metrics if not is_script or _is_known(row)]
+            rows = (*known, *self._comparison.observed)
             self.grid.show_rows(rows, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:
@@ -257,9 +260,12 @@ class MetricTable(Surface):
         return self.grid.lines()[1:]
 
 
-def _has_accuracy(comparison: Comparison) -> bool:
-    row = next(row for row in comparison.metrics if row.metric.name == "accuracy")
+def _is_known(row: MetricRow) -> bool:
     return any(cell.value is not None for cell in row.cells)
+
+
+def _has_accuracy(comparison: Comparison) -> bool:
+    return _is_known(next(row for row in comparison.metrics if row.metric.name == "accuracy"))
 
 
 def _spread_note(comparison: Comparison) -> str:

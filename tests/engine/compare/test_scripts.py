@@ -13,7 +13,7 @@ from engine.compare.comparison import Comparison, compare
 from engine.compare.details import details_of
 from engine.compare.evidence import Evidence
 from engine.compare.failure import failure_of
-from engine.compare.ranking import headline
+from engine.compare.ranking import headline, quiet_clauses
 from engine.compare.sides import sides_of
 from engine.compare.verdict import join_pieces
 from engine.experiment.experiment import Experiment, Precision
@@ -170,6 +170,22 @@ def test_only_what_counts_the_same_has_a_ratio(
         speed,
         step,
     )
+
+
+def test_a_line_begins_with_a_file_name_as_it_is_written() -> None:
+    comparison = pair({"batch_size": None})
+    clauses = quiet_clauses(comparison, comparison.ranked[0])
+    assert clauses[:2] == (
+        "One counts samples, and the other steps, because its batch size is unknown",
+        "train.py --amp trained in 71% of the memory, with the same loss (6.130 vs. 6.130, within the"
+        " variation between runs)",
+    )
+
+
+def test_a_script_has_neither_seeds_nor_settings_of_a_model() -> None:
+    keys = [row.key for row in pair().all_settings]
+    assert keys[:4] == ["precision", "steps", "device", "measure.warmup_steps"]
+    assert [row.key for row in pair().settings] == ["precision", "command.line"]
 
 
 def test_a_script_and_a_model_are_different_trainings() -> None:
