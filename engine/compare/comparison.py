@@ -197,9 +197,9 @@ class Comparison:
         return {report.side.id: report for report in self.reports}[side_id]
 
     def cells(self, side_id: str) -> dict[str, MetricCell]:
-        """Return the metrics of one side by name. Raises KeyError."""
+        """Return the metrics and observations of one side by name. Raises KeyError."""
         place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
-        return {row.metric.name: row.cells[place] for row in self.metrics}
+        return {row.metric.name: row.cells[place] for row in (*self.metrics, *self.observed)}
 
 
 def learned_worse(report: SideReport, cells: Mapping[str, MetricCell]) -> bool:

@@ -112,13 +112,9 @@ def further_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple
     """Return the metrics that the ranking does not show, without metrics that no side has."""
     ranked = {metric.name for metric in _RANKED}
     columns = []
-    places = {side.id: place for place, side in enumerate(comparison.sides)}
-    for row in comparison.observed:
-        facts = tuple(MetricText(row.cells[places[ranked.side.id]].text) for ranked in rows)
-        columns.append(RankingColumn(row.metric.name, row.metric.title, "", facts))
-    for metric in (row.metric for row in comparison.metrics):
+    for metric in (row.metric for row in (*comparison.metrics, *comparison.observed)):
         cells = [row.cells[metric.name] for row in rows]
-        if metric.name not in ranked and any(cell.value is not None for cell in cells):
+        if metric.name not in ranked and any(cell.text or cell.value is not None for cell in cells):
             pairs = zip(rows, cells, strict=True)
             texts = tuple(metric_text(metric, cell, row.report) for row, cell in pairs)
             columns.append(RankingColumn(metric.name, metric.title, metric.unit, texts))

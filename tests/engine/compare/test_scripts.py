@@ -118,6 +118,20 @@ def test_what_was_seen_is_a_row_where_it_differs_and_else_one_line() -> None:
     assert section.notes == (f"{comparison.same}.",)
 
 
+def test_a_ranking_has_the_observations_as_columns() -> None:
+    third = script_run(
+        7, f"{AMP} --compile", observed={**SEEN, "is_compiled": True}, samples_per_second=190.0
+    )
+    _, further = metrics_sections(compared(*(run for side in pair().sides for run in side.runs), third))
+    seen = {row[1].value: str(row[further.headings.index("torch.compile")]) for row in further.rows}
+    assert seen == {
+        "train.py": "not compiled",
+        "train.py --amp": "not compiled",
+        "train.py --amp --compile": "compiled",
+    }
+    assert further.notes[0].startswith("The same in all: torch 2.15 · no GradScaler · batch 12")
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "sentence"),
     [
