@@ -11,7 +11,7 @@ from engine.compare.observed import OBSERVED, cautions_of, facts_of
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
-from engine.protocol.summary import Observed, RankMetrics, Summary, slowest_rank
+from engine.protocol.summary import RankMetrics, Summary, slowest_rank
 from engine.words.names import Trained, left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
@@ -76,10 +76,9 @@ def details_of(run: AnyRun) -> list[tuple[str, list[Pair]]]:
     summary = run.summary
     if summary is None:
         return []
-    seen, is_resident = summary.observed, summary.peak_allocated_mib is None
     groups = (
         ("", [*_metrics(run, summary)]),
-        (OBSERVED, [] if seen is None else [*_observed(seen, is_resident=is_resident)]),
+        (OBSERVED, [*_observed(summary)]),
         ("Training", [*_training(summary)]),
         (MEMORY, [(part.capitalize(), memory_text(mib)) for part, mib in memory_parts(summary)]),
         (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment)]),
@@ -120,9 +119,10 @@ def gpu_words(
     return " · ".join(known)
 
 
-def _observed(observed: Observed, *, is_resident: bool) -> Iterator[Pair]:
-    yield from ((fact.title, fact.text) for fact in facts_of(observed))
-    yield "Caution", "\n".join(cautions_of(observed, is_resident=is_resident))
+def _observed(summary: Summary) -> Iterator[Pair]:
+    if summary.observed is not None:
+        yield from ((fact.title, fact.text) for fact in facts_of(summary.observed))
+        yield "Caution", "\n".join(cautions_of(summary))
 
 
 def _metrics(run: AnyRun, summary: Summary) -> Iterator[Pair]:

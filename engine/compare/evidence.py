@@ -25,7 +25,7 @@ from engine.compare.sides import (
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence
 from engine.lazy_imports import np
-from engine.protocol.events import Epoch, Event, Started
+from engine.protocol.events import Epoch, Event, Started, Summary
 from engine.statistics import Interval, is_wide, shared_drifts, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
@@ -177,12 +177,9 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt
     for (kind, _), (first, *more) in sentences.items():
         alike = f" The same applies to {len(more):,} more of its runs." if more else ""
         yield Doubt(side.id, kind, first + alike)
-    if (seen := side.observed) is not None:
-        is_resident = first_started(side).environment is not None and not _is_on_cuda(first_started(side))
-        for sentence in cautions_of(seen, is_resident=is_resident):
-            # what is true of every process needs no name
-            about = "" if sentence.startswith("Peak") else f"{side.title}: "
-            yield Doubt(side.id, "observed", f"{about}{sentence}")
+    summaries = (run.summary for run in side.runs if run.summary is not None and run.summary.observed)
+    for sentence in cautions_of(next(summaries, Summary()), side.title):
+        yield Doubt(side.id, "observed", sentence)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
         apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"

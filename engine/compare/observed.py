@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.protocol.summary import Observed
+from engine.protocol.summary import Observed, Summary
 from engine.words.names import listed
 from engine.words.numbers import NONE
 
@@ -69,18 +69,19 @@ def parameter_count(observed: Observed) -> str:
     return f"{count:,.0f}"
 
 
-def cautions_of(observed: Observed, *, is_resident: bool) -> Iterator[str]:
-    """Yield a sentence for each reason to look twice. `is_resident`: its memory is that of its process."""
-    autocast = observed.autocast
-    if autocast is not None:
-        lead = f"autocast({autocast}) is on, but"
-        if observed.layers.get("float32") == 1.0:
-            yield f"{lead} no Linear or Conv layer ran in it."
-        elif not observed.layers and observed.is_compiled:
-            yield f"{lead} torch.compile hid in which format the layers ran."
-        if autocast == "float16" and not observed.has_scaler:
-            yield f"{lead} there is no GradScaler, so small gradients become zero."
-    if is_resident:
+def cautions_of(summary: Summary, name: str = "") -> Iterator[str]:
+    """Yield a sentence for each reason to trust a script's metrics less, with the `name` of its side."""
+    observed = summary.observed
+    if observed is None:
+        return
+    lead = f"{f'{name}: ' if name else ''}autocast({observed.autocast}) is on, but"
+    if observed.autocast is not None and observed.layers and not observed.layers.get(observed.autocast):
+        yield f"{lead} no Linear or Conv layer ran in it."
+    if observed.autocast is not None and observed.is_compiled and not observed.layers:
+        yield f"{lead} torch.compile hid in which format the layers ran."
+    if observed.autocast == "float16" and not observed.has_scaler:
+        yield f"{lead} there is no GradScaler, so small gradients become zero."
+    if summary.peak_allocated_mib is None and summary.peak_resident_mib is not None:
         yield "Peak memory is that of the whole process, with Python and its libraries."
 
 

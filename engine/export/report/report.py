@@ -239,23 +239,12 @@ def subject_of(comparison: Comparison) -> str:
 
 def training_words(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """Return model, dataset and batch of the runs in words, or how many of each."""
+    noun = "scripts" if all(run.overview.is_script for run in runs) else "models"
     return (
-        _common_words([_model_words(run) for run in runs], "scripts" if _are_scripts(runs) else "models"),
-        _common_words([_dataset_words(run) for run in runs], "datasets"),
+        _common_words([run.overview.model for run in runs], noun),
+        _common_words([dataset_words(run.overview.dataset) for run in runs], "datasets"),
         _common_words([batch_words(run.experiment) for run in runs], "batch sizes"),
     )
-
-
-def _are_scripts(runs: Sequence[RunRecord]) -> bool:
-    return all(run.experiment.is_script for run in runs)
-
-
-def _model_words(run: RunRecord) -> str:
-    return run.experiment.command.script if run.experiment.is_script else run.experiment.model
-
-
-def _dataset_words(run: RunRecord) -> str:
-    return "" if run.experiment.is_script else dataset_words(run.experiment.dataset)
 
 
 def _common_words(values: Sequence[str], noun: str) -> str:

@@ -213,8 +213,10 @@ def test_a_script_and_a_model_are_different_trainings() -> None:
 
 def test_memory_of_a_process_is_said_to_be_so() -> None:
     run = script_run(1, PLAIN, observed=SEEN, samples_per_second=9.0, peak_resident_mib=900.0)
+    sentence = "Peak memory is that of the whole process, with Python and its libraries."
+    assert [doubt.sentence for doubt in compared(run).reports[0].doubts] == [sentence]
     details = dict(details_of(run))
-    assert dict(details["What the observer saw"])["Caution"].startswith("Peak memory is that of the whole")
+    assert dict(details["What the observer saw"])["Caution"] == sentence
 
 
 def test_a_single_script_says_what_was_seen() -> None:
