@@ -261,7 +261,7 @@ def _environment(begin: Begin) -> Environment:
     if is_cpu:
         title, memory = processor().title, processor().memory_mib
     here = environment_of(DeviceEntry(name=begin.device, title=title, memory_mib=memory, precisions=()))
-    theirs = {"torch": begin.torch, "python": begin.python, "cuda": begin.cuda}
+    theirs = {"torch": begin.torch, "python": begin.python, "cuda": None if is_cpu else begin.cuda}
     return here.model_copy(update=theirs)
 
 
