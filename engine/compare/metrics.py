@@ -341,6 +341,9 @@ def _value_interval(
         return None, None
     if metric.name == "step_ms":
         ms_samples = 1e3 * run.experiment.step_samples
+        if run.experiment.is_script:
+            # it may accumulate gradients
+            ms_samples = values[0] * (SPEED.value(run) or 0.0)
         interval = ms_samples / interval[1], ms_samples / interval[0]
     return interval, "within run"
 

@@ -107,9 +107,9 @@ class _Run:
         self._measure = experiment.measure
         self._whole = experiment.command.whole
         self._length = max(1, (experiment.steps or 0) - self._measure.warmup_steps)
-        seen: dict[str, Any] = {"precision": begin.precision, "device": begin.device}
-        if begin.batch_size is not None:
-            seen["batch_size"] = begin.batch_size
+        # of an unknown batch, a step is the sample
+        batch = begin.batch_size or 1
+        seen = {"precision": begin.precision, "device": begin.device, "batch_size": batch}
         self.experiment = experiment.model_copy(update=seen)
         self.tally = Tally(self._measure)
         self._warm_until = self._measure.warmup_steps

@@ -243,3 +243,9 @@ def test_lists_name_the_script() -> None:
         assert (run.title, run.side, run.model_name) == ("train.py --amp", "train.py --amp", "train.py")
         assert run.overview.dataset == ""
     assert (before.overview.batch_size, after.overview.batch_size) == (0, 12)
+
+
+def test_the_interval_of_a_step_counts_the_samples_that_it_had() -> None:
+    speed = {"samples_per_second": 480.0, "samples_per_second_ci": (400.0, 600.0), "step_ms": 100.0}
+    comparison = compared(script_run(1, PLAIN, observed=SEEN, **speed))
+    assert comparison.cells(comparison.baseline.id)["step_ms"].interval == (80.0, 120.0)
