@@ -114,6 +114,10 @@ def test_wrong_requirements_and_files_are_refused_before_training(refused, optio
     assert refused("compare", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *options)["key"] == key
 
 
+def test_a_requirement_on_a_single_command_is_refused(refused):
+    assert refused("script", "python train.py", "--require", "loss")["key"] == "require"
+
+
 def test_what_only_the_machine_can_refuse_leaves_nothing_behind(answer):
     for verb in ("run", "compare"):
         flags = ["--model", "resnet81", *ON_CPU, *IN_A_THREAD]
