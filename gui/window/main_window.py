@@ -239,7 +239,9 @@ class MainWindow(QMainWindow):
         self.body.compact_changed.connect(self.setup.set_compact)
         self.setup.run_action.changed.connect(
             lambda: self.live.set_offer(
-                *offer_texts(self.setup.outcome(), self.experiments.machine or "this machine")
+                *offer_texts(
+                    self.setup.question, self.setup.outcome(), self.experiments.machine or "this machine"
+                )
             )
         )
         self.experiments.trust.ask = lambda code: may_run(code, self)
@@ -311,7 +313,7 @@ class MainWindow(QMainWindow):
         Raises ValueError for an unknown key.
         """
         key = self.setup.question if key == "experiment" else key
-        self.bring_up(key)
+        self.bring_up("compare" if key == "script" else key)
         if question := next((question for question in QUESTIONS if question == key), None):
             self.setup.set_question(question)
 
