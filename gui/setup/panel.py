@@ -89,8 +89,8 @@ class SetupPanel(Surface):
         self._without_engine: str | None = None
         self.question: Question = "compare"
         self.scripts = ScriptDraft()
-        self.precision_seen: Callable[[Experiment], Precision | None] = lambda _: None
-        """Returns the precision that a command's last run was seen to use, if any. Set by the window."""
+        self.precision_seen: Callable[[str, Experiment], Precision | None] = lambda _name, _experiment: None
+        """Returns the precision that the last run of a command was seen to use. Set by the window."""
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._pressed = QElapsedTimer()
         self._last: tuple[Question, Draft, ScriptDraft] | None = None
@@ -286,7 +286,7 @@ class SetupPanel(Surface):
             return {}
         is_open, recent = self.form.more.is_open(), self.picker.state()
         own = {"options_open": is_open, "recent_models": recent, "question": self.question}
-        return {**self.draft.to_state(), **own, "scripts": self.scripts.to_state()}
+        return {**self.draft.to_state(), **own, "scripts": self.scripts.model_dump(mode="json")}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`. If its preset no longer exists, its settings become changes to another preset.
@@ -301,7 +301,7 @@ class SetupPanel(Surface):
         self.set_draft(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
         if "scripts" in state:
-            self.scripts = ScriptDraft.from_state(state["scripts"])
+            self.scripts = ScriptDraft.model_validate(state["scripts"])
         self.set_question(next((key for key in QUESTIONS if key == state.get("question")), self.question))
 
     def sizeHint(self) -> QSize:
@@ -374,6 +374,11 @@ class SetupPanel(Surface):
             if key == "path":
                 self.picker.name_path(text)
             self.set_text(key, text)
+
+    def _use_picked(self, draft: Draft) -> None:
+        self.set_draft(draft)
+        if self.question == "script":
+            self.set_question("compare")
 
     def _edit_scripts(self, scripts: ScriptDraft) -> None:
         for path in {scripts.folder, scripts.venv} - {self.scripts.folder, self.scripts.venv}:
@@ -466,7 +471,7 @@ class SetupPanel(Surface):
         is_here = self._catalog is None or not self._catalog.machine
         may_look = is_here and all(map(trusted.may_look, (scripts.folder, scripts.venv)))
         self._outcome = check_scripts(scripts, may_look=may_look)
-        seen = {run.command.line: self.precision_seen(run) for _, run in self._outcome.experiments}
+        seen = {run.command.line: self.precision_seen(name, run) for name, run in self._outcome.experiments}
         found = environment_words(scripts.folder, scripts.venv) if may_look else ""
         self.script_area.form.show_draft(scripts, self._outcome.problems, seen, found)
         idle = button_text("script", self._asked_draft, self._outcome)
@@ -563,7 +568,8 @@ class SetupPanel(Surface):
         form.model.typed.connect(lambda text: picker.set_model(text, is_typed=True))
         form.kept_code.button.clicked.connect(picker.use_file)
         form.grid_wanted.connect(self._open_grid)
-        picker.changed.connect(self.set_draft)
+        picker.changed.connect(self._use_picked)
+        picker.script_opened.connect(self.open_script)
         picker.reread.connect(self.reread)
         picker.check_wanted.connect(self.check_action.trigger)
         picker.reported.connect(self.reported)

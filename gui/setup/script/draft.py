@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -17,6 +15,7 @@ from engine.experiment.command import Command, command_names
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.paths import read_file
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
+from engine.experiment.value import Message
 from gui.setup.check import MOST_REPEATS, Outcome
 from gui.setup.fields import clean, field_text
 
@@ -26,15 +25,14 @@ _MOST_BYTES = 2**14
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class ScriptDraft:
+class ScriptDraft(Message):
     """The content of the form. Numbers are text, as typed. An empty line is no command.
 
     `steps` are measured, after `warmup` steps. `typed` are the lines that the user typed here, or whose file
     the user opened here. Other lines came with a run, and must be accepted before they run.
     """
 
-    lines: tuple[str, ...] = ("", "")
+    lines: tuple[str, ...] = Field(("", ""), min_length=1, max_length=MOST_COMMANDS)
     folder: str = ""
     venv: str = ""
     steps: str = "200"
@@ -44,45 +42,30 @@ class ScriptDraft:
     whole: bool = False
     typed: frozenset[str] = frozenset()
 
-    def with_line(self, place: int, line: str) -> Self:
+    def with_line(self, place: int, line: str) -> ScriptDraft:
         """Return the draft with another command, which the user typed."""
         lines = (*self.lines[:place], line, *self.lines[place + 1 :])
-        return replace(self, lines=lines, typed=(self.typed & {*lines}) | {line})
+        return self.model_copy(update={"lines": lines, "typed": (self.typed & {*lines}) | {line}})
 
-    def with_file(self, file: Path) -> Self:
+    def with_file(self, file: Path) -> ScriptDraft:
         """Return the draft of a Python file that the user opened, in its folder."""
         line = f'python "{file.name}"' if " " in file.name else f"python {file.name}"
-        draft = self if self.folder == str(file.parent) else replace(self, venv="")
-        return replace(draft, lines=("", ""), folder=str(file.parent)).with_line(0, line)
+        usual = ScriptDraft(steps=self.steps, repeat=self.repeat, folder=str(file.parent))
+        return usual.with_line(0, line)
 
-    def with_experiment(self, experiment: Experiment) -> Self:
+    def with_experiment(self, experiment: Experiment) -> ScriptDraft:
         """Return the draft of a run's experiment. A command that the form has keeps the others beside it."""
         command, warmup = experiment.command, experiment.measure.warmup_steps
-        place = (command.folder, command.venv, command.shell)
-        is_known = command.line in self.lines and place == (self.folder, self.venv, self.shell)
-        return replace(
-            self,
-            lines=self.lines if is_known else (command.line, ""),
-            typed=self.typed if is_known else frozenset(),
-            folder=command.folder,
-            venv=command.venv,
-            shell=command.shell,
-            whole=command.whole,
-            warmup=field_text("steps", warmup),
-            steps=field_text("steps", max(1, (experiment.steps or 0) - warmup)),
-        )
-
-    def to_state(self) -> dict[str, Any]:
-        """Return the draft as plain JSON values."""
-        return {**asdict(self), "lines": list(self.lines), "typed": sorted(self.typed)}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Read the output of `to_state`. Raises KeyError, TypeError or ValueError."""
-        texts = {key: str(state[key]) for key in ("folder", "venv", "steps", "repeat", "warmup")}
-        switches = {key: state[key] is True for key in ("shell", "whole")}
-        lines = tuple(map(str, state["lines"]))[:MOST_COMMANDS] or ("",)
-        return cls(lines, **texts, **switches, typed=frozenset(map(str, state["typed"])))  # type: ignore[arg-type]
+        place = command.model_dump(exclude={"line"})
+        is_known = command.line in self.lines and place == self.model_dump(include={*place})
+        update = {
+            **place,
+            "warmup": field_text("steps", warmup),
+            "steps": field_text("steps", max(1, (experiment.steps or 0) - warmup)),
+        }
+        if not is_known:
+            update |= {"lines": (command.line, ""), "typed": frozenset()}
+        return self.model_copy(update=update)
 
 
 class _Numbers(BaseModel):
@@ -112,11 +95,10 @@ def check_scripts(draft: ScriptDraft, *, may_look: bool) -> Outcome:
         if line.strip():
             settings = {
                 "command": {
+                    **draft.model_dump(include={"shell", "whole"}),
                     "line": line.strip(),
                     "folder": draft.folder.strip(),
                     "venv": draft.venv.strip(),
-                    "shell": draft.shell,
-                    "whole": draft.whole,
                 },
                 "steps": numbers.warmup + numbers.steps,
                 "measure": {"warmup_steps": numbers.warmup},

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QCheckBox, QWidget
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem
@@ -51,7 +50,8 @@ _ABOUT = {
     "warmup": ("Steps at the beginning of each run that are not measured.", "steps"),
 }
 _MARKER_X, _MARKER_ROOM = 18, 18
-_LABEL_WIDTHS = {"steps": 54, "repeat": 54, "warmup": 160}
+_LABEL_WIDTH = 84
+"""Of labels inside fields, in pixels."""
 
 
 def _setting(key: str) -> Setting:
@@ -106,7 +106,9 @@ class ScriptForm(FormColumn):
         holder = QWidget()
         self._list = in_column(parent=holder, spacing=8)
         self.add = Button(" Add a command", "link", _ADD_TIP, "plus", do=self._add)
-        self.commands = Field("Commands", holder, below=self.add)
+        below = QWidget()
+        in_row(self.add, Stretch(1), parent=below)
+        self.commands = Field("Commands", holder, below=below)
         self.commands.set_note("the first is the baseline")
         folder = PathEdit("Folder", SETTINGS["command.folder"].about, "Select the folder of the scripts")
         venv = PathEdit(
@@ -131,17 +133,18 @@ class ScriptForm(FormColumn):
         options = (self.rows["warmup"], self.rows["venv"], self.shell)
         in_column(*options, parent=self._options, margins=(0, 8, 0, 12), spacing=0)
         top = Qt.AlignmentFlag.AlignTop
+        self._numbers = in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8)
         self._column = in_column(
             self.commands,
             self.rows["folder"],
-            in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8),
+            self._numbers,
             Field(_DONE, self.done),
             divider(),
             10,
             in_row(wide(self.more), self._note),
             self._summary,
             self._options,
-            Stretch(),
+            Stretch(1),
             parent=self,
             margins=(MARGIN, 0, MARGIN, 0),
             spacing=0,
@@ -192,12 +195,15 @@ class ScriptForm(FormColumn):
 
     def set_compact(self, is_compact: bool) -> None:
         """Fit the form into a low window, with labels inside the fields."""
-        for key, row in self.rows.items():
-            row.set_compact(is_compact, _LABEL_WIDTHS.get(key, 0))
+        for row in self.rows.values():
+            row.set_compact(is_compact, _LABEL_WIDTH)
+        down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._numbers.setDirection(down if is_compact else across)
+        self._numbers.setSpacing(0 if is_compact else 8)
 
     def _make_line(self, place: int) -> None:
         edit = CommandEdit(place)
-        edit.edited.connect(lambda line: self._emit(self._draft.with_line(place, line)))
+        edit.edited.connect(lambda line: self.edited.emit(self._draft.with_line(place, line)))
         edit.remove.clicked.connect(lambda: self._remove(place))
         self.lines.append(edit)
         self._list.addWidget(edit)
@@ -211,10 +217,7 @@ class ScriptForm(FormColumn):
         self.lines[place - 1].setFocus()
 
     def _change(self, **values: object) -> None:
-        self._emit(replace(self._draft, **values))  # type: ignore[arg-type]
-
-    def _emit(self, draft: ScriptDraft) -> None:
-        self.edited.emit(draft)
+        self.edited.emit(self._draft.model_copy(update=values))
 
     def _unfold(self, is_open: bool) -> None:
         self._options.setVisible(is_open)
