@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from gui.setup.question import (
     plan_text,
 )
 from gui.setup.saving import OwnPresets
-from gui.setup.script.draft import ScriptDraft, check_scripts, environment_words
+from gui.setup.script.draft import ScriptDraft
 from gui.setup.script.form import ScriptForm
 from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
 from gui.widgets import ElidedLabel, IconButton
@@ -85,15 +85,12 @@ class SetupPanel(Surface):
         self._outcome = Outcome((), {})
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
-        self._is_busy = self._is_compact = False
+        self._is_busy = False
         self._without_engine: str | None = None
         self.question: Question = "compare"
-        self.scripts = ScriptDraft()
-        self.precision_seen: Callable[[str, Experiment], Precision | None] = lambda _name, _experiment: None
-        """Returns the precision that the last run of a command was seen to use. Set by the window."""
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._pressed = QElapsedTimer()
-        self._last: tuple[Question, Draft, ScriptDraft] | None = None
+        self._last: object = None
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
@@ -102,9 +99,9 @@ class SetupPanel(Surface):
         self.run_action.setAutoRepeat(False)
         self.check_action = make_action(self, "Check", self._check_model)
         self.reset_action = make_action(self, "Reset the form", self._reset)
-        self._lay_out()
-        self._trusted = trusted or TrustedCode()
-        self.picker = ModelPicker(self.form.model, self._trusted, self)
+        trusted = trusted or TrustedCode()
+        self._lay_out(trusted)
+        self.picker = ModelPicker(self.form.model, trusted, self)
         self._connect()
         self._refresh()
 
@@ -164,10 +161,8 @@ class SetupPanel(Surface):
 
     def set_compact(self, is_compact: bool) -> None:
         """Fit into a low or narrow window, with labels inside the fields."""
-        self._is_compact = is_compact
         self.form.set_compact(is_compact)
-        if self._has_script_form:
-            self.script_area.form.set_compact(is_compact)
+        self.scripts.set_compact(is_compact)
         self.question_box.set_compact(is_compact)
         self._head.setContentsMargins(16, 6 if is_compact else 14, 12, 0)
         self._asked.setContentsMargins(16, 6, 16, 8 if is_compact else 12)
@@ -236,7 +231,7 @@ class SetupPanel(Surface):
         With `precisions`, these are selected in place of the run's own. A run of a script opens its question.
         """
         if experiment.is_script:
-            self.set_scripts(self.scripts.with_experiment(experiment))
+            self.scripts.set_draft(self.scripts.draft.with_experiment(experiment))
             self.set_question("script")
             return
         if self._catalog is not None:
@@ -286,7 +281,7 @@ class SetupPanel(Surface):
             return {}
         is_open, recent = self.form.more.is_open(), self.picker.state()
         own = {"options_open": is_open, "recent_models": recent, "question": self.question}
-        return {**self.draft.to_state(), **own, "scripts": self.scripts.model_dump(mode="json")}
+        return {**self.draft.to_state(), **own, "scripts": self.scripts.draft.model_dump(mode="json")}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`. If its preset no longer exists, its settings become changes to another preset.
@@ -301,7 +296,7 @@ class SetupPanel(Surface):
         self.set_draft(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
         if "scripts" in state:
-            self.scripts = ScriptDraft.model_validate(state["scripts"])
+            self.scripts.draft = ScriptDraft.model_validate(state["scripts"])
         self.set_question(next((key for key in QUESTIONS if key == state.get("question")), self.question))
 
     def sizeHint(self) -> QSize:
@@ -315,20 +310,15 @@ class SetupPanel(Surface):
         self.draft, self._file_problem = self.picker.follow(self._here(draft))
         self._on_change()
 
-    def set_scripts(self, scripts: ScriptDraft) -> None:
-        """Show another draft of a comparison of scripts."""
-        self.scripts = scripts
-        self._on_change()
-
     def open_script(self, file: Path) -> None:
         """Put a Python file without a model into the form as a script, and show a message."""
-        before, question = self.scripts, self.question
+        before, question = self.scripts.draft, self.question
 
         def undo() -> None:
-            self.set_scripts(before)
+            self.scripts.set_draft(before)
             self.set_question(question)
 
-        self.set_scripts(before.with_file(file))
+        self.scripts.set_draft(before.with_file(file))
         self.set_question("script")
         self.changed_itself.emit(f"{file.name} has no model(), so it was opened as a script.", undo)
 
@@ -336,20 +326,6 @@ class SetupPanel(Surface):
         """Change the draft, as if the user did."""
         if self.draft is not None:
             self.set_draft(change(self.draft))
-
-    @cached_property
-    def script_area(self) -> FormArea[ScriptForm]:
-        """Return the form of scripts in its scroll area, made on demand."""
-        area = FormArea(ScriptForm, self)
-        area.form.set_compact(self._is_compact)
-        area.form.edited.connect(self._edit_scripts)
-        self._column.insertWidget(self._column.indexOf(self._area), area, 1)
-        tab_after(self.question_box, area)
-        return area
-
-    @property
-    def _has_script_form(self) -> bool:
-        return "script_area" in vars(self)
 
     @property
     def is_sweeping(self) -> bool:
@@ -380,11 +356,6 @@ class SetupPanel(Surface):
         if self.question == "script":
             self.set_question("compare")
 
-    def _edit_scripts(self, scripts: ScriptDraft) -> None:
-        for path in {scripts.folder, scripts.venv} - {self.scripts.folder, self.scripts.venv}:
-            self._trusted.name_path(path)
-        self.set_scripts(scripts)
-
     def _set_unit(self, unit: str) -> None:
         if self.draft is not None and unit != self.draft.length_key:
             key, text = converted_length(self.draft, self._outcome)
@@ -394,7 +365,7 @@ class SetupPanel(Surface):
         if self.draft is None:
             return
         interval = QGuiApplication.styleHints().mouseDoubleClickInterval()
-        pressed = (self.question, self.draft, self.scripts)
+        pressed = (self.question, self.draft, self.scripts.draft)
         is_repeated = self._last == pressed and not self._pressed.hasExpired(interval)
         self._last = pressed
         self._pressed.start()
@@ -416,8 +387,7 @@ class SetupPanel(Surface):
     def _refresh(self) -> None:
         is_script = self.question == "script"
         self._area.setHidden(is_script)
-        if is_script or self._has_script_form:
-            self.script_area.setVisible(is_script)
+        self._script_area.setVisible(is_script)
         if is_script:
             self._show_scripts()
         elif self.draft is not None:
@@ -435,7 +405,8 @@ class SetupPanel(Surface):
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
         unsound = _OF_MODELS if is_script else unsound
         self.own_presets.refresh(self.draft, unsound if self.draft is not None else against)
-        set_enabled(self.reset_action, None if self.draft else against, "Discard the changes to the preset")
+        tip = "Clear the form" if is_script else "Discard the changes to the preset"
+        set_enabled(self.reset_action, None if self.draft else against, tip)
 
     def _plan(self, survey: Survey | None) -> str:
         return plan_text(self.question, self._asked_draft, self._outcome, survey, self._seconds())
@@ -467,19 +438,15 @@ class SetupPanel(Surface):
         self.run_action.setText("Add to queue" if self._is_busy else idle)
 
     def _show_scripts(self) -> None:
-        scripts, trusted = self.scripts, self._trusted
-        is_here = self._catalog is None or not self._catalog.machine
-        may_look = is_here and all(map(trusted.may_look, (scripts.folder, scripts.venv)))
-        self._outcome = check_scripts(scripts, may_look=may_look)
-        seen = {run.command.line: self.precision_seen(name, run) for name, run in self._outcome.experiments}
-        found = environment_words(scripts.folder, scripts.venv) if may_look else ""
-        self.script_area.form.show_draft(scripts, self._outcome.problems, seen, found)
+        if self.scripts.make():
+            tab_after(self.question_box, self.scripts)
+        self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
         idle = button_text("script", self._asked_draft, self._outcome)
         self.run_action.setText("Add to queue" if self._is_busy else idle)
 
     def _reset(self) -> None:
         if self.question == "script":
-            self.set_scripts(ScriptDraft())
+            self.scripts.set_draft(ScriptDraft())
         else:
             self.change(Draft.reset)
 
@@ -533,7 +500,7 @@ class SetupPanel(Surface):
     def _on_preset_deleted(self, draft: Draft, bring_back: Callable[[], object]) -> None:
         self.changed_itself.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, trusted: TrustedCode) -> None:
         buttons = []
         for icon, name, action in (
             ("pencil", "Rename the preset", self.own_presets.rename_action),
@@ -551,9 +518,11 @@ class SetupPanel(Surface):
         self.question_box = QuestionBox(self)
         self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
         self._area = FormArea(SetupForm, self)
-        self.form = self._area.form
+        self._script_area = FormArea(partial(ScriptForm, trusted=trusted), self)
+        self.form, self.scripts = self._area.form, self._script_area.form
         self.foot = SetupFoot(self.run_action)
-        self._column = in_column(self._head, self._asked, wide(self._area), self.foot, parent=self, spacing=0)
+        areas = (wide(self._area), wide(self._script_area))
+        in_column(self._head, self._asked, *areas, self.foot, parent=self, spacing=0)
         self.setMinimumWidth(288)
 
     def _connect(self) -> None:
@@ -561,6 +530,7 @@ class SetupPanel(Surface):
         connect_button(form.check, self.check_action, shows_text=True)
         self.question_box.chosen.connect(self.set_question)
         form.edited.connect(self._edit)
+        self.scripts.changed.connect(self._on_change)
         form.axis_changed.connect(self.set_axis)
         form.tiles.chosen.connect(lambda chosen: self.change(lambda draft: draft.with_precisions(chosen)))
         form.length.unit_chosen.connect(self._set_unit)

@@ -173,7 +173,7 @@ class MainWindow(QMainWindow):
         seconds = self.experiments.works.factory.expected_seconds
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, seconds)
         runs = self.experiments.runs
-        self.setup.precision_seen = runs.precision_seen
+        self.setup.scripts.precision_seen = runs.precision_seen
         self.setup.survey_thread.evidence = lambda: EstimateData(
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),

@@ -167,7 +167,7 @@ def found_environment(folder: str, venv: str) -> Path | None:
 
 def environment_words(folder: str, venv: str) -> str:
     """Return the environment of a folder's commands: ".venv, Python 3.12". Empty if there is none."""
-    place = found_environment(folder, venv)
+    place = found_environment(folder, venv) if folder.strip() else None
     if place is None:
         return ""
     version = None

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QWidget
 
-from engine.experiment.experiment import Precision
-from engine.experiment.problem import Problem
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
-from gui.setup.check import explanation
+from gui.setup.check import Outcome, explanation
 from gui.setup.controls import FLUSH, NumberEdit
 from gui.setup.data import PathEdit
 from gui.setup.fields import SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
-from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft
+from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts, environment_words
 from gui.setup.tiles import Expander
 from gui.theme.theme import theme
 from gui.widgets import (
@@ -95,14 +96,36 @@ class CommandEdit(NumberEdit):
 
 
 class ScriptForm(FormColumn):
-    """The fields of a comparison of scripts. It shows a `ScriptDraft`, and reports each edit at once."""
+    """The fields of a comparison of scripts. It owns the `ScriptDraft` that they show.
 
-    edited = Signal(object)  # ScriptDraft
+    `changed` is emitted after every change. The panel then calls `show_draft`.
+    """
 
-    def __init__(self, parent: QWidget) -> None:
+    changed = Signal()
+
+    def __init__(self, parent: QWidget, trusted: TrustedCode) -> None:
         super().__init__(parent)
-        self._draft = ScriptDraft()
+        self.draft = ScriptDraft()
+        self.precision_seen: Callable[[str, Experiment], Precision | None] = lambda _name, _experiment: None
+        """Returns the precision that the last run of a command was seen to use. Set by the window."""
+        self._trusted = trusted
+        self._is_compact = False
         self.lines: list[CommandEdit] = []
+        self._column = in_column(parent=self, margins=(MARGIN, 0, MARGIN, 0), spacing=0)
+
+    def set_draft(self, draft: ScriptDraft) -> None:
+        """Show another draft."""
+        self.draft = draft
+        self.changed.emit()
+
+    def make(self) -> bool:
+        """Make the fields when first needed, because they would slow the window's start. Return whether."""
+        if self.lines:
+            return False
+        self._make_fields()
+        return True
+
+    def _make_fields(self) -> None:
         holder = QWidget()
         self._list = in_column(parent=holder, spacing=8)
         self.add = Button(" Add a command", "link", _ADD_TIP, "plus", do=self._add)
@@ -134,7 +157,7 @@ class ScriptForm(FormColumn):
         in_column(*options, parent=self._options, margins=(0, 8, 0, 12), spacing=0)
         top = Qt.AlignmentFlag.AlignTop
         self._numbers = in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8)
-        self._column = in_column(
+        fields = in_column(
             self.commands,
             self.rows["folder"],
             self._numbers,
@@ -145,25 +168,23 @@ class ScriptForm(FormColumn):
             self._summary,
             self._options,
             Stretch(1),
-            parent=self,
-            margins=(MARGIN, 0, MARGIN, 0),
             spacing=0,
         )
+        self._column.addLayout(fields)
+        self._make_line(0)
+        self.set_compact(self._is_compact)
         self._unfold(False)
 
-    def show_draft(
-        self,
-        draft: ScriptDraft,
-        problems: Mapping[str, Problem],
-        seen: Mapping[str, Precision | None],
-        environment: str,
-    ) -> None:
-        """Show the draft, each problem at its field, and the `environment` that was found.
+    def show_draft(self, is_here: bool) -> Outcome:
+        """Show the draft, with each problem at its field, and return what it describes.
 
-        `seen` has the precision of each command's last run, by its line.
+        Unless `is_here`, the scripts are on another machine, where they are not looked for.
         """
-        self._draft = draft
-        sentences = {key: explanation(problem) for key, problem in problems.items()}
+        draft = self.draft
+        may_look = is_here and all(map(self._trusted.may_look, (draft.folder, draft.venv)))
+        outcome = check_scripts(draft, may_look=may_look)
+        seen = {run.command.line: self.precision_seen(name, run) for name, run in outcome.experiments}
+        sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
         while len(self.lines) < len(draft.lines):
             self._make_line(len(self.lines))
         wrong = ""
@@ -181,7 +202,7 @@ class ScriptForm(FormColumn):
             text = getattr(draft, key)
             row.show_text(text)
             row.set_problem(sentences.get(key) if text.strip() or key in TITLES else None)
-        self.rows["folder"].set_note(environment)
+        self.rows["folder"].set_note(environment_words(draft.folder, draft.venv) if may_look else "")
         self.done.set_value("whole" if draft.whole else "stop")
         self.shell.setChecked(draft.shell)
         usual = ScriptDraft()
@@ -192,9 +213,13 @@ class ScriptForm(FormColumn):
         )
         if sentences.keys() & {"warmup", "venv"}:
             self.more.setChecked(True)
+        return outcome
 
     def set_compact(self, is_compact: bool) -> None:
         """Fit the form into a low window, with labels inside the fields."""
+        self._is_compact = is_compact
+        if not self.lines:
+            return
         for row in self.rows.values():
             row.set_compact(is_compact, _LABEL_WIDTH)
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
@@ -203,21 +228,23 @@ class ScriptForm(FormColumn):
 
     def _make_line(self, place: int) -> None:
         edit = CommandEdit(place)
-        edit.edited.connect(lambda line: self.edited.emit(self._draft.with_line(place, line)))
+        edit.edited.connect(lambda line: self.set_draft(self.draft.with_line(place, line)))
         edit.remove.clicked.connect(lambda: self._remove(place))
         self.lines.append(edit)
         self._list.addWidget(edit)
 
     def _add(self) -> None:
-        self._change(lines=(*self._draft.lines, ""))
-        self.lines[len(self._draft.lines) - 1].setFocus()
+        self._change(lines=(*self.draft.lines, ""))
+        self.lines[len(self.draft.lines) - 1].setFocus()
 
     def _remove(self, place: int) -> None:
-        self._change(lines=(*self._draft.lines[:place], *self._draft.lines[place + 1 :]))
+        self._change(lines=(*self.draft.lines[:place], *self.draft.lines[place + 1 :]))
         self.lines[place - 1].setFocus()
 
-    def _change(self, **values: object) -> None:
-        self.edited.emit(self._draft.model_copy(update=values))
+    def _change(self, **values: Any) -> None:
+        for key in {"folder", "venv"} & values.keys():
+            self._trusted.name_path(values[key])
+        self.set_draft(self.draft.model_copy(update=values))
 
     def _unfold(self, is_open: bool) -> None:
         self._options.setVisible(is_open)

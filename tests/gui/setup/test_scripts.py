@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def scripts(panel: SetupPanel, folder: Path) -> SetupPanel:
     """The panel, where two commands have been typed."""
     panel.set_question("script")
-    form = panel.script_area.form
+    form = panel.scripts
     form.rows["folder"].editor.edited.emit(str(folder))
     for edit, line in zip(form.lines, ("python train.py", "python train.py --amp"), strict=True):
         QTest.keyClicks(edit, line)
@@ -42,7 +42,7 @@ def scripts(panel: SetupPanel, folder: Path) -> SetupPanel:
 
 
 def test_what_is_typed_is_run(scripts: SetupPanel, asked: Any, folder: Path) -> None:
-    form = scripts.script_area.form
+    form = scripts.scripts
     form.rows["steps"].editor.edited.emit("1,000")
     form.done.button("whole").click()
     assert scripts.run_action.text() == "Compare 2 scripts" and scripts.foot.text() == "10 runs, 5 of each"
@@ -60,7 +60,7 @@ def test_what_is_typed_is_run(scripts: SetupPanel, asked: Any, folder: Path) -> 
 
 
 def test_one_command_is_run_alone(scripts: SetupPanel) -> None:
-    form = scripts.script_area.form
+    form = scripts.scripts
     form.lines[1].remove.click()
     assert not form.lines[1].isVisible() and scripts.run_action.text() == "Run the script"
     assert scripts.foot.text() == "5 runs"
@@ -93,10 +93,10 @@ def test_what_is_wrong_is_said(change: dict[str, Any], key: str, sentence: str, 
 
 
 def test_what_is_on_another_machine_is_not_looked_for(scripts: SetupPanel, cpu: Catalog) -> None:
-    scripts.set_scripts(scripts.scripts.model_copy(update={"folder": "/home/there"}))
+    scripts.scripts.set_draft(scripts.scripts.draft.model_copy(update={"folder": "/home/there"}))
     assert scripts.foot.text() == "The folder /home/there does not exist."
     scripts.set_catalog(cpu.model_copy(update={"machine": "trainer"}))
-    assert scripts.run_action.isEnabled() and scripts.script_area.form.rows["folder"].note() == ""
+    assert scripts.run_action.isEnabled() and scripts.scripts.rows["folder"].note() == ""
 
 
 def test_a_shell_finds_its_programs_itself(folder: Path) -> None:
@@ -113,31 +113,35 @@ def test_the_environment_is_that_of_the_folder(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_command_has_the_color_of_the_precision_that_it_was_seen_to_use(scripts: SetupPanel) -> None:
-    scripts.precision_seen = lambda name, _: Precision.BF16 if name == "train.py --amp" else None
+    scripts.scripts.precision_seen = lambda name, _: Precision.BF16 if name == "train.py --amp" else None
     scripts.set_busy(True)
-    assert [edit.property("seen") for edit in scripts.script_area.form.lines] == ["", "bf16"]
+    assert [edit.property("seen") for edit in scripts.scripts.lines] == ["", "bf16"]
 
 
 def test_the_form_comes_back(scripts: SetupPanel) -> None:
     state = scripts.state()
-    shown = scripts.scripts
+    shown = scripts.scripts.draft
     scripts.reset_action.trigger()
-    assert scripts.scripts == ScriptDraft() and not scripts.run_action.isEnabled()
+    assert scripts.scripts.draft == ScriptDraft() and not scripts.run_action.isEnabled()
     scripts.set_question("compare")
     scripts.restore(state)
-    assert (scripts.question, scripts.scripts) == ("script", shown)
+    assert (scripts.question, scripts.scripts.draft) == ("script", shown)
 
 
 def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, folder: Path) -> None:
-    both = scripts.scripts.lines
-    assert scripts.scripts.typed == set(both)
+    both = scripts.scripts.draft.lines
+    assert scripts.scripts.draft.typed == set(both)
     (_, first), _ = scripts.outcome().experiments
     scripts.set_question("compare")
     scripts.use_settings(first)
-    assert (scripts.question, scripts.scripts.lines, scripts.scripts.typed) == ("script", both, set(both))
+    assert (scripts.question, scripts.scripts.draft.lines, scripts.scripts.draft.typed) == (
+        "script",
+        both,
+        set(both),
+    )
     other = Command(line="python train.py", folder="/elsewhere", shell=True)
     scripts.use_settings(Experiment(command=other, steps=55, measure=Measure(warmup_steps=5)))
-    used = scripts.scripts
+    used = scripts.scripts.draft
     assert (used.lines, used.folder, used.shell) == (("python train.py", ""), "/elsewhere", True)
     assert (used.steps, used.warmup, used.typed) == ("50", "5", frozenset())
     scripts.use_settings(Experiment())
@@ -148,19 +152,19 @@ def test_what_is_of_models_alone_is_off(scripts: SetupPanel) -> None:
     assert not scripts.check_action.isEnabled() and not scripts.own_presets.save_action.isEnabled()
     scripts.set_question("compare")
     assert scripts.check_action.isEnabled() and scripts.form.isVisible()
-    assert not scripts.script_area.isVisible()
+    assert not scripts.scripts.isVisible()
 
 
 def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     panel: SetupPanel, asked: Any, folder: Path
 ) -> None:
     panel.picker.open(str(folder / "train.py"))
-    assert (panel.question, panel.scripts.lines) == ("script", ("python train.py", ""))
-    assert panel.scripts.folder == str(folder) and panel.scripts.typed == {"python train.py"}
+    assert (panel.question, panel.scripts.draft.lines) == ("script", ("python train.py", ""))
+    assert panel.scripts.draft.folder == str(folder) and panel.scripts.draft.typed == {"python train.py"}
     ((text, undo),) = asked["changed_itself"]
     assert text == "train.py has no model(), so it was opened as a script."
     undo()
-    assert (panel.question, panel.scripts) == ("compare", ScriptDraft())
+    assert (panel.question, panel.scripts.draft) == ("compare", ScriptDraft())
     # a class is a model, unless the file trains it
     net = folder / "net.py"
     net.write_text("import torch\nclass Net(torch.nn.Module): ...\ndef batch(size): ...\n")
@@ -169,12 +173,12 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     assert (panel.question, panel.text("model")) == ("compare", "net.py:Net")
     net.write_text(f"{net.read_text()}loss.backward()\n")
     panel.picker.open(str(net))
-    assert (panel.question, panel.scripts.lines) == ("script", ("python net.py", ""))
+    assert (panel.question, panel.scripts.draft.lines) == ("script", ("python net.py", ""))
 
 
 def test_a_click_into_an_empty_form_is_not_called_wrong(panel: SetupPanel) -> None:
     panel.set_question("script")
-    form = panel.script_area.form
+    form = panel.scripts
     QTest.mouseClick(form.lines[0], Qt.MouseButton.LeftButton)
     assert form.commands.problem() is None and form.rows["folder"].problem() is None
     assert not panel.run_action.isEnabled()
