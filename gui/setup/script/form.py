@@ -122,10 +122,6 @@ class ScriptForm(FormColumn):
         """Make the fields when first needed, because they would slow the window's start. Return whether."""
         if self.lines:
             return False
-        self._make_fields()
-        return True
-
-    def _make_fields(self) -> None:
         holder = QWidget()
         self._list = in_column(parent=holder, spacing=8)
         self.add = Button(" Add a command", "link", _ADD_TIP, "plus", do=self._add)
@@ -133,7 +129,8 @@ class ScriptForm(FormColumn):
         in_row(self.add, Stretch(1), parent=below)
         self.commands = Field("Commands", holder, below=below)
         self.commands.set_note("the first is the baseline")
-        folder = PathEdit("Folder", SETTINGS["command.folder"].about, "Select the folder of the scripts")
+        about, title = SETTINGS["command.folder"].about, "Select the folder of the scripts"
+        folder = PathEdit("Folder", about, title, "select the folder")
         venv = PathEdit(
             "Environment", SETTINGS["command.venv"].about, "Select the environment", "found in the folder"
         )
@@ -174,6 +171,7 @@ class ScriptForm(FormColumn):
         self._make_line(0)
         self.set_compact(self._is_compact)
         self._unfold(False)
+        return True
 
     def show_draft(self, is_here: bool) -> Outcome:
         """Show the draft, with each problem at its field, and return what it describes.
