@@ -162,7 +162,6 @@ class SetupPanel(Surface):
     def set_compact(self, is_compact: bool) -> None:
         """Fit into a low or narrow window, with labels inside the fields."""
         self.form.set_compact(is_compact)
-        self.scripts.set_compact(is_compact)
         self.question_box.set_compact(is_compact)
         self._head.setContentsMargins(16, 6 if is_compact else 14, 12, 0)
         self._asked.setContentsMargins(16, 6, 16, 8 if is_compact else 12)

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
@@ -51,8 +51,6 @@ _ABOUT = {
     "warmup": ("Steps at the beginning of each run that are not measured.", "steps"),
 }
 _MARKER_X, _MARKER_ROOM = 18, 18
-_LABEL_WIDTH = 84
-"""Of labels inside fields, in pixels."""
 
 
 def _setting(key: str) -> Setting:
@@ -109,7 +107,6 @@ class ScriptForm(FormColumn):
         self.precision_seen: Callable[[str, Experiment], Precision | None] = lambda _name, _experiment: None
         """Returns the precision that the last run of a command was seen to use. Set by the window."""
         self._trusted = trusted
-        self._is_compact = False
         self.lines: list[CommandEdit] = []
         self._column = in_column(parent=self, margins=(MARGIN, 0, MARGIN, 0), spacing=0)
 
@@ -153,11 +150,10 @@ class ScriptForm(FormColumn):
         options = (self.rows["warmup"], self.rows["venv"], self.shell)
         in_column(*options, parent=self._options, margins=(0, 8, 0, 12), spacing=0)
         top = Qt.AlignmentFlag.AlignTop
-        self._numbers = in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8)
         fields = in_column(
             self.commands,
             self.rows["folder"],
-            self._numbers,
+            in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8),
             Field(_DONE, self.done),
             divider(),
             10,
@@ -169,7 +165,6 @@ class ScriptForm(FormColumn):
         )
         self._column.addLayout(fields)
         self._make_line(0)
-        self.set_compact(self._is_compact)
         self._unfold(False)
         return True
 
@@ -212,17 +207,6 @@ class ScriptForm(FormColumn):
         if sentences.keys() & {"warmup", "venv"}:
             self.more.setChecked(True)
         return outcome
-
-    def set_compact(self, is_compact: bool) -> None:
-        """Fit the form into a low window, with labels inside the fields."""
-        self._is_compact = is_compact
-        if not self.lines:
-            return
-        for row in self.rows.values():
-            row.set_compact(is_compact, _LABEL_WIDTH)
-        down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        self._numbers.setDirection(down if is_compact else across)
-        self._numbers.setSpacing(0 if is_compact else 8)
 
     def _make_line(self, place: int) -> None:
         edit = CommandEdit(place)
