@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from engine.experiment.command import refuse
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -46,8 +47,8 @@ TrustCode = Annotated[
     bool,
     typer.Option(
         "--trust-code",
-        help="Allow the model code from this run, preset, TOML file or --set, now and in future. Read it "
-        "first: it runs with your permissions.",
+        help="Allow the model code or command from this run, preset, TOML file or --set, now and in future. "
+        "Read it first: it runs with your permissions.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -251,6 +252,7 @@ def sides_of(asked: RunOptions, precisions: list[str] | None, *, on_gpu: bool) -
         message = f"precision is {shortened(value)}, but each may be given only once."
         raise request_error(message, "Give --precision once for each.", key="precision", value=value)
     experiments = [experiment_from({**base, "precision": name}) for name in names]
+    refuse("precision", (experiment.command for experiment in experiments))
     return [(experiment.precision.label, experiment) for experiment in experiments]
 
 
@@ -267,6 +269,11 @@ def refuse_limit(asked: RunOptions) -> None:
         message = f"The preset {preset.name} finds the largest batch that fits."
         remedy = f"Use `ammeter limit --preset {preset.name}`."
         raise request_error(message, remedy, key="preset", value=preset.name)
+
+
+def refuse_script(asked: RunOptions, action: str) -> None:
+    """Raise ProblemError for invalid settings, and for a command if `action` is not for scripts."""
+    refuse(action, [experiment_from(asked.settings(True)).command])
 
 
 def refuse_settings(asked: RunOptions, run: str, *, precisions: Sequence[str] = ()) -> None:

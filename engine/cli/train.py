@@ -72,7 +72,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        return _train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
+        return train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
 
 
 def resume(
@@ -103,10 +103,11 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-        return _train_run(session, queued, as_json)
+        return train_run(session, queued, as_json)
 
 
-def _train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+def train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+    """Train a queued run, print its summary, and return the exit status."""
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     done = session.store.run(queued.id)
     if isinstance(last, Failed):
@@ -160,12 +161,14 @@ def compare(
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
         session.warn_if_busy(sides[0][1])
-        outcome = _train_turns(session, sides, alternating_turns(sides, repeats), name)
-    return _print_comparison(outcome, as_json, session.interrupt.asked)
+        outcome = train_turns(session, sides, alternating_turns(sides, repeats), name)
+    return print_comparison(outcome, as_json, session.interrupt.asked)
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class ComparisonOutcome:
+    """The runs that a command trained, their comparison, and the first problem among them."""
+
     baseline: str
     runs: tuple[RunRecord, ...]
     comparison: Comparison | None
@@ -181,9 +184,10 @@ def _check_count(sides: Sequence[LabeledExperiment]) -> None:
         raise request_error(message, remedy, key="precision", value=value)
 
 
-def _train_turns(
+def train_turns(
     session: CommandSession, sides: Sequence[LabeledExperiment], turns: Sequence[Repetition], name: str | None
-) -> _Outcome:
+) -> ComparisonOutcome:
+    """Train all runs of a new comparison, one after the other, until Ctrl+C."""
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []
@@ -207,12 +211,15 @@ def _train_turns(
     baseline = sides[0][0]
     first = next((run for run in runs if run.label == baseline), None)
     if first is None:
-        return _Outcome(baseline, runs, None, problem, failure)
+        return ComparisonOutcome(baseline, runs, None, problem, failure)
     others, evidence = session.store.runs(MOST_OTHERS), evidence_of(session.store, runs)
-    return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem, failure)
+    return ComparisonOutcome(
+        baseline, runs, comparison_of(evidence, first.id, others=others), problem, failure
+    )
 
 
-def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
+def print_comparison(outcome: ComparisonOutcome, as_json: bool, interrupted: bool) -> int:
+    """Print what a comparison found, and return the exit status."""
     comparison = outcome.comparison
     value: dict[str, Any] = {
         "baseline": outcome.baseline,
