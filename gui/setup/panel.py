@@ -252,6 +252,7 @@ class SetupPanel(Surface):
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
         if self.question == "script":
+            self.scripts.trust_typed(experiment for _, experiment in self._outcome.experiments)
             return named_request(None, self._outcome)
         first, survey = request(self.draft, self._outcome), self.survey()
         if self.question != "sweep":

@@ -50,6 +50,7 @@ from gui.window.top_bar import TopBar
 FIRST_PRESET = "fashion"
 GUIDES = {
     "compare": "compare-precisions",
+    "script": "compare-scripts",
     "limit": "largest-batch",
     "numerics": "check-numerics",
     "profile": "profile-a-step",
@@ -306,7 +307,8 @@ class MainWindow(QMainWindow):
         """Open the guide at a page, by default the one about the page in sight."""
         from gui.help.dialog import show_help
 
-        show_help(self, page or GUIDES.get(self.page))
+        asked = self.setup.question if self.page == "compare" else self.page
+        show_help(self, page or GUIDES.get(asked))
 
     def show_page(self, key: str) -> None:
         """Show a place ("experiment", "results", "show"), or the page of a question, and set the question.

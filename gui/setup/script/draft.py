@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.paths import read_file
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.value import Message
+from engine.worker.script.process import environment_of, found_venv
 from gui.setup.check import MOST_REPEATS, Outcome
 from gui.setup.fields import clean, field_text
 
 MOST_COMMANDS = 8
-_BIN = "Scripts" if os.name == "nt" else "bin"
 _MOST_BYTES = 2**14
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)
 
@@ -132,42 +132,27 @@ def _wrong_places(draft: ScriptDraft, may_look: bool) -> Iterator[tuple[str, Pro
         yield "folder", request_problem("Select the folder of the scripts.", "")
     elif may_look and not Path(folder).expanduser().is_dir():
         yield "folder", request_problem(f"The folder {folder} does not exist.", "Select another one.")
-    elif may_look and venv and found_environment(folder, venv) is None:
+    elif may_look and venv and found_venv(Command(folder=folder, venv=venv)) is None:
         why = f"{venv} is not a virtual or conda environment."
         yield "venv", request_problem(why, "Select its folder, or leave the field empty.")
 
 
 def _missing_program(command: Command) -> Problem | None:
-    if command.shell or not command.words or "PATH" in command.changes:
+    if command.shell or not command.words:
         return None
     folder, program = Path(command.folder).expanduser(), command.words[0]
-    environment = found_environment(command.folder, command.venv)
-    places = [] if environment is None else [str(environment / _BIN), str(environment)]
     # a path is meant from the folder, a name alone is not looked for there
     name = str(folder / Path(program).expanduser()) if Path(program).name != program else program
-    if shutil.which(name, path=os.pathsep.join([*places, os.environ.get("PATH", os.defpath)])) is not None:
+    path = environment_of(command, Path(), os.environ).get("PATH", os.defpath)
+    if shutil.which(name, path=path) is not None:
         return None
-    where = "in the environment of the folder or " if environment is not None else ""
+    where = "in the environment of the folder or " if found_venv(command) is not None else ""
     return request_problem(f"{program} was not found {where}on this machine.", "Check its spelling.")
-
-
-def found_environment(folder: str, venv: str) -> Path | None:
-    """Return the environment of a folder's commands: `venv`, or .venv or venv in the folder, if there is one.
-
-    A relative `venv` is in the folder.
-    """
-    names: Collection[str] = (venv.strip(),) if venv.strip() else (".venv", "venv")
-    places = (Path(folder.strip()).expanduser() / Path(name).expanduser() for name in names)
-    with suppress(OSError, RuntimeError, ValueError):
-        for place in places:
-            if (place / "pyvenv.cfg").is_file() or (place / "conda-meta").is_dir():
-                return place
-    return None
 
 
 def environment_words(folder: str, venv: str) -> str:
     """Return the environment of a folder's commands: ".venv, Python 3.12". Empty if there is none."""
-    place = found_environment(folder, venv) if folder.strip() else None
+    place = found_venv(Command(folder=folder.strip(), venv=venv.strip())) if folder.strip() else None
     if place is None:
         return ""
     version = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from PySide6.QtCore import QPointF, Qt, Signal
@@ -207,6 +207,13 @@ class ScriptForm(FormColumn):
         if sentences.keys() & {"warmup", "venv"}:
             self.more.setChecked(True)
         return outcome
+
+    def trust_typed(self, experiments: Iterable[Experiment]) -> None:
+        """Trust the commands that the user typed here. Others must be accepted before they run."""
+        typed = {line.strip() for line in self.draft.typed}
+        for experiment in experiments:
+            if experiment.command.line in typed:
+                self._trusted.name_command(experiment.command)
 
     def _make_line(self, place: int) -> None:
         edit = CommandEdit(place)

@@ -107,7 +107,7 @@ def test_a_shell_finds_its_programs_itself(folder: Path) -> None:
 def test_the_environment_is_that_of_the_folder(folder: Path, tmp_path: Path) -> None:
     assert environment_words(str(folder), "") == ".venv, Python 3.12"
     assert environment_words(str(folder / "elsewhere"), "") == ""
-    conda = tmp_path / "new" / "conda-meta"
+    conda = tmp_path / "new" / "bin"
     conda.mkdir(parents=True)
     assert environment_words(str(folder), "new") == environment_words("/", str(tmp_path / "new")) == "new"
 
