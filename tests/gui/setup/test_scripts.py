@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from engine.experiment.checks import Catalog
 from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Measure, Precision
+from engine.experiment.own.trust import TrustedCode
 from gui.session.request import Request
 from gui.setup.panel import SetupPanel
 from gui.setup.script.draft import ScriptDraft, check_scripts, environment_words
@@ -57,6 +58,7 @@ def test_what_is_typed_is_run(scripts: SetupPanel, asked: Any, folder: Path) -> 
     assert amp.command.line == "python train.py --amp"
     assert (plain.steps, plain.measure.warmup_steps, plain.epochs) == (1_020, 20, None)
     assert scripts.to_forecast() == ()
+    assert TrustedCode().has(plain.command) and TrustedCode().has(amp.command)
 
 
 def test_one_command_is_run_alone(scripts: SetupPanel) -> None:
@@ -128,7 +130,7 @@ def test_the_form_comes_back(scripts: SetupPanel) -> None:
     assert (scripts.question, scripts.scripts.draft) == ("script", shown)
 
 
-def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, folder: Path) -> None:
+def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, asked: Any, folder: Path) -> None:
     both = scripts.scripts.draft.lines
     assert scripts.scripts.draft.typed == set(both)
     (_, first), _ = scripts.outcome().experiments
@@ -144,6 +146,10 @@ def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, folder:
     used = scripts.scripts.draft
     assert (used.lines, used.folder, used.shell) == (("python train.py", ""), "/elsewhere", True)
     assert (used.steps, used.warmup, used.typed) == ("50", "5", frozenset())
+    foreign = Command(line="python train.py --amp", folder=str(folder), shell=True)
+    scripts.use_settings(Experiment(command=foreign, steps=55))
+    scripts.run_action.trigger()
+    assert len(asked["submitted"]) == 1 and not TrustedCode().has(foreign)
     scripts.use_settings(Experiment())
     assert scripts.question == "compare"
 
