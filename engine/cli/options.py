@@ -14,6 +14,8 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from engine.compare.requirement import Requirement
+from engine.compare.requirement import parse as parse_requirement
 from engine.experiment.command import refuse
 from engine.experiment.experiment import (
     Experiment,
@@ -29,6 +31,7 @@ from engine.experiment.problem import request_error
 from engine.experiment.setting import Flag
 from engine.experiment.sweep import MOST_REPEATS, AxisValues, values_of_table
 from engine.experiment.value import shortened
+from engine.export.files import atomic_path
 from engine.export.formats import ResultKind
 
 _PANEL = "Experiment"
@@ -72,6 +75,23 @@ Repeats = Annotated[
         help="Runs per precision, alternating, each with the next seed.",
     ),
 ]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        metavar="TEXT",
+        help='Requirement on each side: "speed >= 1.05", "memory <= 0.8" (relative to the baseline) or '
+        '"loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. Repeatable.',
+    ),
+]
+
+
+def _report(name: str, what: str) -> Any:
+    return typer.Option(name, metavar="FILE", help=f"Write {what}. Replaces an existing file.")
+
+
+JUnit = Annotated[str | None, _report("--junit", "the result as JUnit XML")]
+Markdown = Annotated[str | None, _report("--markdown", "a job summary in Markdown")]
 MachineName = Annotated[
     str,
     typer.Option(
@@ -235,6 +255,30 @@ def _parse_setting(text: str) -> dict[str, Any]:
         message = f"--set is '{shortened(text)}', but it must be KEY=VALUE."
         raise request_error(message, "Write it as --set optimizer.momentum=0.9.", key="set", value=text)
     return from_dotted(key.strip(), value.strip())
+
+
+@dataclass(frozen=True)
+class CiOptions:
+    """The requirements on a comparison, and the files for continuous integration. None: not written."""
+
+    requirements: tuple[Requirement, ...] = ()
+    junit: Path | None = None
+    markdown: Path | None = None
+
+
+WITHOUT_CI = CiOptions()
+
+
+def parse_ci(require: Sequence[str] | None, junit: str | None, markdown: str | None) -> CiOptions:
+    """Parse --require, --junit and --markdown. Raises ProblemError, also for a file that is not writable."""
+    paths = [None if path is None else Path(path) for path in (junit, markdown)]
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise request_error(f"{path} is a folder.", "Give the name of a file.", key="to", value=path)
+        # nothing is written, but where nothing can be written this fails
+        with atomic_path(path, force=True):
+            pass
+    return CiOptions(tuple(map(parse_requirement, require or ())), *paths)
 
 
 LabeledExperiment = tuple[str, Experiment]

@@ -46,6 +46,9 @@ def script(
             help="Runs of each command, alternating. Default: 5, of a single command 1.",
         ),
     ] = None,
+    require: options.Require = None,
+    junit: options.JUnit = None,
+    markdown: options.Markdown = None,
     folder: Annotated[
         str | None,
         typer.Option("--folder", metavar="FOLDER", help="Folder to run in. Default: the current one."),
@@ -71,10 +74,17 @@ def script(
 
     Works with any program that trains with torch.optim: a loop, Lightning, transformers, torchrun. A small
     observer is loaded into it. The script is ended after the measured steps.
+
+    With --require, the exit status is 0 if all requirements are met, 1 if one is not, and 3 if one is
+    undecided. --json then also prints requirements and passed.
     """
     if len(set(commands)) < len(commands):
         message = "The same command is given twice."
         raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
+    ci = options.parse_ci(require, junit, markdown)
+    if ci.requirements and len(commands) < 2:
+        message = "A requirement is relative to a baseline, but there is only one command."
+        raise request_error(message, "Give the baseline first, then the command to test.", key="require")
     # the folder of a remote machine is relative to the home folder there
     where = folder or "" if machine else str(Path(folder or "").expanduser().absolute())
     experiments = [
@@ -92,9 +102,10 @@ def script(
             session.launcher.trusted_code.name_command(experiment.command)
         session.warn_if_busy(experiments[0])
         sides = list(zip(command_names([each.command for each in experiments]), experiments, strict=True))
-        if len(sides) == 1 and (repeats or 1) == 1:
+        repeats = repeats or (1 if len(sides) == 1 else 5)
+        if len(sides) == repeats == 1 and ci == options.WITHOUT_CI:
             ((label, experiment),) = sides
             added = session.store.add(experiment, name=name, label=label, machine=session.machine)
             return train_run(session, added, as_json)
-        outcome = train_turns(session, sides, alternating_turns(sides, repeats or 5), name)
-    return print_comparison(outcome, as_json, session.interrupt.asked)
+        outcome = train_turns(session, sides, alternating_turns(sides, repeats), name)
+    return print_comparison(outcome, as_json, session.interrupt.asked, ci)

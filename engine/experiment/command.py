@@ -99,6 +99,12 @@ class Command(Part):
         """The command in short: "train.py --amp" of "/usr/bin/python3 -u code/train.py --amp"."""
         return " ".join(_short(self)) or self.line
 
+    @property
+    def script(self) -> str:
+        """The program that trains, without arguments: "train.py" of "python code/train.py --amp"."""
+        words = [word for word in _short(self) if not _VARIABLE.fullmatch(word) and word != "-m"]
+        return next((word for word in words if word.endswith(".py")), words[0] if words else self.name)
+
 
 def _short(command: Command) -> list[str]:
     words = [*(f"{name}={value}" for name, value in command.changes.items()), *command.words]

@@ -248,7 +248,9 @@ def title_of(labels: Sequence[str]) -> str:
 def subject_of(run: LiveRun) -> str:
     """Return what a run trains: "resnet50, batch 64, 1,000 steps"."""
     steps = run.total_steps or run.experiment.steps
-    parts = (run.experiment.model, batch_words(run.experiment), f"{steps:,} steps" if steps else "")
+    experiment = run.experiment
+    model = experiment.command.script if experiment.is_script else experiment.model
+    parts = (model, batch_words(experiment), f"{steps:,} steps" if steps else "")
     return ", ".join(filter(None, parts))
 
 
