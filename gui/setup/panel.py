@@ -388,8 +388,10 @@ class SetupPanel(Surface):
         is_script = self.question == "script"
         self._area.setHidden(is_script)
         self._script_area.setVisible(is_script)
-        if self.draft is not None:
-            self._show_scripts() if is_script else self._show_draft(self.draft)
+        if self.draft is not None and is_script:
+            self._show_scripts()
+        elif self.draft is not None:
+            self._show_draft(self.draft)
         survey, against = self.survey(), self._against(self.question)
         unfit = _OF_MODELS if is_script else self._outcome.reason or self._unready()
         unfit = unfit or (_NOT_NOW if self._is_busy else None)
