@@ -87,6 +87,9 @@ class LimitController(StudyController[StudyView[Limit]]):
     def _show_need(self) -> None:
         device = self._device()
         device_mib = None if device is None else device.memory_mib
+        if self._setup.question == "script":
+            self._setup.foot.need.show_words("Memory needed: known after a run")
+            return
         if self._setup.question != "limit":
             # the need is that of one cell; a sweep says what all need
             if not (self._setup.is_sweeping and self._setup.survey_thread.knows_memory()):

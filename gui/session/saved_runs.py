@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord, Status, UnreadableRun
 from engine.store.store import Store
@@ -87,6 +89,16 @@ class SavedRuns(QObject):
 
     def record(self, run_id: str) -> RunRecord | None:
         return self._records.get(run_id)
+
+    def precision_seen(self, name: str, experiment: Experiment) -> Precision | None:
+        """Return the precision that the last run of a command, of this name, was seen to use, or None."""
+        for run in self._records.values():
+            # a name is cheap to compare, the settings of 10,000 runs are not
+            if run.label == name and run.status is Status.FINISHED:
+                with suppress(ProblemError):
+                    if run.experiment.command == experiment.command:
+                        return run.experiment.precision
+        return None
 
     def unreadable(self) -> tuple[UnreadableRun, ...]:
         """Return the saved runs that are not in the list: damaged, or written by another version."""

@@ -51,6 +51,8 @@ def default_memory_cap(device: DeviceEntry | None) -> float | None:
     return next((size for size in reversed(sizes) if size <= _USUAL_CPU_GIB), sizes[0])
 
 
+# a slot of the window puts all of them into the queue
+MOST_REPEATS = 100
 _LONGEST_REMEDY = 80
 _READING = "Reading the data…"
 
@@ -156,8 +158,7 @@ def _without_keys(
 
 
 class _Repeats(BaseModel):
-    # a slot of the window puts all of them into the queue
-    repeat: int = Field(ge=1, le=100)
+    repeat: int = Field(ge=1, le=MOST_REPEATS)
 
 
 def _blanks(draft: Draft) -> list[Problem]:
@@ -184,8 +185,12 @@ def explanation(problem: Problem) -> str:
 
 def request(draft: Draft, outcome: Outcome) -> Request:
     """Create the request of a valid draft, with the first value of each axis."""
+    return named_request(draft.text("name").strip() or None, outcome)
+
+
+def named_request(name: str | None, outcome: Outcome) -> Request:
+    """Create the request of a valid form. Without a `name`, the runs are numbered."""
     labels = [label for label, _ in outcome.experiments]
-    name = draft.text("name").strip() or None
     title = name or _comparison_title(labels, outcome.repeats)
     return Request(title, outcome.experiments, name, outcome.repeats)
 
@@ -210,8 +215,10 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
     return f"{words}, {repeats} times" + (" each" if count > 1 else "")
 
 
-def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
+def plan_words(outcome: Outcome, seconds: float | None = None, *, is_script: bool = False) -> str:
     """Describe the plan: "2 runs, 940 steps each", or with the time of each once, "2 runs, about 3 min".
+
+    Runs of scripts, whose warm-up is not part of the length: "10 runs, 5 of each".
 
     Runs that are too short are mentioned: "2 runs, 9 steps each (throughput needs 60)".
     """
@@ -223,6 +230,8 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
     lengths = {_length_words(experiment, steps) for experiment, steps in planned}
     if seconds is not None:
         plan = f"{counted(count, 'run')}, about {duration(seconds * outcome.repeats)}"
+    elif is_script:
+        plan = f"{counted(count, 'run')}" + (f", {outcome.repeats} of each" if len(planned) > 1 else "")
     elif len(lengths) == 1:
         plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "")
     else:

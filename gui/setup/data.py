@@ -97,13 +97,20 @@ _ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"
 
 
 class PathEdit(NumberEdit):
-    """A text field for a path, with a button that opens a folder or file dialog."""
+    """A text field for a path, with a button that opens a folder or file dialog. `wanted` is its title."""
 
-    def __init__(self, name: str, tip: str) -> None:
-        super().__init__(name, tip, hint="select a folder or file")
+    def __init__(
+        self,
+        name: str,
+        tip: str,
+        wanted: str = "Select the folder with your data",
+        hint: str = "select a folder or file",
+    ) -> None:
+        super().__init__(name, tip, hint=hint)
+        self._wanted = wanted
         self.is_file = False
         """The button selects a file, not a folder."""
-        self.button = IconButton("folder", "Select the path", "Select the folder or file with your own data")
+        self.button = IconButton("folder", "Select the path", wanted)
         self.button.clicked.connect(self._choose)
         self.put_right(self.button)
 
@@ -116,7 +123,7 @@ class PathEdit(NumberEdit):
                 self, "Select the file with your arrays", self.text(), _ARRAYS
             )
         else:
-            chosen = QFileDialog.getExistingDirectory(self, "Select the folder with your data", self.text())
+            chosen = QFileDialog.getExistingDirectory(self, self._wanted, self.text())
         if chosen:
             self.set_value(chosen)
             self.edited.emit(chosen)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QWidget
@@ -36,20 +37,33 @@ from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import plain_tip
 
-_MARGIN, _GAP = 16, 8
+MARGIN, _GAP = 16, 8
 _REPEAT_WIDTH = (76, 90)
 """The width of the field Repeats in pixels, in a wide and in a low window."""
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
 """The questions whose runs have a batch size and may train on multiple devices."""
 
 
-class FormArea(QScrollArea):
-    """The scroll area around the form. Fields keep their width when the scroll bar appears."""
+class FormColumn(QWidget):
+    """The fields of a form in one column, which a subclass makes."""
 
-    def __init__(self, parent: QWidget) -> None:
+    _column: QBoxLayout
+
+    def set_bar_width(self, pixels: int) -> None:
+        """Subtract the scroll bar's width from the margin, so fields keep their width."""
+        self._column.setContentsMargins(MARGIN, 0, max(MARGIN - pixels, 4), 0)
+
+
+_Form = TypeVar("_Form", bound=FormColumn)
+
+
+class FormArea(QScrollArea, Generic[_Form]):
+    """The scroll area around a form. Fields keep their width when the scroll bar appears."""
+
+    def __init__(self, make: Callable[[QWidget], _Form], parent: QWidget) -> None:
         super().__init__(parent)
         # made in its place: a change of parent would style it and all its children again
-        self.form = SetupForm(self.viewport())
+        self.form = make(self.viewport())
         self.setWidget(self.form)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -65,7 +79,7 @@ class FormArea(QScrollArea):
             self.form.set_bar_width(self._bar.sizeHint().width() if high else 0)
 
 
-class SetupForm(QWidget):
+class SetupForm(FormColumn):
     """The fields of the setup form. It shows a `Draft` and reports each edit at once.
 
     `edited` carries the key of a field and its new text, `axis_changed` a setting and the values to sweep.
@@ -121,7 +135,7 @@ class SetupForm(QWidget):
             self.more,
             Stretch(),
             parent=self,
-            margins=(_MARGIN, 0, _MARGIN, 0),
+            margins=(MARGIN, 0, MARGIN, 0),
             spacing=0,
         )
         tab_after(self.model, self.check)
@@ -237,10 +251,6 @@ class SetupForm(QWidget):
         if self._question == "sweep":
             self.axes.show_problems(sentences)
         self.more.show_problems(sentences)
-
-    def set_bar_width(self, pixels: int) -> None:
-        """Subtract the scroll bar's width from the margin, so fields keep their width."""
-        self._column.setContentsMargins(_MARGIN, 0, max(_MARGIN - pixels, 4), 0)
 
     def problem(self, key: str) -> str | None:
         """Return the problem shown under a setting's field."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QElapsedTimer, QSize, Signal
@@ -18,13 +20,13 @@ from engine.experiment.sweep import Grid
 from engine.export.document import changes_words
 from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
-from gui.setup.check import Outcome, check, converted_length, request, unresolved
+from gui.setup.check import Outcome, check, converted_length, named_request, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
 from gui.setup.facts import preset_caption
 from gui.setup.fields import CHECK_TIP
 from gui.setup.foot import SetupFoot
-from gui.setup.form import FormArea
+from gui.setup.form import FormArea, SetupForm
 from gui.setup.grid_block import GridDialog
 from gui.setup.model.picker import ModelPicker
 from gui.setup.question import (
@@ -38,14 +40,18 @@ from gui.setup.question import (
     plan_text,
 )
 from gui.setup.saving import OwnPresets
+from gui.setup.script.draft import ScriptDraft
+from gui.setup.script.form import ScriptForm
 from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
 from gui.widgets import ElidedLabel, IconButton
 from gui.widgets.actions import connect_button, make_action, set_enabled
 from gui.widgets.boxes import Surface, in_column, in_row, wide
+from gui.widgets.focus_ring import tab_after
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _NOT_NOW = "The model can be checked when no run is active."
+_OF_MODELS = "This is not available for scripts."
 
 
 class SetupPanel(Surface):
@@ -84,7 +90,7 @@ class SetupPanel(Surface):
         self.question: Question = "compare"
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self._pressed = QElapsedTimer()
-        self._last: tuple[Question, Draft] | None = None
+        self._last: object = None
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
@@ -92,9 +98,10 @@ class SetupPanel(Surface):
         self.run_action = make_action(self, "Compare", self._submit_form)
         self.run_action.setAutoRepeat(False)
         self.check_action = make_action(self, "Check", self._check_model)
-        self.reset_action = make_action(self, "Reset the form", lambda: self.change(Draft.reset))
-        self._lay_out()
-        self.picker = ModelPicker(self.form.model, trusted or TrustedCode(), self)
+        self.reset_action = make_action(self, "Reset the form", self._reset)
+        trusted = trusted or TrustedCode()
+        self._lay_out(trusted)
+        self.picker = ModelPicker(self.form.model, trusted, self)
         self._connect()
         self._refresh()
 
@@ -220,13 +227,17 @@ class SetupPanel(Surface):
     def use_settings(self, experiment: Experiment, precisions: Sequence[Precision] = ()) -> None:
         """Put a run's settings into the form, as changes to the selected preset. The axes of a sweep stay.
 
-        With `precisions`, these are selected in place of the run's own.
+        With `precisions`, these are selected in place of the run's own. A run of a script opens its question.
         """
+        if experiment.is_script:
+            self.scripts.set_draft(self.scripts.draft.with_experiment(experiment))
+            self.set_question("script")
+            return
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)
         chosen = precisions or (experiment.precision,)
         self.change(lambda draft: draft.with_experiment(experiment).with_precisions(chosen))
-        if self.question == "sweep":
+        if self.question in ("sweep", "script"):
             self.set_question("compare")
 
     def reread(self) -> None:
@@ -240,6 +251,9 @@ class SetupPanel(Surface):
         self.reread()
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
+        if self.question == "script":
+            self.scripts.trust_typed(experiment for _, experiment in self._outcome.experiments)
+            return named_request(None, self._outcome)
         first, survey = request(self.draft, self._outcome), self.survey()
         if self.question != "sweep":
             return first
@@ -257,7 +271,7 @@ class SetupPanel(Surface):
         """Return the experiments whose memory must be forecast for the form."""
         if self.is_sweeping:
             return () if (survey := self.survey()) is None else survey.fit.unknown
-        if self._outcome.reason is not None:
+        if self._outcome.reason is not None or self.question == "script":
             return ()
         return tuple(experiment for _, experiment in self._outcome.experiments)
 
@@ -267,7 +281,7 @@ class SetupPanel(Surface):
             return {}
         is_open, recent = self.form.more.is_open(), self.picker.state()
         own = {"options_open": is_open, "recent_models": recent, "question": self.question}
-        return {**self.draft.to_state(), **own}
+        return {**self.draft.to_state(), **own, "scripts": self.scripts.draft.model_dump(mode="json")}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`. If its preset no longer exists, its settings become changes to another preset.
@@ -281,6 +295,8 @@ class SetupPanel(Surface):
         preset = offered.get(state["preset"], self.draft.preset)
         self.set_draft(Draft.from_state(state, preset, has_gpu=self._here(self.draft).has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
+        if "scripts" in state:
+            self.scripts.draft = ScriptDraft.model_validate(state["scripts"])
         self.set_question(next((key for key in QUESTIONS if key == state.get("question")), self.question))
 
     def sizeHint(self) -> QSize:
@@ -293,6 +309,18 @@ class SetupPanel(Surface):
             self.picker.pending = None
         self.draft, self._file_problem = self.picker.follow(self._here(draft))
         self._on_change()
+
+    def open_script(self, file: Path) -> None:
+        """Put a Python file without a model into the form as a script, and show a message."""
+        before, question = self.scripts.draft, self.question
+
+        def undo() -> None:
+            self.scripts.set_draft(before)
+            self.set_question(question)
+
+        self.scripts.set_draft(before.with_file(file))
+        self.set_question("script")
+        self.changed_itself.emit(f"{file.name} has no model(), so it was opened as a script.", undo)
 
     def change(self, change: Callable[[Draft], Draft]) -> None:
         """Change the draft, as if the user did."""
@@ -323,6 +351,11 @@ class SetupPanel(Surface):
                 self.picker.name_path(text)
             self.set_text(key, text)
 
+    def _use_picked(self, draft: Draft) -> None:
+        self.set_draft(draft)
+        if self.question == "script":
+            self.set_question("compare")
+
     def _set_unit(self, unit: str) -> None:
         if self.draft is not None and unit != self.draft.length_key:
             key, text = converted_length(self.draft, self._outcome)
@@ -332,14 +365,16 @@ class SetupPanel(Surface):
         if self.draft is None:
             return
         interval = QGuiApplication.styleHints().mouseDoubleClickInterval()
-        is_repeated = self._last == (self.question, self.draft) and not self._pressed.hasExpired(interval)
-        self._last = self.question, self.draft
+        pressed = (self.question, self.draft, self.scripts.draft)
+        is_repeated = self._last == pressed and not self._pressed.hasExpired(interval)
+        self._last = pressed
         self._pressed.start()
         if is_repeated:
             # the second click of a double click would queue the same again
             return
-        self.picker.remember(self.draft)
-        if self.question not in ("compare", "sweep"):
+        if self.question != "script":
+            self.picker.remember(self.draft)
+        if self.question not in ("compare", "script", "sweep"):
             self.submit(self.question)
         elif (wanted := self.request()) is not None:
             self.submitted.emit(wanted)
@@ -350,20 +385,28 @@ class SetupPanel(Surface):
             self.check_wanted.emit(experiment)
 
     def _refresh(self) -> None:
-        if self.draft is not None:
+        is_script = self.question == "script"
+        self._area.setHidden(is_script)
+        self._script_area.setVisible(is_script)
+        if self.draft is not None and is_script:
+            self._show_scripts()
+        elif self.draft is not None:
             self._show_draft(self.draft)
         survey, against = self.survey(), self._against(self.question)
-        unfit = self._outcome.reason or self._unready() or (_NOT_NOW if self._is_busy else None)
+        unfit = _OF_MODELS if is_script else self._outcome.reason or self._unready()
+        unfit = unfit or (_NOT_NOW if self._is_busy else None)
         set_enabled(self.check_action, unfit, CHECK_TIP)
         planned = "" if self.draft is None else self._plan(survey)
         set_enabled(self.run_action, against, planned)
-        may_wait = self.question in ("compare", "sweep") and not self._is_busy
+        may_wait = self.question in ("compare", "script", "sweep") and not self._is_busy
         self.foot.set_facts(plan=planned, against=against or "", may_wait=may_wait)
         if survey is not None:
             self.foot.need.show_words(memory_words(survey))
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
+        unsound = _OF_MODELS if is_script else unsound
         self.own_presets.refresh(self.draft, unsound if self.draft is not None else against)
-        set_enabled(self.reset_action, None if self.draft else against, "Discard the changes to the preset")
+        tip = "Clear the form" if is_script else "Discard the changes to the preset"
+        set_enabled(self.reset_action, None if self.draft else against, tip)
 
     def _plan(self, survey: Survey | None) -> str:
         return plan_text(self.question, self._asked_draft, self._outcome, survey, self._seconds())
@@ -393,6 +436,19 @@ class SetupPanel(Surface):
         self._show_folder()
         idle = button_text(self.question, asked, outcome, self.survey_thread.cells)
         self.run_action.setText("Add to queue" if self._is_busy else idle)
+
+    def _show_scripts(self) -> None:
+        if self.scripts.make():
+            tab_after(self.question_box, self.scripts)
+        self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
+        idle = button_text("script", self._asked_draft, self._outcome)
+        self.run_action.setText("Add to queue" if self._is_busy else idle)
+
+    def _reset(self) -> None:
+        if self.question == "script":
+            self.scripts.set_draft(ScriptDraft())
+        else:
+            self.change(Draft.reset)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -444,7 +500,7 @@ class SetupPanel(Surface):
     def _on_preset_deleted(self, draft: Draft, bring_back: Callable[[], object]) -> None:
         self.changed_itself.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, trusted: TrustedCode) -> None:
         buttons = []
         for icon, name, action in (
             ("pencil", "Rename the preset", self.own_presets.rename_action),
@@ -461,10 +517,12 @@ class SetupPanel(Surface):
         self._head = in_row(wide(title), *buttons, margins=(16, 14, 12, 0), spacing=4)
         self.question_box = QuestionBox(self)
         self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
-        area = FormArea(self)
-        self.form = area.form
+        self._area = FormArea(SetupForm, self)
+        self._script_area = FormArea(partial(ScriptForm, trusted=trusted), self)
+        self.form, self.scripts = self._area.form, self._script_area.form
         self.foot = SetupFoot(self.run_action)
-        in_column(self._head, self._asked, wide(area), self.foot, parent=self, spacing=0)
+        areas = (wide(self._area), wide(self._script_area))
+        in_column(self._head, self._asked, *areas, self.foot, parent=self, spacing=0)
         self.setMinimumWidth(288)
 
     def _connect(self) -> None:
@@ -472,6 +530,7 @@ class SetupPanel(Surface):
         connect_button(form.check, self.check_action, shows_text=True)
         self.question_box.chosen.connect(self.set_question)
         form.edited.connect(self._edit)
+        self.scripts.changed.connect(self._on_change)
         form.axis_changed.connect(self.set_axis)
         form.tiles.chosen.connect(lambda chosen: self.change(lambda draft: draft.with_precisions(chosen)))
         form.length.unit_chosen.connect(self._set_unit)
@@ -479,7 +538,8 @@ class SetupPanel(Surface):
         form.model.typed.connect(lambda text: picker.set_model(text, is_typed=True))
         form.kept_code.button.clicked.connect(picker.use_file)
         form.grid_wanted.connect(self._open_grid)
-        picker.changed.connect(self.set_draft)
+        picker.changed.connect(self._use_picked)
+        picker.script_opened.connect(self.open_script)
         picker.reread.connect(self.reread)
         picker.check_wanted.connect(self.check_action.trigger)
         picker.reported.connect(self.reported)

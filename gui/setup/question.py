@@ -35,7 +35,7 @@ from gui.theme.theme import theme
 from gui.widgets.boxes import in_column
 from gui.widgets.messages import Popover
 
-Question = Literal["compare", "limit", "numerics", "profile", "sweep", "tune"]
+Question = Literal["compare", "script", "limit", "numerics", "profile", "sweep", "tune"]
 
 
 class QuestionEntry(NamedTuple):
@@ -53,6 +53,7 @@ class QuestionEntry(NamedTuple):
 _LENGTH = frozenset({"length", "epochs", "steps"})
 QUESTIONS: Mapping[Question, QuestionEntry] = {
     "compare": QuestionEntry("Compare precisions", "Which is faster, and does it still learn", "compare"),
+    "script": QuestionEntry("Compare scripts", "Two commands, one verdict", "log"),
     "limit": QuestionEntry(
         "Largest batch", "What fits in memory", "limit", _LENGTH | {"batch_size", "repeat"}
     ),
@@ -61,6 +62,10 @@ QUESTIONS: Mapping[Question, QuestionEntry] = {
     "sweep": QuestionEntry("Sweep", "How results change with any setting", "sweep"),
     "tune": QuestionEntry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
+_SCRIPT_HINT = (
+    "Runs each command unchanged, in turns, and watches its training steps.\n"
+    "Compares throughput, memory and loss."
+)
 _NO_AXIS = "Add a setting to sweep, with two or more values."
 
 
@@ -91,21 +96,23 @@ def build_job(
 
 
 def offer_texts(
-    outcome: Outcome, machine: str = "this machine"
+    question: Question, outcome: Outcome, machine: str = "this machine"
 ) -> tuple[str, str, tuple[tuple[Precision, str], ...]]:
     """Return the heading, description and precisions of a comparison, for its empty page."""
+    if question == "script":
+        return f"Which command trains faster on {machine}?", _SCRIPT_HINT, ()
     sides = tuple((experiment.precision, label) for label, experiment in outcome.experiments)
     if not outcome.experiments:
         return "Which precision is fastest on this machine?", "Select precisions on the left.", ()
     first = outcome.experiments[0][1]
     if len(sides) > 2:
-        question = f"Which of {len(sides)} is fastest on {machine}?"
+        heading = f"Which of {len(sides)} is fastest on {machine}?"
     elif len(sides) > 1:
-        question = f"What does {sides[1][1]} gain on {machine}?"
+        heading = f"What does {sides[1][1]} gain on {machine}?"
     else:
-        question = f"How fast does {first.model} train in {sides[0][1]}?"
+        heading = f"How fast does {first.model} train in {sides[0][1]}?"
     compares = "\nCompares throughput, memory and accuracy." if len(sides) > 1 else ""
-    return question, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides
+    return heading, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides
 
 
 def button_text(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
@@ -113,6 +120,9 @@ def button_text(question: Question, draft: Draft, outcome: Outcome, cells: int =
     match question:
         case "compare":
             return button_words(draft, outcome)
+        case "script":
+            count = len(outcome.experiments)
+            return f"Compare {count} scripts" if count > 1 else "Run the script"
         case "limit":
             return "Find the largest batch"
         case "profile":
@@ -153,7 +163,7 @@ def plan_text(
             return "Screens many settings, verifies the fastest"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
-    return plan_words(outcome, seconds)
+    return plan_words(outcome, seconds, is_script=question == "script")
 
 
 def disabled_reason(question: Question, outcome: Outcome, cells: int = 0) -> str | None:

@@ -76,8 +76,9 @@ class SettingRow(Field):
         below: QWidget | None = None,
         link: QWidget | None = None,
         problem: QLabel | None = None,
+        editor: Editor | None = None,
     ) -> None:
-        self.editor = make_editor(setting, is_option=is_option)
+        self.editor = editor or make_editor(setting, is_option=is_option)
         super().__init__(setting.title, self.editor, below=below, link=link, problem=problem)
         self.key, self._title = setting.key, setting.title
         self.editor.edited.connect(partial(self.edited.emit, self.key))

@@ -22,8 +22,11 @@ def style_sheet(palette: Palette) -> str:
     values["display"] = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     values["mono"] = ", ".join(f'"{family}"' for family in MONO_FAMILIES)
     parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CHROME, _SHOW)
-    inks = {name: look.color for name, look in palette.precisions.items()}
-    precisions = "\n".join(f'*[precision="{name}"] {{ color: {ink}; }}' for name, ink in inks.items())
+    precisions = "\n".join(
+        f'*[precision="{name}"] {{ color: {look.color}; }}\n'
+        f'QLineEdit[seen="{name}"] {{ background: {look.tint}; border-color: {look.color}; }}'
+        for name, look in palette.precisions.items()
+    )
     return "\n".join(Template(part).substitute(values) for part in parts) + precisions
 
 
@@ -149,6 +152,7 @@ QLineEdit[small="true"], QComboBox[small="true"] { min-height: 26px; }
 QLineEdit:hover, QComboBox:hover { border-color: $text3; }
 QLineEdit:focus { border-color: $pri; }
 QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text; }
+QLineEdit[role="command"] { font-family: $mono; font-size: 12px; }
 QLineEdit:disabled, QComboBox:disabled { color: $off; border-color: $line; background: $bg1; }
 /* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
 QComboBox { combobox-popup: 0; }

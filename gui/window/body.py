@@ -97,7 +97,7 @@ class _Pages(QStackedWidget):
 
 
 class ModelDrops(QObject):
-    """Opens a model file (.py) that is dragged onto the window. A frame is shown while it is dragged.
+    """Opens a Python file that is dragged onto the window: a model or a script. A frame is shown meanwhile.
 
     Other files, and several files at once, are ignored.
     """
@@ -143,9 +143,9 @@ class _Frame(Surface):
         self.hide()
 
     def point_out(self, path: Path | None) -> None:
-        """Show over the window that dropping this file trains its model. None hides the message."""
+        """Show over the window that dropping this file opens it. None hides the message."""
         if path is not None:
-            self._words.setText(f"Drop {path.name} to train its model")
+            self._words.setText(f"Drop {path.name} to train with it")
             self.setGeometry(self.window().rect())
             self.raise_()
         self.setVisible(path is not None)

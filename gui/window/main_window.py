@@ -50,6 +50,7 @@ from gui.window.top_bar import TopBar
 FIRST_PRESET = "fashion"
 GUIDES = {
     "compare": "compare-precisions",
+    "script": "compare-scripts",
     "limit": "largest-batch",
     "numerics": "check-numerics",
     "profile": "profile-a-step",
@@ -173,6 +174,7 @@ class MainWindow(QMainWindow):
         seconds = self.experiments.works.factory.expected_seconds
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, seconds)
         runs = self.experiments.runs
+        self.setup.scripts.precision_seen = runs.precision_seen
         self.setup.survey_thread.evidence = lambda: EstimateData(
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
@@ -239,7 +241,9 @@ class MainWindow(QMainWindow):
         self.body.compact_changed.connect(self.setup.set_compact)
         self.setup.run_action.changed.connect(
             lambda: self.live.set_offer(
-                *offer_texts(self.setup.outcome(), self.experiments.machine or "this machine")
+                *offer_texts(
+                    self.setup.question, self.setup.outcome(), self.experiments.machine or "this machine"
+                )
             )
         )
         self.experiments.trust.ask = lambda code: may_run(code, self)
@@ -303,7 +307,8 @@ class MainWindow(QMainWindow):
         """Open the guide at a page, by default the one about the page in sight."""
         from gui.help.dialog import show_help
 
-        show_help(self, page or GUIDES.get(self.page))
+        asked = self.setup.question if self.page == "compare" else self.page
+        show_help(self, page or GUIDES.get(asked))
 
     def show_page(self, key: str) -> None:
         """Show a place ("experiment", "results", "show"), or the page of a question, and set the question.
@@ -311,7 +316,7 @@ class MainWindow(QMainWindow):
         Raises ValueError for an unknown key.
         """
         key = self.setup.question if key == "experiment" else key
-        self.bring_up(key)
+        self.bring_up("compare" if key == "script" else key)
         if question := next((question for question in QUESTIONS if question == key), None):
             self.setup.set_question(question)
 

@@ -32,7 +32,7 @@ _OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath")
 
 def found_venv(command: Command) -> Path | None:
     """Return the folder of the command's environment: the requested one, or .venv or venv in its folder."""
-    folder = Path(command.folder or ".")
+    folder = Path(command.folder or ".").expanduser()
     names = (command.venv,) if command.venv else (".venv", "venv")
     paths = ((folder / Path(name).expanduser()).absolute() for name in names)
     return next((path for path in paths if (path / _PROGRAMS).is_dir()), None)

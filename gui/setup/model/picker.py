@@ -28,11 +28,12 @@ class ModelPicker(QObject):
     """Handles the model field: it opens, creates and reloads model files.
 
     Code is trusted, also after changes, only if the user named its path by opening, dropping or typing it.
-    `changed` carries the draft with another model. `reread` asks to follow the file on disk again, and
-    `check_wanted` to check the model.
+    `changed` carries the draft with another model, and `script_opened` the path of a file that trains by
+    itself. `reread` asks to follow the file on disk again, and `check_wanted` to check the model.
     """
 
     changed = Signal(object)  # Draft
+    script_opened = Signal(object)  # Path
     reread = Signal()
     check_wanted = Signal()
     reported = Signal(object)  # Problem
@@ -111,8 +112,15 @@ class ModelPicker(QObject):
             self._recent = with_recent(self._recent, name)
 
     def open(self, name: str) -> None:
-        """Use a file as the model, by its path and optional class, and add it to the recent ones."""
-        self._apply(lambda draft: self._draft_with_file(draft, name))
+        """Use a file as the model, by its path and optional class, and add it to the recent ones.
+
+        A file that trains by itself is opened as a script.
+        """
+        if (script := _script_in(name)) is not None:
+            self._folder = script.parent
+            self.script_opened.emit(script)
+        else:
+            self._apply(lambda draft: self._draft_with_file(draft, name))
 
     def open_file(self) -> None:
         """Ask for a model file and use it."""
@@ -257,6 +265,18 @@ def opened(draft: Draft, name: str) -> Draft:
     if class_name is None and MODEL not in code.defines and len(code.classes) == 1:
         class_name = code.classes[0]
     return draft.with_code(code, class_name)
+
+
+def _script_in(name: str) -> Path | None:
+    """Return the path of a Python file that has no `model()`, and no other model or a training loop."""
+    model = ModelRef(name)
+    try:
+        code = read_code(model.file or name)
+    except ProblemError:
+        # whoever opens it as a model says what is wrong with it
+        return None
+    trains = not code.classes or ".backward(" in code.text
+    return code.place if model.class_name is None and MODEL not in code.defines and trains else None
 
 
 def find_file(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:

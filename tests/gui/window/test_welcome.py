@@ -119,6 +119,11 @@ def dragged(*paths: Path) -> QMimeData:
     return data
 
 
+def drop(window: MainWindow, data: QMimeData) -> None:
+    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(window, QDropEvent(QPointF(5, 5), copy, data, left, none, QEvent.Type.Drop))
+
+
 def enter(window: MainWindow, data: QMimeData) -> bool:
     copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     event = QDragEnterEvent(QPointF(5, 5).toPoint(), copy, data, left, none)
@@ -137,11 +142,31 @@ def test_a_dropped_file_becomes_the_model(start: Callable[[], MainWindow], tmp_p
     QApplication.sendEvent(window, QDragLeaveEvent())
     assert not frame.isVisibleTo(window)
     enter(window, data)
-    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    QApplication.sendEvent(window, QDropEvent(QPointF(5, 5), copy, data, left, none, QEvent.Type.Drop))
+    drop(window, data)
     assert window.setup.text("model") == "net.py" and not frame.isVisibleTo(window)
     # other drags are left to others
     assert not enter(window, dragged(tmp_path / "notes.txt")) and not frame.isVisibleTo(window)
     assert not enter(window, dragged(tmp_path / "a.py", tmp_path / "b.py"))
     assert window.others
     assert enter(window, dragged(tmp_path / "runs.ammeter")) and not frame.isVisibleTo(window)
+
+
+def test_a_dropped_script_is_compared_on_the_page_of_comparisons(
+    start: Callable[[], MainWindow], tmp_path: Path
+) -> None:
+    window = start()
+    window.show_page("numerics")
+    (tmp_path / "train.py").write_text("loss.backward()\n")
+    data = dragged(tmp_path / "train.py")
+    enter(window, data)
+    drop(window, data)
+    assert (window.page, window.setup.question) == ("compare", "script")
+    assert window.setup.scripts.draft.lines[0] == "python train.py"
+    assert window.notice.text() == "train.py has no model(), so it was opened as a script."
+    window.show_page("results")
+    window.show_page("experiment")
+    assert (window.page, window.setup.question) == ("compare", "script")
+    assert window.live.empty.words().startswith("Which command trains faster on this machine?")
+    buttons = {one.text(): one for one in window.notice.messages()[-1].findChildren(QPushButton)}
+    buttons["Undo"].click()
+    assert (window.page, window.setup.question) == ("numerics", "numerics")
