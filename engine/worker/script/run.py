@@ -157,7 +157,8 @@ class _Run:
                 self._memory[name] = max(value, self._memory.get(name, 0.0))
         sensors = {name: value for name, value in self._sensors.sample().items() if name not in _NOT_OURS}
         now = steps.model_dump(include=_MEMORY_NOW, exclude_none=True)
-        yield samples_event([rows], {**now, **sensors})
+        # the observer does not see when a step waits for its data
+        yield samples_event([rows], {**now, **sensors}).model_copy(update={"data_wait_ms": None})
         if skipped := tuple(step for step in steps.skipped if step <= rows.last_step):
             yield Skipped(steps=skipped, own=skipped)
             self.tally.skipped_steps += len(skipped)
