@@ -3,8 +3,8 @@
     uv run python tests/benchmarks/observer.py [--milliseconds 2 --milliseconds 50] [--pairs 10] [--seconds 5]
 
 A pair is the same script twice, each in a process of its own, with and without the observer, in alternating
-order. A step trains a small model on the CPU and multiplies as many matrices as fill its milliseconds. Times are
-those of the CPU, which other programs change less.
+order. A step trains a small model on the CPU and multiplies as many matrices as fill its milliseconds. Times
+are those of the CPU, which other programs change less.
 """
 
 from __future__ import annotations
