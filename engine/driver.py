@@ -9,6 +9,7 @@ from threading import Event as Flag
 from typing import ClassVar, Generic, TypeVar
 
 from engine.experiment.checks import Catalog, DeviceEntry, resolve
+from engine.experiment.command import refuse
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
@@ -107,6 +108,7 @@ class Driver(Inspector, ABC, Generic[A]):
         the study cannot be made on this machine, if its code is not trusted, or if another process works on
         it.
         """
+        refuse(study.kind, (each.command for each in study.experiments))
         self._stop_asked.clear()
         study = replace(study, machine=self._launcher.site.name)
         study = self._store.studies.begin(self.prepare(study), keeps_place=self.keeps_place)

@@ -94,7 +94,8 @@ class Precheck:
     @staticmethod
     def applies_to(experiment: Experiment) -> bool:
         """Return True if the experiment's model needs a check before training."""
-        return experiment.model.file is not None or experiment.model.library is not None
+        is_given = experiment.model.file is not None or experiment.model.library is not None
+        return is_given and not experiment.is_script
 
     def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
         """Check the model. Return its warnings as log lines, or Failed if it cannot be trained."""
@@ -207,7 +208,7 @@ class Runner:
         # once a run that is queued again has started, its earlier end is forgotten
         resumes = record.started is not None if place is None else record.ended is not None
         folder = self._store.checkpoints_folder(run_id)
-        saves = wanted.best or wanted.last or wanted.rewind_every
+        saves = (wanted.best or wanted.last or wanted.rewind_every) and not experiment.is_script
         job = jobs.Train(
             experiment=experiment,
             checkpoints=self._launcher.site.checkpoints(folder) if saves else None,

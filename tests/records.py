@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.events import Environment, Samples, Started, Summary
+from engine.protocol.summary import Observed
 from engine.store.record import RunRecord, Status
 
 ENVIRONMENT = Environment(
@@ -76,3 +78,26 @@ def record_of(
         label=label,
         total_steps=None,
     )
+
+
+def script_run(
+    number: int,
+    line: str,
+    *,
+    precision: Precision = Precision.FP32,
+    observed: Mapping[str, Any] | None = None,
+    folder: str = "",
+    steps: int = 220,
+    torch: str = "2.15",
+    **more: Any,
+) -> RunRecord:
+    """A measured command that ended, with its `observed` values. None: it was not started yet."""
+    seen = None if observed is None else Observed(**{"parameters": {"float32": 124_300_000}, **observed})
+    batch = None if seen is None else seen.batch_size
+    experiment = experiment_from(
+        {"command": {"line": line, "folder": folder}, "steps": steps, "seed": number, "precision": precision}
+        | ({} if seen is None else {"batch_size": batch or 1})
+    )
+    environment = None if seen is None else ENVIRONMENT.model_copy(update={"torch": torch, "cuda": "13.0"})
+    given = {"comparison": "c", "minutes": number, "environment": environment, "observed": seen} | more
+    return record_of(number, experiment, **given)

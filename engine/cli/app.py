@@ -18,7 +18,7 @@ import typer
 
 from engine import __version__
 from engine.cli import engine as engine_verbs
-from engine.cli import machine, output, questions, saved, sweep, train
+from engine.cli import machine, output, questions, saved, script, sweep, train
 from engine.cli.session import DONE, FAILED, INTERRUPTED, InterruptError
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
@@ -28,6 +28,7 @@ REFUSED = 2  # the exit status of a wrong request; ended by SIGTERM it is 143, b
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,
     "compare": train.compare,
+    "script": script.script,
     "limit": questions.limit,
     "numerics": questions.numerics,
     "profile": questions.profile,

@@ -23,7 +23,7 @@ from engine.cli.session import (
 from engine.doctor.doctor import examine, report_text
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
-from engine.experiment.experiment import Experiment, experiment_from, flattened, setting_help, setting_title
+from engine.experiment.experiment import Experiment, flattened, setting_help, setting_title
 from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import (
@@ -234,7 +234,7 @@ def check(
     the model cannot be trained as it is.
     """
     asked = options.parse(ctx.params)
-    experiment_from(asked.settings(True))
+    options.refuse_script(asked, "check")
     with open_session(target, asked.machine, saves=False) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         # Ctrl+C may come before there is a session to stop

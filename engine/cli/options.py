@@ -14,6 +14,9 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from engine.compare.requirement import Requirement
+from engine.compare.requirement import parse as parse_requirement
+from engine.experiment.command import refuse
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -28,6 +31,7 @@ from engine.experiment.problem import request_error
 from engine.experiment.setting import Flag
 from engine.experiment.sweep import MOST_REPEATS, AxisValues, values_of_table
 from engine.experiment.value import shortened
+from engine.export.files import atomic_path
 from engine.export.formats import ResultKind
 
 _PANEL = "Experiment"
@@ -46,8 +50,8 @@ TrustCode = Annotated[
     bool,
     typer.Option(
         "--trust-code",
-        help="Allow the model code from this run, preset, TOML file or --set, now and in future. Read it "
-        "first: it runs with your permissions.",
+        help="Allow the model code or command from this run, preset, TOML file or --set, now and in future. "
+        "Read it first: it runs with your permissions.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -71,6 +75,23 @@ Repeats = Annotated[
         help="Runs per precision, alternating, each with the next seed.",
     ),
 ]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        metavar="TEXT",
+        help='Requirement on each side: "speed >= 1.05", "memory <= 0.8" (relative to the baseline) or '
+        '"loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. Repeatable.',
+    ),
+]
+
+
+def _report(name: str, what: str) -> Any:
+    return typer.Option(name, metavar="FILE", help=f"Write {what}. Replaces an existing file.")
+
+
+JUnit = Annotated[str | None, _report("--junit", "the result as JUnit XML")]
+Markdown = Annotated[str | None, _report("--markdown", "a job summary in Markdown")]
 MachineName = Annotated[
     str,
     typer.Option(
@@ -236,6 +257,30 @@ def _parse_setting(text: str) -> dict[str, Any]:
     return from_dotted(key.strip(), value.strip())
 
 
+@dataclass(frozen=True)
+class CiOptions:
+    """The requirements on a comparison, and the files for continuous integration. None: not written."""
+
+    requirements: tuple[Requirement, ...] = ()
+    junit: Path | None = None
+    markdown: Path | None = None
+
+
+WITHOUT_CI = CiOptions()
+
+
+def parse_ci(require: Sequence[str] | None, junit: str | None, markdown: str | None) -> CiOptions:
+    """Parse --require, --junit and --markdown. Raises ProblemError, also for a file that is not writable."""
+    paths = [None if path is None else Path(path) for path in (junit, markdown)]
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise request_error(f"{path} is a folder.", "Give the name of a file.", key="to", value=path)
+        # nothing is written, but where nothing can be written this fails
+        with atomic_path(path, force=True):
+            pass
+    return CiOptions(tuple(map(parse_requirement, require or ())), *paths)
+
+
 LabeledExperiment = tuple[str, Experiment]
 
 
@@ -251,6 +296,7 @@ def sides_of(asked: RunOptions, precisions: list[str] | None, *, on_gpu: bool) -
         message = f"precision is {shortened(value)}, but each may be given only once."
         raise request_error(message, "Give --precision once for each.", key="precision", value=value)
     experiments = [experiment_from({**base, "precision": name}) for name in names]
+    refuse("precision", (experiment.command for experiment in experiments))
     return [(experiment.precision.label, experiment) for experiment in experiments]
 
 
@@ -267,6 +313,11 @@ def refuse_limit(asked: RunOptions) -> None:
         message = f"The preset {preset.name} finds the largest batch that fits."
         remedy = f"Use `ammeter limit --preset {preset.name}`."
         raise request_error(message, remedy, key="preset", value=preset.name)
+
+
+def refuse_script(asked: RunOptions, action: str) -> None:
+    """Raise ProblemError for invalid settings, and for a command if `action` is not for scripts."""
+    refuse(action, [experiment_from(asked.settings(True)).command])
 
 
 def refuse_settings(asked: RunOptions, run: str, *, precisions: Sequence[str] = ()) -> None:

@@ -24,7 +24,7 @@ from engine.experiment.value import printable
 from engine.export.document import Document, Section
 from engine.export.writers.text import cell_words
 from engine.store.record import RunRecord
-from engine.words.names import dataset_words
+from engine.words.names import subject_words
 from engine.words.numbers import counted
 
 _WIDTH_WITHOUT_TERMINAL = 160
@@ -181,7 +181,7 @@ def _console(stream: Any) -> Console:
 
 def title(experiment: Experiment) -> str:
     """Return the model, its data and the precision as text."""
-    return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
+    return f"{subject_words(experiment)}, {experiment.precision.label}"
 
 
 def run_summary(run: RunRecord) -> None:

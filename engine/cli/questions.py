@@ -12,6 +12,7 @@ from engine.cli import options, output
 from engine.cli.session import CommandSession, TargetOption, find, open_session, saved_results
 from engine.cli.study import run_study
 from engine.cli.sweep import time_limit_seconds
+from engine.experiment.command import refuse
 from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
 from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
@@ -66,6 +67,7 @@ def limit(
 ) -> int:
     """Find the largest batch that fits, in each precision."""
     asked = options.parse(ctx.params)
+    options.refuse_script(asked, "limit")
     options.sides_of(asked, precision, on_gpu=True)
     seconds = time_limit_seconds(time_limit)
     LIMIT.check(to or (), force=force)
@@ -148,7 +150,7 @@ def numerics(
         named = asked.preset.parts
     if run is not None:
         options.refuse_settings(asked, run)
-    experiment_from(asked.settings(True))
+    options.refuse_script(asked, "numerics")
     NUMERICS.check(to or (), force=force)
     with open_session(target, asked.machine) as session:
         trains_all, parts = bool(named), named or USUAL_PARTS
@@ -156,6 +158,7 @@ def numerics(
             wanted = Numerics(experiment=session.experiment(asked, trusts_all=trust_code), parts=parts)
         else:
             saved = session.store.run(run)
+            refuse("numerics", [saved.experiment.command])
             session.accept(asked, [saved.experiment], on_gpu=True, trusts_all=trust_code)
             wanted = Numerics(experiment=saved.experiment, parts=parts, run_id=saved.id)
             trains_all = trains_all or trouble_step(session.store, saved) is not None
@@ -204,6 +207,7 @@ def profile(
     if run:
         options.refuse_settings(asked, run[0], precisions=precision or ())
     else:
+        options.refuse_script(asked, "profile")
         options.sides_of(asked, precision, on_gpu=True)
     traces = [] if trace is None else [trace]
     PROFILE.check(to or (), force=force)
@@ -212,6 +216,7 @@ def profile(
         saved = [session.store.run(run_id) for run_id in run or ()]
         if saved:
             experiments = [known.experiment for known in saved]
+            refuse("profile", (experiment.command for experiment in experiments))
             session.accept(asked, experiments, on_gpu=True, trusts_all=trust_code)
         else:
             experiments = [side for _, side in session.sides(asked, precision, trusts_all=trust_code)]
@@ -294,7 +299,7 @@ def tune(
     plan = _tuning_plan(change, guard, repeats, time_limit)
     plan = plan.model_copy(update={"changes_batch": any_batch, "coarse_formats": coarse_formats})
     if resume is None:
-        experiment_from(asked.settings(True))
+        options.refuse_script(asked, "tune")
     elif asked.preset is not None or any(asked.over) or asked.machine:
         message = "--resume uses the settings and machine of the tuning, so no others are allowed."
         remedy = "Remove either --resume or the others."

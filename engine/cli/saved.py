@@ -171,7 +171,9 @@ def show(
     ] = False,
     code: Annotated[
         bool,
-        typer.Option("--code", help="Run: print only its model file and the modules next to it."),
+        typer.Option(
+            "--code", help="Run: print only its model file with the modules next to it, or its command."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -194,8 +196,9 @@ def show(
 def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: bool) -> None:
     record = store.run(run_id)
     columns = store.samples(run_id) if samples else None
-    own = record.experiment.own_code if code else None
-    if code and own is None:
+    command = record.experiment.command if code and record.experiment.is_script else None
+    own = record.experiment.own_code if code and command is None else None
+    if code and own is None and command is None:
         model = record.experiment.model
         message = f"{record.name} has no model file: {model} is a model of the catalog."
         remedy = "Remove --code, or name a run of a model file."
@@ -206,7 +209,11 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
             value["samples"] = {name: json_column(values) for name, values in columns.items()}
         if own is not None:
             value["code"] = {**own.model_dump(), "sha256": own.sha256}
+        if command is not None:
+            value["code"] = {**command.model_dump(), "sha256": command.sha256}
         output.json_object(value)
+    elif command is not None:
+        output.source(command.whole_text)
     elif own is not None:
         output.source(own.text)
         for name, text in own.beside.items():

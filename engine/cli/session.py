@@ -7,6 +7,7 @@ only on a terminal.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -28,8 +29,9 @@ from engine.cli.output import progress_console, warning
 from engine.compare.failure import Failure, failure_of
 from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, changed, experiment_from
 from engine.experiment.own.code import Code
+from engine.experiment.own.trust import foreign_parts
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import printable, shortened
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, PhaseName, Samples, Started
@@ -184,9 +186,9 @@ class RunProgress(ProgressLine):
             self._say(event.message, always=event.level == "problem")
 
 
-DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 4, 130
-"""Exit statuses: done, failed, trained without something that was requested, and interrupted by Ctrl+C with
-the results so far saved."""
+DONE, FAILED, UNDECIDED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 3, 4, 130
+"""Exit statuses: done, failed or a requirement is not met, a requirement is undecided, trained without
+something that was requested, and interrupted by Ctrl+C with the results so far saved."""
 
 _LEAST_SECONDS = 0.6
 
@@ -247,7 +249,7 @@ class CommandSession:
         """Return the experiment in the options, with trusted code. Raises ProblemError."""
         # reading the catalog imports torch, so it is read only if the settings depend on it
         on_gpu = asked.settings(True) == asked.settings(False) or self.on_gpu(asked)
-        experiment = experiment_from(asked.settings(on_gpu))
+        experiment = self._placed(experiment_from(asked.settings(on_gpu)))
         self.accept(asked, [experiment], on_gpu=on_gpu, trusts_all=trusts_all)
         return experiment
 
@@ -256,9 +258,19 @@ class CommandSession:
     ) -> list[LabeledExperiment]:
         """Return the sides in the options, with trusted code. Raises ProblemError."""
         on_gpu = self.on_gpu(asked)
-        sides = sides_of(asked, precisions, on_gpu=on_gpu)
+        sides = [
+            (label, self._placed(experiment))
+            for label, experiment in sides_of(asked, precisions, on_gpu=on_gpu)
+        ]
         self.accept(asked, [experiment for _, experiment in sides], on_gpu=on_gpu, trusts_all=trusts_all)
         return sides
+
+    def _placed(self, experiment: Experiment) -> Experiment:
+        # a folder of another machine is relative to the home folder there
+        if self.machine or not experiment.is_script:
+            return experiment
+        folder = os.path.abspath(os.path.expanduser(experiment.command.folder))  # noqa: PTH100, PTH111
+        return changed(experiment, {"command.folder": folder})
 
     def accept(
         self,
@@ -269,9 +281,9 @@ class CommandSession:
         trusts_all: bool,
         named: Iterable[Code] = (),
     ) -> None:
-        """Trust the code of files named on the command line, or all code with --trust-code.
+        """Trust the code of files named on the command line, or all code and commands with --trust-code.
 
-        `named` is the code of more such files. Raises ProblemError for experiments with untrusted code.
+        `named` is the code of more such files. Raises ProblemError for untrusted code or commands.
         """
         for code in (asked.chosen_code(on_gpu), *named):
             if code is not None:
@@ -284,9 +296,9 @@ class CommandSession:
             self.launcher.trusted_code.check(experiment)
 
     def trust(self, experiments: Iterable[Experiment]) -> None:
-        """Trust the code of experiments, as allowed by --trust-code."""
+        """Trust the code and commands of experiments, as allowed by --trust-code."""
         for experiment in experiments:
-            if (code := experiment.own_code) is not None:
+            for code in foreign_parts(experiment):
                 self.launcher.trusted_code.add(code)
 
     def warn_if_busy(self, experiment: Experiment) -> None:

@@ -27,6 +27,7 @@ from engine.cli.session import (
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
+from engine.experiment.command import refuse
 from engine.experiment.experiment import layered, setting_error, setting_title
 from engine.experiment.own.code import Code, code_from
 from engine.experiment.problem import ProblemError, request_error
@@ -254,7 +255,8 @@ def compare_grid(
     target: Target,
 ) -> int:
     """Train the cells of a grid, or only print them in a dry run. Return the exit status."""
-    grid_from(asked, request, on_gpu=True)
+    cells = grid_from(asked, request, on_gpu=True).cells
+    refuse("sweep", (cell.experiment.command for cell in cells))
     with open_session(target, asked.machine) as session:
         catalog, on_gpu = session.catalog, session.on_gpu(asked)
         grid = grid_from(asked, request, catalog, on_gpu=on_gpu)

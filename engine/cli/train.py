@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.options import LabeledExperiment, Precisions, Repeats, sides_of
+from engine.cli.options import WITHOUT_CI, CiOptions, LabeledExperiment, Precisions, Repeats, sides_of
 from engine.cli.questions import resume_tuning
 from engine.cli.session import (
     FAILED,
@@ -17,6 +17,7 @@ from engine.cli.session import (
     RUN,
     STUDY,
     SWEEP,
+    UNDECIDED,
     CommandSession,
     Id,
     TargetOption,
@@ -39,17 +40,18 @@ from engine.cli.sweep import (
     resume_sweep,
 )
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.comparison import compare as comparison_of
-from engine.compare.evidence import evidence_of
 from engine.compare.failure import Failure
 from engine.compare.metrics import MetricCell
 from engine.compare.ranking import MANY, ranking
-from engine.compare.split import MOST_OTHERS
+from engine.compare.requirement import Judgement, judge
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.sweep import Repetition, alternating_turns
 from engine.experiment.value import shortened
+from engine.export.content import Content, content_of
+from engine.export.files import atomic_path
+from engine.export.report.ci import write_junit, write_summary
 from engine.export.report.metrics import metrics_sections
 from engine.export.report.report import answer_of
 from engine.protocol.events import Failed
@@ -72,7 +74,7 @@ def run(
     with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        return _train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
+        return train_run(session, session.store.add(experiment, name=name, machine=session.machine), as_json)
 
 
 def resume(
@@ -103,10 +105,11 @@ def resume(
         trains_on = session.store.remote_place(saved.id) is not None
         queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
-        return _train_run(session, queued, as_json)
+        return train_run(session, queued, as_json)
 
 
-def _train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+def train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
+    """Train a queued run, print its summary, and return the exit status."""
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     done = session.store.run(queued.id)
     if isinstance(last, Failed):
@@ -131,6 +134,9 @@ def compare(
     ctx: typer.Context,
     precision: Precisions = None,
     repeats: Repeats = 1,
+    require: options.Require = None,
+    junit: options.JUnit = None,
+    markdown: options.Markdown = None,
     sweep: Swept = None,
     to_within: ToWithin = "",
     time_limit: TimeLimit = "",
@@ -142,6 +148,9 @@ def compare(
 ) -> int:
     """Train the same experiment in several precisions, and report what each gains.
 
+    With --require, the exit status is 0 if all requirements are met, 1 if one is not, and 3 if one is
+    undecided. --json then also prints requirements and passed.
+
     With --sweep, train every combination of values: first a short pilot of each, then full runs, then
     repeats. Ctrl+C stops a sweep, and `ammeter resume ID` resumes it. For a sweep, --json prints id, name,
     status, plan, spent_seconds, grid (base, axes, compared) and cells, each with index, name, values, status,
@@ -149,8 +158,12 @@ def compare(
     """
     asked = options.parse(ctx.params)
     options.refuse_limit(asked)
+    ci = options.parse_ci(require, junit, markdown)
     request = SweepOptions(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
+        if ci != WITHOUT_CI:
+            message = "--require, --junit and --markdown are not available for a sweep."
+            raise request_error(message, "Compare two or more precisions without a sweep.", key="require")
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _check_count(sides_of(asked, precision, on_gpu=True))
     with open_session(target, asked.machine) as session:
@@ -160,15 +173,20 @@ def compare(
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
         session.warn_if_busy(sides[0][1])
-        outcome = _train_turns(session, sides, alternating_turns(sides, repeats), name)
-    return _print_comparison(outcome, as_json, session.interrupt.asked)
+        outcome = train_turns(session, sides, alternating_turns(sides, repeats), name)
+    return print_comparison(outcome, as_json, session.interrupt.asked, ci)
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class ComparisonOutcome:
+    """The runs that a command trained, their comparison, and the first problem among them.
+
+    `content` is None if the baseline has not started.
+    """
+
     baseline: str
     runs: tuple[RunRecord, ...]
-    comparison: Comparison | None
+    content: Content | None
     problem: Problem | None
     failure: Failure | None
 
@@ -181,9 +199,10 @@ def _check_count(sides: Sequence[LabeledExperiment]) -> None:
         raise request_error(message, remedy, key="precision", value=value)
 
 
-def _train_turns(
+def train_turns(
     session: CommandSession, sides: Sequence[LabeledExperiment], turns: Sequence[Repetition], name: str | None
-) -> _Outcome:
+) -> ComparisonOutcome:
+    """Train all runs of a new comparison, one after the other, until Ctrl+C."""
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []
@@ -205,29 +224,44 @@ def _train_turns(
     runs = tuple(session.store.run(run_id) for run_id in ids)
     failure = failure_in(session.store, session.store.run(failed)) if failed else None
     baseline = sides[0][0]
-    first = next((run for run in runs if run.label == baseline), None)
-    if first is None:
-        return _Outcome(baseline, runs, None, problem, failure)
-    others, evidence = session.store.runs(MOST_OTHERS), evidence_of(session.store, runs)
-    return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem, failure)
+    first = next((run.id for run in runs if run.label == baseline), None)
+    content = None if first is None else content_of(session.store, ids, first)
+    return ComparisonOutcome(baseline, runs, content, problem, failure)
 
 
-def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
-    comparison = outcome.comparison
+def print_comparison(
+    outcome: ComparisonOutcome, as_json: bool, interrupted: bool, ci: CiOptions = WITHOUT_CI
+) -> int:
+    """Print what a comparison found, write the files for CI, and return the exit status."""
+    content, problem = outcome.content, outcome.problem
     value: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
-        "variants": [] if comparison is None else variants(comparison),
+        "variants": [] if content is None else variants(content.comparison),
     }
-    if not as_json and comparison is not None:
-        show(comparison)
-    if outcome.problem is not None:
-        _print_failure(outcome.problem, outcome.failure, as_json, **value)
+    judgement = Judgement(()) if content is None else judge(content.comparison, ci.requirements)
+    if ci.requirements:
+        rows = [decided.to_dict() for decided in judgement.outcomes]
+        value |= {"requirements": rows, "passed": judgement.passed}
+    if content is not None:
+        if not as_json:
+            show(content.comparison)
+            for decided in judgement.outcomes:
+                output.line(decided.sentence)
+        for path, write in ((ci.junit, write_junit), (ci.markdown, write_summary)):
+            if path is not None:
+                with atomic_path(path, force=True) as temporary:
+                    write(content, judgement, temporary)
+    if problem is not None:
+        _print_failure(problem, outcome.failure, as_json, **value)
     elif as_json:
         output.json_object(value)
     if interrupted:
         return INTERRUPTED
-    return FAILED if outcome.problem is not None else status_of(outcome.runs)
+    status = FAILED if problem is not None else status_of(outcome.runs)
+    if status == FAILED or not ci.requirements or judgement.passed:
+        return status
+    return FAILED if judgement.passed is False else UNDECIDED
 
 
 def show(comparison: Comparison) -> None:

@@ -18,6 +18,7 @@ from engine.compare.metrics import (
     metric_row,
     shown_metrics,
 )
+from engine.compare.observed import facts_of
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
@@ -75,7 +76,10 @@ class SettingRow:
 
 
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
-    """Return every setting that applies to any side, and the machine. Seeds of repeats are a list."""
+    """Return every setting that applies to any side, and the machine. Seeds of repeats are a list.
+
+    A script's batch is not a setting, but an observation.
+    """
     settings = [_settings_of(side) for side in sides]
     rows = []
     for key in (*all_settings(), *_MACHINE):
@@ -90,7 +94,10 @@ def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
 def _settings_of(side: Side) -> dict[str, Any]:
     run = side.runs[0]
     settings = applying_settings(run.experiment)
-    if len(side.runs) > 1:
+    if side.is_script:
+        # shown with what was seen
+        settings.pop("batch_size", None)
+    elif len(side.runs) > 1:
         settings["seed"] = [repeat.experiment.seed for repeat in side.runs]
     for name in _MACHINE:
         value = getattr(run.environment, name, None)
@@ -149,7 +156,8 @@ class SideReport:
 class Comparison:
     """The result of `compare`: the sides, their metrics and settings, and a report on each.
 
-    `settings` are the rows of `all_settings` whose values differ.
+    `settings` are the rows of `all_settings` whose values differ. `observed` are the observations of scripts
+    that differ, and `same` the others in one line: "torch 2.15 · batch 12".
     """
 
     sides: tuple[Side, ...]
@@ -158,6 +166,8 @@ class Comparison:
     settings: tuple[SettingRow, ...]
     all_settings: tuple[SettingRow, ...]
     reports: tuple[SideReport, ...]
+    observed: tuple[MetricRow, ...] = ()
+    same: str = ""
 
     @property
     def has_no_doubts(self) -> bool:
@@ -187,9 +197,9 @@ class Comparison:
         return {report.side.id: report for report in self.reports}[side_id]
 
     def cells(self, side_id: str) -> dict[str, MetricCell]:
-        """Return the metrics of one side by name. Raises KeyError."""
+        """Return the metrics and observations of one side by name. Raises KeyError."""
         place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
-        return {row.metric.name: row.cells[place] for row in self.metrics}
+        return {row.metric.name: row.cells[place] for row in (*self.metrics, *self.observed)}
 
 
 def learned_worse(report: SideReport, cells: Mapping[str, MetricCell]) -> bool:
@@ -235,16 +245,47 @@ def compare(
         reports.append(SideReport(side, side is baseline, verdict, doubts, split))
     settings = setting_rows(sides)
     differing = tuple(row for row in settings if row.differs)
-    return Comparison(sides, baseline, rows, differing, settings, tuple(reports))
+    observed, same = observations(sides)
+    return Comparison(sides, baseline, rows, differing, settings, tuple(reports), observed, same)
+
+
+def observations(sides: Sequence[Side]) -> tuple[tuple[MetricRow, ...], str]:
+    """Return the observations of scripts: rows of those that differ, and the others in one line.
+
+    A side that is no script, or has not ended yet, has none.
+    """
+    seen = [side.observed for side in sides]
+    by_side = [() if each is None else facts_of(each) for each in seen]
+    known = [facts for facts in by_side if facts]
+    rows, same = [], [f"torch {torch}" for torch in _shared_torch(sides)] if known else []
+    for place, fact in enumerate(known[0] if known else ()):
+        if len({facts[place].text for facts in known}) == 1:
+            same.append(fact.brief)
+            continue
+        metric = Metric(fact.title, fact.title, "", None, has_ratio=False, value=lambda run: None)
+        texts = (facts[place].text if facts else NONE for facts in by_side)
+        cells = tuple(MetricCell(None, (), text=text) for text in texts)
+        rows.append(MetricRow(metric, cells))
+    lead = f"The same in {'both' if len(known) == 2 else 'all'}: " if len(known) > 1 else ""
+    line = " · ".join(filter(None, same))
+    return tuple(rows), f"{lead}{line}" if line else ""
+
+
+def _shared_torch(sides: Sequence[Side]) -> set[str]:
+    known = {run.environment.torch for run in all_runs(sides) if run.environment is not None}
+    return known if len(known) == 1 else set()
 
 
 def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
     """Return the side of that run, by default a plain one in strict FP32, else any in FP32, else the first.
 
-    Raises ProblemError without sides, or if the run is not in any side.
+    Of scripts it is the side that was started first. Raises ProblemError without sides, or if the run is not
+    in any side.
     """
     if not sides:
         raise request_error("No runs to compare.", "Select one or more runs.")
+    if run_id is None and all(side.is_script for side in sides):
+        return min(sides, key=lambda side: side.runs[0].number)
     if run_id is None:
         full = [side for side in sides if side.precision is Precision.FP32]
         plain = [side for side in full if side.recipe == PLAIN]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from engine.compare.evidence import machine_disturbances
 from engine.compare.metrics import DATA_WAIT, ENERGY, SPEED, AnyRun, Metric, shown_metrics, training_peak
+from engine.compare.observed import OBSERVED, cautions_of, facts_of
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
 from engine.protocol.summary import RankMetrics, Summary, slowest_rank
-from engine.words.names import left_out_words, recipe_title, speed_unit
+from engine.words.names import Trained, left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
 HEADINGS = ("Device", "Throughput", "Step time", "Synchronizing gradients", "Peak memory", "Waiting for data")
@@ -36,9 +37,9 @@ class DeviceRow:
         return " · ".join(form.format(cell) for form, cell in known if cell != NONE)
 
 
-def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
+def device_rows(summary: Summary | None, trained: Trained) -> tuple[DeviceRow, ...]:
     """Return one row per device. The slowest device and the largest peak are marked, unless all are alike."""
-    return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
+    return () if summary is None else tuple(_rows(summary.ranks, speed_unit([trained])))
 
 
 def _rows(ranks: Sequence[RankMetrics], unit: str) -> Iterator[DeviceRow]:
@@ -77,9 +78,10 @@ def details_of(run: AnyRun) -> list[tuple[str, list[Pair]]]:
         return []
     groups = (
         ("", [*_metrics(run, summary)]),
+        (OBSERVED, [*_observed(summary)]),
         ("Training", [*_training(summary)]),
         (MEMORY, [(part.capitalize(), memory_text(mib)) for part, mib in memory_parts(summary)]),
-        (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment.dataset)]),
+        (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment)]),
     )
     known = ((title, [pair for pair in rows if pair[1]]) for title, rows in groups)
     return [(title, rows) for title, rows in known if rows]
@@ -115,6 +117,12 @@ def gpu_words(
     if others := value("other_programs_mib"):
         known.append(f"other programs {most}{memory_text(others)}")
     return " · ".join(known)
+
+
+def _observed(summary: Summary) -> Iterator[Pair]:
+    if summary.observed is not None:
+        yield from ((fact.title, fact.text) for fact in facts_of(summary.observed))
+        yield "Caution", "\n".join(cautions_of(summary))
 
 
 def _metrics(run: AnyRun, summary: Summary) -> Iterator[Pair]:

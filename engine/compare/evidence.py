@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from engine.busyness import TOLERATED_MIB
+from engine.compare.observed import cautions_of, parameter_count
 from engine.compare.sides import (
     Side,
     changes_training,
@@ -24,11 +25,11 @@ from engine.compare.sides import (
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence
 from engine.lazy_imports import np
-from engine.protocol.events import Epoch, Event, Started
+from engine.protocol.events import Epoch, Event, Started, Summary
 from engine.statistics import Interval, is_wide, shared_drifts, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from engine.words.names import setting_text
+from engine.words.names import sample_unit, setting_text
 from engine.words.numbers import memory_text, number
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def count_warmup_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> in
 
 
 _Disqualifying = Literal["other-program", "throttled", "spilled"]
-_OfSides = Literal["order", "outliers", "node", "device", "version", "workload", "setting"]
+_OfSides = Literal["order", "outliers", "node", "device", "version", "workload", "setting", "observed"]
 _OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates"]
 DoubtKind = _Disqualifying | _OfSides | _OfRuns
 
@@ -176,6 +177,9 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt
     for (kind, _), (first, *more) in sentences.items():
         alike = f" The same applies to {len(more):,} more of its runs." if more else ""
         yield Doubt(side.id, kind, first + alike)
+    summaries = (run.summary for run in side.runs if run.summary is not None and run.summary.observed)
+    for sentence in cautions_of(next(summaries, Summary()), side.title):
+        yield Doubt(side.id, "observed", sentence)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
         apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"
@@ -252,7 +256,7 @@ def _about_pace(
         yield "drift", f"was {by} at the end than at the start"
     elif has_speed and interval is not None and is_wide(interval):
         low, high = map(number, interval)
-        yield "unsteady", f"varied in throughput between {low} and {high} samples/s"
+        yield "unsteady", f"varied in throughput between {low} and {high} {sample_unit(run.experiment)}"
 
 
 def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
@@ -264,7 +268,8 @@ def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
     outlying = side_with_outliers(side, baseline)
     if outlying is not None:
         low, high = (number(edge(_run_speeds(outlying))) for edge in (min, max))
-        only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} samples/s)"
+        unit = sample_unit(outlying.runs[0].experiment)
+        only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} {unit})"
         yield Doubt(side.id, "outliers", f"{only}. No interval is given.")
     partners = pairs_on_nodes(side, baseline)
     if partners is not None and len(partners) < min(len(side.runs), len(baseline.runs)):
@@ -276,7 +281,8 @@ def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
-            if values[0] != values[1]:
+            # the names of the sides tell of a script's version of PyTorch
+            if values[0] != values[1] and not (name == "torch" and f"torch {values[0]}" == side.label):
                 one, other = (value or "none" for value in values)
                 what = f"{side.title} was measured {words} {one} and {baseline.title} {words} {other}."
                 yield Doubt(side.id, kind, what)
@@ -288,11 +294,25 @@ def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
         difference = f"{named(key)}: {setting_text(key, value)} vs. {setting_text(key, other)}."
         # the same sentence for every such side, so that a report says it once
         yield Doubt(side.id, "setting", f"Differs from the baseline in {difference}", difference)
+    yield from _unlike_scripts(side, baseline)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
         both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
         yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
+
+
+def _unlike_scripts(side: Side, baseline: Side) -> Iterator[Doubt]:
+    seen, base = side.observed, baseline.observed
+    if seen is None or base is None:
+        return
+    counts = [parameter_count(each) for each in (seen, base)]
+    if seen.parameters and base.parameters and counts[0] != counts[1]:
+        different = f"{counts[0]} vs. {counts[1]} parameters"
+        yield Doubt(side.id, "setting", f"The scripts trained different models: {different}.")
+    if None not in (seen.batch_size, base.batch_size) and seen.batch_size != base.batch_size:
+        different = f"{seen.batch_size:,} vs. {base.batch_size:,}"
+        yield Doubt(side.id, "setting", f"The scripts used different batch sizes: {different}.")
 
 
 def _run_speeds(side: Side) -> list[float]:

@@ -221,7 +221,7 @@ class _Reader:
         self.place = place_of(failed.detail, self.code)
 
     def failure(self) -> Failure:
-        if self.problem.kind is _FULL:
+        if self.problem.kind is _FULL and not self.experiment.is_script:
             memory = self.memory()
             title, reason = _memory_words(self, memory)
             remedies = tuple(self.memory_remedies(memory))
@@ -376,7 +376,9 @@ class _Reader:
 
     def other_remedies(self) -> Iterator[FailureRemedy]:
         kind = self.problem.kind
-        if kind is Kind.NOT_A_NUMBER:
+        # Ammeter changes no setting of a script
+        is_script = self.experiment.is_script
+        if kind is Kind.NOT_A_NUMBER and not is_script:
             yield from self.nan_remedies()
             return
         if self.code is not None and kind in (Kind.REQUEST, Kind.INTERNAL, Kind.WORKER_DIED, Kind.HANG):
@@ -385,11 +387,11 @@ class _Reader:
         if self.problem.key == "data.workers":
             outcome = "Loads the data in the training process. It may be slower."
             yield from self.changed("Use no loader workers", outcome, {"data.workers": 0})
-        if kind is Kind.DISK_FULL:
+        if kind is Kind.DISK_FULL and not is_script:
             outcome = "Train again without saving checkpoints, which need the most space."
             nothing = {"checkpoint.best": False, "checkpoint.last": False, "checkpoint.rewind_every": 0}
             yield from self.changed("Save no checkpoints", outcome, nothing)
-        if kind is Kind.WORKER_DIED and self.experiment.batch_size > 1:
+        if kind is Kind.WORKER_DIED and self.experiment.batch_size > 1 and not is_script:
             size = self.experiment.batch_size // 2
             outcome = "Half of it, in case the system ran out of memory."
             all_sides = f" for {self.all_sides}" if self.all_sides else ""

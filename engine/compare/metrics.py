@@ -21,7 +21,7 @@ from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
 from engine.statistics import Interval
 from engine.store.record import RunRecord, Status
-from engine.words.names import speed_unit
+from engine.words.names import sample_unit, speed_unit
 from engine.words.numbers import number, unit_suffix
 
 if TYPE_CHECKING:
@@ -91,16 +91,21 @@ class Metric:
 def shown_metrics(runs: Sequence[AnyRun], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
     """Return the metrics of a comparison in display order, in units that suit these runs.
 
-    Samples are called images if all runs, and the `datasets` of runs that have not started, have images.
-    Memory is in MiB if all values are below 1 GiB. Energy and unchanged weights are omitted if no run has
-    them.
+    Samples are called images if all runs, and the `datasets` of runs that have not started, have images, and
+    the throughput of scripts without a known batch is in steps. Memory is in MiB if all values are below
+    1 GiB. Energy and unchanged weights are omitted if no run has them, and the time of scripts that were
+    ended after their steps.
     """
+    scripts = [run.experiment for run in runs if run.experiment.is_script]
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
-    fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
+    fitting = {SPEED: replace(SPEED, unit=speed_unit((run.experiment for run in runs), datasets))}
+    if scripts and len(scripts) == len(runs):
+        fitting[LOSS] = replace(LOSS, title="Loss at the end")
     if peaks and max(peaks) < MIB_PER_GIB:
         fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=partial(_peak, unit_mib=1.0))
     absent = [] if any(energy_of(run) is not None for run in runs) else [*_ENERGIES]
     absent += [] if any(UNCHANGED.value(run) is not None for run in runs) else [UNCHANGED]
+    absent += [SECONDS] if any(not script.command.whole for script in scripts) else []
     shown = (metric for metric in METRICS if metric not in absent)
     return tuple(fitting.get(metric, metric) for metric in shown)
 
@@ -148,6 +153,7 @@ SPEED = Metric(
     "samples_per_second", "Throughput", "samples/s", None, True, _summary_value("samples_per_second")
 )
 STEP_TIME = Metric("step_ms", "Step time", "ms", None, True, _summary_value("step_ms"))
+SECONDS = Metric("seconds", "Training time", "s", None, True, _summary_value("seconds"))
 PEAK_MEMORY = Metric("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
 _JOULES = "J/1,000 samples"
 ENERGY = Metric("energy", "Energy", _JOULES, None, True, _energy)
@@ -184,7 +190,7 @@ DATA_WAIT = Metric(
 METRICS = (
     SPEED,
     STEP_TIME,
-    Metric("seconds", "Training time", "s", None, True, _summary_value("seconds")),
+    SECONDS,
     PEAK_MEMORY,
     *_ENERGIES,
     ACCURACY,
@@ -197,9 +203,9 @@ METRICS = (
 def is_comparable(metric: Metric, side: Side, baseline: Side) -> bool:
     """Return True if a metric of two sides measures the same quantity.
 
-    Not comparable are allocated and resident memory, samples or memory of images and of text, times of
-    trainings of different lengths, energy of two devices, accuracy on two datasets, and the learning of a
-    stopped run and a complete one.
+    Not comparable are allocated and resident memory, samples or memory of images and of text, samples and
+    steps of scripts, times of trainings of different lengths, energy of two devices, accuracy on two
+    datasets, and the learning of a stopped run and a complete one.
     """
     return is_comparable_across(metric, (*side.runs, *baseline.runs))
 
@@ -212,7 +218,9 @@ def is_comparable_across(metric: Metric, runs: Iterable[RunRecord]) -> bool:
 def _cut_short_count(name: str, run: RunRecord) -> object:
     experiment, steps = run.experiment, run.summary.steps if run.summary is not None else 0
     # texts of different lengths are different samples
-    sample = experiment.sequence_length if experiment.dataset.task == "language" else None
+    sample: object = experiment.sequence_length if experiment.dataset.task == "language" else None
+    if experiment.is_script:
+        sample = sample_unit(experiment)
     if experiment.precision is Precision.FP8 and experiment.device == "cpu" and name not in _OF_LEARNING:
         # emulated: its time and memory are those of no device, so they are compared with none
         return run.id
@@ -247,7 +255,8 @@ class MetricCell:
 
     `interval` (95%) comes from repeats, or, for a single run, from its blocks, which show only how steady it
     was. `ratio` is to the baseline, of geometric means. `ratio_interval` (95%) needs repeats of both sides.
-    `within_spread`: the difference is at most the spread between repeats of one side.
+    `within_spread`: the difference is at most the spread between repeats of one side. `text` is a fact that
+    is no number.
     """
 
     value: float | None
@@ -258,6 +267,7 @@ class MetricCell:
     ratio_interval: Interval | None = None
     difference: float | None = None
     within_spread: bool | None = None
+    text: str = ""
 
     @property
     def known(self) -> list[float]:

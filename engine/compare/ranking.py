@@ -98,7 +98,11 @@ def quiet_clauses(comparison: Comparison, report: SideReport) -> tuple[str, ...]
         asides[0] += _runs_words(report.side, comparison.baseline)
     left_out = _left_out(comparison, report) if len(comparison.sides) >= MANY else ()
     clauses = (*asides[:1], *left_out, *report.verdict.notes, *asides[1:])
-    return tuple(dict.fromkeys(clause[:1].upper() + clause[1:].rstrip(".") for clause in clauses))
+    # a file's name keeps its case
+    names = tuple(side.label for side in comparison.sides if side.is_script)
+    starts = (clause[:1] if names and clause.startswith(names) else clause[:1].upper() for clause in clauses)
+    whole = (start + clause[1:].rstrip(".") for start, clause in zip(starts, clauses, strict=True))
+    return tuple(dict.fromkeys(whole))
 
 
 def _runs_words(side: Side, baseline: Side) -> str:

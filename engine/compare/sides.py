@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
+from engine.experiment.command import command_names
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import (
     FAST,
@@ -21,6 +23,7 @@ from engine.experiment.settings import (
 )
 from engine.experiment.value import shortened
 from engine.lazy_imports import np
+from engine.protocol.summary import Observed
 from engine.statistics import outlying_side
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
@@ -32,10 +35,16 @@ def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
     """Return names for the first runs of sides, as short as possible but unique."""
     experiments = [run.experiment for run in firsts]
     names, machines = _experiment_names(experiments), [run.environment for run in firsts]
+    versions = {machine.torch for machine in machines if machine}
+    is_one_script = len({one.command.name if one.is_script else "" for one in experiments} - {""}) == 1
+    if is_one_script and len(names) == len(versions) > 1 and all(one.is_script for one in experiments):
+        # by several installations of PyTorch
+        return [(f"torch {machine.torch}", "") for machine in machines if machine]
     for words in (
         [machine.device_name if machine else "" for machine in machines],
         [f"torch {machine.torch}" if machine else "" for machine in machines],
         _learning_rates(experiments),
+        *_script_words(experiments),
         [shortened(run.name) if run.has_own_name else "" for run in firsts],
     ):
         names = _extended(names, words, everywhere=False)
@@ -49,21 +58,36 @@ def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
 
 
 def _learning_rates(experiments: Sequence[Experiment]) -> list[str]:
-    return [f"lr {experiment.optimizer.learning_rate:g}" for experiment in experiments]
+    rates = (f"lr {experiment.optimizer.learning_rate:g}" for experiment in experiments)
+    return _unless_script(experiments, rates)
+
+
+def _script_words(experiments: Sequence[Experiment]) -> Iterator[list[str]]:
+    commands = [experiment.command for experiment in experiments]
+    yield [PurePath(command.folder).name for command in commands]
+    yield [command.venv for command in commands]
+    yield [f"{one.steps:,} steps" if one.is_script and one.steps else "" for one in experiments]
 
 
 def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
-    names = [(experiment.precision.label, "") for experiment in experiments]
+    scripts = iter(command_names([one.command for one in experiments if one.is_script]))
+    names = [(next(scripts) if one.is_script else one.precision.label, "") for one in experiments]
     # where there is little room, the end of a long model's name is cut, and not the batch
     for words in (
-        [f"batch {experiment.batch_size:,}" for experiment in experiments],
-        [experiment.model for experiment in experiments],
-        [experiment.dataset for experiment in experiments],
-        [recipe_words(experiment.step.recipe or PLAIN) for experiment in experiments],
+        (f"batch {experiment.batch_size:,}" for experiment in experiments),
+        (experiment.model for experiment in experiments),
+        (experiment.dataset for experiment in experiments),
+        (recipe_words(experiment.step.recipe or PLAIN) for experiment in experiments),
         _codes(experiments),
     ):
-        names = _extended(names, words, everywhere=True)
+        names = _extended(names, _unless_script(experiments, words), everywhere=True)
     return names
+
+
+def _unless_script(experiments: Sequence[Experiment], words: Iterable[str]) -> list[str]:
+    known = [(one.is_script, word) for one, word in zip(experiments, words, strict=True)]
+    is_shared = len({word for is_script, word in known if not is_script}) == 1
+    return ["" if is_script or is_shared else word for is_script, word in known]
 
 
 def _numbered(names: Sequence[Name]) -> list[Name]:
@@ -123,7 +147,12 @@ _OF_PRECISION = (
 
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
-    """Return the axes (precision, recipe, batch) in which two experiments differ."""
+    """Return the axes (precision, recipe, batch) in which two experiments differ.
+
+    Scripts have none: their precision and batch were observed, and do not explain a difference.
+    """
+    if one.is_script or other.is_script:
+        return ()
     return tuple(axis for axis in AXES if _axis_value(one, axis) != _axis_value(other, axis))
 
 
@@ -182,12 +211,15 @@ def is_same_machine(one: RunRecord, other: RunRecord) -> bool:
 
 
 def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, object, object], ...]:
-    """Return key and both values of differing settings, except precision, recipe and batch.
+    """Return key and both values of differing settings, except precision, recipe, batch and command.
 
-    Settings that apply to neither experiment are ignored.
+    Settings that apply to neither experiment are ignored. A script differs from a model by its name.
     """
+    if one.is_script is not other.is_script:
+        subjects = [each.command.script if each.is_script else each.model for each in (one, other)]
+        return (("model", subjects[0], subjects[1]),)
     mine, theirs = comparable_settings(one), comparable_settings(other)
-    ignored = {*_OF_AXES, *_HARMLESS}
+    ignored = {*_OF_AXES, *_HARMLESS, *(key for key in mine if key.startswith("command."))}
     if one.precision is not other.precision:
         ignored |= {*_OF_PRECISION, *(key for key in mine if key.startswith("scaler."))}
     applying = applying_settings(one).keys() | applying_settings(other).keys()
@@ -240,6 +272,7 @@ def _axis_value(experiment: Experiment, axis: Axis) -> object:
 # A run that waits may not know these yet; it is a repeat of runs that do.
 _OPEN = {"device": "auto", "image_size": None, "num_classes": None}
 _ABSENT = object()
+_OF_SCRIPTS = ("command.", "measure.", "steps")
 
 
 @dataclass(frozen=True)
@@ -247,7 +280,8 @@ class Side:
     """One side of a comparison: repeats of an experiment, which differ only in seed and name.
 
     `runs`, oldest first, are on the same device and version of PyTorch, and there is at least one. `label` is
-    the precision. `note` is whatever else distinguishes the sides of a comparison: "fast", "batch 64".
+    the precision, or a script's name: "train.py --amp". `note` is whatever else distinguishes the sides of a
+    comparison: "fast", "batch 64".
     """
 
     runs: tuple[RunRecord, ...]
@@ -272,7 +306,18 @@ class Side:
 
     @property
     def precision(self) -> Precision:
-        return self.runs[0].experiment.precision
+        """The precision. That of a script is known once one of its runs has started."""
+        return next((run for run in self.runs if run.environment), self.runs[0]).experiment.precision
+
+    @property
+    def is_script(self) -> bool:
+        """True if a command of the user's own trained."""
+        return self.runs[0].experiment.is_script
+
+    @property
+    def observed(self) -> Observed | None:
+        """The observations of a script's first run that has any."""
+        return next((run.summary.observed for run in self.runs if run.summary and run.summary.observed), None)
 
     @property
     def recipe(self) -> str:
@@ -401,6 +446,9 @@ class _Group:
 def _shared_settings(run: RunRecord) -> dict[str, Any]:
     settings = comparable_settings(run.experiment)
     del settings["seed"]
+    if run.experiment.is_script:
+        # precision and batch were observed
+        settings = {key: value for key, value in settings.items() if key.startswith(_OF_SCRIPTS)}
     if run.environment is not None:
         settings["device_name"] = run.environment.device_name
         settings["torch"] = run.environment.torch

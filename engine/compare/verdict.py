@@ -8,10 +8,12 @@ from typing import Literal
 
 from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
 from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, MetricCell, energy_of
+from engine.compare.observed import observed_sentence
 from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
 from engine.experiment.experiment import Precision
 from engine.protocol.summary import Energy
+from engine.words.names import sample_unit
 from engine.words.numbers import number, number_text, times
 
 _LEAST_SECONDS = 5.0  # a GPU's counter moves some ten times a second: in less time its steps would show
@@ -146,7 +148,7 @@ def verdict_of(
         kind, lines, notes, cited = _baseline_verdict(side, cells, doubts, is_alone)
         return Verdict(kind, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
     kind = _verdict_kind(speed, doubts)
-    quality = _quality(cells, base_cells)
+    quality = _quality(cells, base_cells, of_scripts=side.is_script and baseline.is_script)
     energy_ratio = claimed_energy(side, baseline, cells, doubts)
     parts: list[Pieces] = []
     if memory.ratio is not None:
@@ -212,13 +214,14 @@ def _baseline_verdict(
     found = tuple(doubt for doubt in doubts if doubt.disqualifies)
     title, trained = _title_pieces(side), ""
     if speed is not None:
-        trained = f"trained at {SPEED.text(speed)} samples/s"
+        trained = f"trained at {SPEED.text(speed)} {sample_unit(side.runs[0].experiment)}"
         if accuracy.value is not None:
             trained += f" and reached {ACCURACY.text_with_unit(accuracy.value)} accuracy"
     if is_alone and found and trained:
         return "spoiled", (_UNRELIABLE,), (found[0].sentence, f"As measured, it {trained}."), found[:1]
     if is_alone and trained:
-        return "alone", ((*title, Piece(f" {trained}")),), (), ()
+        seen = () if side.observed is None else (observed_sentence(side.observed),)
+        return "alone", ((*title, Piece(f" {trained}")),), seen, ()
     line = (*title, Piece(" was not measured")) if is_alone else (Piece("Baseline: "), *title)
     if trained:
         return "baseline", (line,), (f"As measured, it {trained}." if found else f"It {trained}.",), ()
@@ -277,7 +280,7 @@ class _Wording:
         cited = _without_speed(self.doubts)
         reasons = [doubt.sentence for doubt in cited]
         if self.speed.value is not None and self.base_speed.value is not None:
-            reasons = ["They measure different kinds of samples."]
+            reasons = [_UNLIKE_SAMPLES[self.side.is_script]]
             cited = ()
         return (line,), (*reasons, *self._rest_note()), cited
 
@@ -301,6 +304,10 @@ class _Wording:
         return f"{'outliers on one side' if has_outliers else 'runs not interleaved'}: no confidence interval"
 
 
+_UNLIKE_SAMPLES = (
+    "They measure different kinds of samples.",
+    "One counts samples, and the other steps, because its batch size is unknown.",
+)
 _UNRELIABLE: Pieces = (Piece("Unreliable measurement", "strong"),)
 
 
@@ -317,17 +324,20 @@ def _aside_piece(words: str, about: str) -> Piece:
     return Piece(f" ({words})", "aside", about=about)
 
 
-def _quality(cells: Cells, base_cells: Cells) -> Pieces:
-    for metric, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
+def _quality(cells: Cells, base_cells: Cells, *, of_scripts: bool) -> Pieces:
+    of_loss = ("loss", " at the end") if of_scripts else ("mean loss", " in the last epoch")
+    for metric, name, where in ((ACCURACY, "accuracy", ""), (LOSS, *of_loss)):
         mine, theirs = cells[metric.name], base_cells[metric.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
             continue
         both = " vs. ".join(metric.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
             aside = _aside_piece(f"{both}, within the variation between runs", name)
+            if of_scripts:
+                return Piece("with the same loss"), aside
             return Piece(f"at the same {name}{where}"), aside
         variation = "variation between runs"
         spread = f"{variation} unknown" if mine.within_spread is None else f"more than the {variation}"
         values = f"{both} {name}" if metric is ACCURACY else f"a {name} of {both}{where}"
-        return Piece(f"at {values}"), _aside_piece(spread, name)
+        return Piece(f"{'with' if of_scripts else 'at'} {values}"), _aside_piece(spread, name)
     return ()

@@ -25,10 +25,11 @@ from engine.experiment.catalog import (
     PrecisionEntry,
     Task,
 )
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, named, setting_problem, setting_title
 from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
-from engine.experiment.own.folders import path_problem, remote_path_problem, shown_path
+from engine.experiment.own.folders import exists_here, path_problem, remote_path_problem, shown_path
 from engine.experiment.own.library_models import ModelRef, unknown_library_model
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError, unknown_name
@@ -53,12 +54,7 @@ def look_up(experiment: Experiment, dataset: DatasetEntry) -> DataLookup:
     """Read the headers of a file of arrays, or search a folder, which may take seconds."""
     path = experiment.path
     if path is not None and dataset.needs_path and not TrustedCode().may_look(path):
-        message = (
-            f"is '{shown_path(path)}' on a remote machine. It came with a run or a file, so it "
-            "was not opened."
-        )
-        remedy = "To use it, type or select it yourself."
-        return DataLookup(problems=(setting_problem("path", message, remedy, value=path),))
+        return DataLookup(problems=(_not_opened("path", path),))
     if dataset.name == ARRAYS and path is not None:
         try:
             return DataLookup(array_samples(experiment))
@@ -66,6 +62,13 @@ def look_up(experiment: Experiment, dataset: DatasetEntry) -> DataLookup:
             return DataLookup(problems=error.problems)
     problem = path_problem(experiment, dataset)
     return DataLookup(problems=() if problem is None else (problem,))
+
+
+def _not_opened(key: str, path: str) -> Problem:
+    message = (
+        f"is '{shown_path(path)}' on a remote machine. It came with a run or a file, so it was not opened."
+    )
+    return setting_problem(key, message, "To use it, type or select it yourself.", value=path)
 
 
 def skip_lookup(experiment: Experiment, dataset: DatasetEntry) -> None:
@@ -76,6 +79,8 @@ def problems(experiment: Experiment, catalog: Catalog, look: Lookup = look_up) -
     """Return the problems, at most one per setting. A remote worker checks its own data."""
     by_key: dict[str | None, Problem] = {}
     look = skip_lookup if catalog.machine else look
+    if experiment.is_script:
+        return () if look is skip_lookup else tuple(_folder_problems(experiment.command))
     for problem in _all_problems(experiment, catalog, look):
         by_key.setdefault(problem.key, problem)
     return tuple(by_key.values())
@@ -170,6 +175,15 @@ def _setting_problem(
     if value is True:
         value, shown = "true", "on"
     return setting_problem(key, f"is {shown}, but {but}", remedy, value=value, allowed=allowed)
+
+
+def _folder_problems(command: Command) -> Iterator[Problem]:
+    """Yield the problem of a script's folder. Of a script, nothing else is known before it trains."""
+    if not TrustedCode().may_look(command.folder):
+        yield _not_opened("command.folder", command.folder)
+    elif not exists_here(command.folder):
+        message = f"is '{shown_path(command.folder)}', which does not exist on this machine."
+        yield setting_problem("command.folder", message, "Select another folder.", value=command.folder)
 
 
 def _all_problems(experiment: Experiment, catalog: Catalog, look: Lookup) -> Iterator[Problem]:

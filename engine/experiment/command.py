@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from engine.experiment.problem import contradiction
+from engine.experiment.problem import Problem, ProblemError, contradiction, request_problem
 from engine.experiment.setting import setting
 from engine.experiment.settings import Part
+from engine.experiment.value import one_line
 
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
@@ -79,12 +81,29 @@ class Command(Part):
     def sha256(self) -> str:
         """The hash of everything that decides which code runs."""
         parts = (self.line, self.folder, self.venv, str(self.shell))
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def where(self) -> str:
+        """Where and by what the line runs, as a clause: "in /home/me/nano, read by a shell"."""
+        venv = f", with the environment {self.venv}" if self.venv else ""
+        return f"in {self.folder or 'the current folder'}{venv}{', read by a shell' * self.shell}"
+
+    @property
+    def whole_text(self) -> str:
+        """The line in full, below where it runs, for a person who decides whether it may run."""
+        return f"# Runs {one_line(self.where)}\n{self.line}"
 
     @property
     def name(self) -> str:
         """The command in short: "train.py --amp" of "/usr/bin/python3 -u code/train.py --amp"."""
         return " ".join(_short(self)) or self.line
+
+    @property
+    def script(self) -> str:
+        """The program that trains, without arguments: "train.py" of "python code/train.py --amp"."""
+        words = [word for word in _short(self) if not _VARIABLE.fullmatch(word) and word != "-m"]
+        return next((word for word in words if word.endswith(".py")), words[0] if words else self.name)
 
 
 def _short(command: Command) -> list[str]:
@@ -108,3 +127,55 @@ def command_names(commands: Sequence[Command]) -> tuple[str, ...]:
     # the same script by another program, in another folder
     pairs = zip(names, commands, strict=True)
     return tuple(name if names.count(name) == 1 else command.line for name, command in pairs)
+
+
+# what Ammeter does with experiments of its own, and not with a script
+_REFUSALS: Mapping[str, tuple[str, str]] = {
+    "limit": (
+        "A script's largest batch cannot be searched, because Ammeter does not control its batch size.",
+        "Compare commands with different batch sizes.",
+    ),
+    "numerics": (
+        "A script's numerics cannot be examined, because Ammeter sees its steps, not its tensors.",
+        "Put its model into a model file.",
+    ),
+    "profile": (
+        "A script cannot be profiled, because Ammeter does not control its steps.",
+        "Put its model into a model file, or use torch.profiler in the script.",
+    ),
+    "sweep": (
+        "A script cannot be swept, because its settings are its own.",
+        "Compare commands with different options.",
+    ),
+    "tune": (
+        "A script cannot be tuned, because its settings are its own.",
+        "Compare commands with different options.",
+    ),
+    "check": ("A script cannot be checked, because its model is known only while it trains.", "Run it."),
+    "forecast": ("A script's memory cannot be estimated, because it is known only after a run.", "Run it."),
+    "precision": (
+        "A script's precision cannot be selected, because the script decides it.",
+        "Compare one command for each precision.",
+    ),
+    "resume": (
+        "A script cannot be resumed, because Ammeter does not save its state.",
+        "Start it as a new run.",
+    ),
+    "pause": ("A script cannot be paused.", "Stop it, or let it finish."),
+    "export": ("A script already is a program, so there is none to write.", "Export another format."),
+}
+
+
+def refusal(action: str, commands: Iterable[Command]) -> Problem | None:
+    """Return why a study or another action is not possible with the commands. None if none of them trains."""
+    command = next((each for each in commands if each.line.strip()), None)
+    if command is None:
+        return None
+    message, remedy = _REFUSALS[action]
+    return request_problem(message, remedy, key="command.line", value=command.name)
+
+
+def refuse(action: str, commands: Iterable[Command]) -> None:
+    """Raise ProblemError with the `refusal`, if there is one."""
+    if (problem := refusal(action, commands)) is not None:
+        raise ProblemError(problem)

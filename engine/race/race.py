@@ -216,7 +216,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     """
     full, mixed = lanes = pair_of(comparison, curves, side_id)
     runs = (full.run, mixed.run)
-    units = {_UNITS[run.experiment.dataset.task] for run in runs}
+    units = {_UNITS["own" if run.experiment.is_script else run.experiment.dataset.task] for run in runs}
     return Race(
         lanes=lanes,
         report=comparison.report(mixed.side.id),

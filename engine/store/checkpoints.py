@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from engine.experiment.command import refusal
 from engine.experiment.experiment import named, setting_title
 from engine.experiment.paths import checkpoint_path, checkpoints_folder, file_name_of, part_path
 from engine.experiment.problem import Kind, Problem, request_problem
@@ -59,6 +60,8 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
     if status is Status.FINISHED:
         remedy = "Start it as a new run with more epochs."
         return request_problem(f"{name} has finished.", remedy, key="run", value=run_id)
+    if (problem := refusal("resume", [run.experiment.command])) is not None:
+        return problem
     if (step := _ended_by_nan(run)) is not None:
         message = f"{name} was stopped because its loss is NaN from step {step:,} on."
         remedy = f"Start it as a new run with other settings, or {setting_title('on_nan')} set to continue."

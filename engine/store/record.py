@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from sqlite3 import Row
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import PLAIN
@@ -93,6 +94,10 @@ class _Settings(_Excerpt):
     class Step(_Excerpt):
         recipe: str = PLAIN
 
+    class Line(_Excerpt):
+        line: str = ""
+        shell: bool = False
+
     model: str
     dataset: str
     image_size: int | None = None
@@ -100,9 +105,13 @@ class _Settings(_Excerpt):
     batch_size: int
     seed: int = 0
     step: Step = Step()
+    command: Line = Line()
 
 
 class _Figures(_Excerpt):
+    class Observations(_Excerpt):
+        batch_size: int | None = None
+
     samples_per_second: float | None = None
     peak_allocated_mib: float | None = None
     peak_resident_mib: float | None = None
@@ -111,12 +120,14 @@ class _Figures(_Excerpt):
     slowed_by: tuple[str, ...] = ()
     other_programs_mib: float | None = None
     spilled_mib: float | None = None
+    observed: Observations | None = None
 
 
 class Overview(NamedTuple):
     """The columns that a table of thousands of runs shows of each.
 
-    `recipe` is the requested one. `peak_mib` counts memory allocated on a GPU, or resident on a CPU.
+    `recipe` is the requested one. `peak_mib` counts memory allocated on a GPU, or resident on a CPU. The
+    `model` of a script is its name, `dataset` and `recipe` are empty, and `batch_size` is 0 unless seen.
     """
 
     model: str
@@ -133,6 +144,10 @@ class Overview(NamedTuple):
     other_programs_mib: float | None
     spilled_mib: float | None
     seed: int = 0
+
+    @property
+    def is_script(self) -> bool:
+        return not self.dataset
 
 
 class Status(StrEnum):
@@ -240,9 +255,18 @@ class RunRecord:
         settings = _excerpt(_Settings, held)
         figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)
         allocated = figures.peak_allocated_mib
+        facts = {name: getattr(settings, name) for name in _Settings.model_fields if name in Overview._fields}
+        facts["recipe"] = settings.step.recipe
+        if settings.command.line.strip():
+            batch = figures.observed and figures.observed.batch_size
+            facts |= {
+                "model": Command(**dict(settings.command)).script,
+                "dataset": "",
+                "recipe": "",
+                "batch_size": batch or 0,
+            }
         return Overview(
-            **{name: getattr(settings, name) for name in _Settings.model_fields if name != "step"},
-            recipe=settings.step.recipe,
+            **facts,
             samples_per_second=figures.samples_per_second,
             peak_mib=figures.peak_resident_mib if allocated is None else allocated,
             accuracy=figures.final_validation_accuracy,
@@ -259,9 +283,11 @@ class RunRecord:
 
     @property
     def title(self) -> str:
-        """The user's name of the run, or else "BF16 AMP, resnet50, batch 64"."""
+        """The user's name of the run, or else "BF16 AMP, resnet50, batch 64", or "train.py --amp"."""
         if self.has_own_name:
             return self.name
+        if self.overview.is_script:
+            return self.side
         return f"{self.side}, {self.model_name}, batch {self.overview.batch_size:,}"
 
     @property
@@ -271,12 +297,14 @@ class RunRecord:
 
     @property
     def side(self) -> str:
-        """The name of the run's side of a comparison: "BF16 AMP"."""
-        return self.label or self.overview.precision.label
+        """The name of the run's side of a comparison: "BF16 AMP", "train.py --amp"."""
+        if self.label:
+            return self.label
+        return self.experiment.command.name if self.overview.is_script else self.overview.precision.label
 
     @property
     def model_name(self) -> str:
-        """The name of the model without its folders or owner."""
+        """The name of the model without its folders or owner, or of the script: "train.py"."""
         return re.split(r"[/\\]", self.overview.model)[-1]
 
     @cached_property

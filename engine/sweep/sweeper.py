@@ -15,6 +15,7 @@ from engine.compare.split import MOST_OTHERS
 from engine.driver import Inspector
 from engine.experiment import sweep
 from engine.experiment.checks import Catalog, DeviceEntry, whole_path
+from engine.experiment.command import refuse
 from engine.experiment.experiment import layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.sweep import MOST_EXTRA_REPEATS, Axis, Grid, Plan
@@ -73,6 +74,7 @@ class Sweeper(Inspector):
         ProblemError if no cell is left, if code is not trusted, and for a seed that is too large.
         """
         experiments = [cell.experiment for cell in grid.cells]
+        refuse("sweep", (experiment.command for experiment in experiments))
         for experiment in experiments:
             self._launcher.trusted_code.check(experiment)
         extra = MOST_EXTRA_REPEATS if plan.precision_percent is not None else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from engine.experiment.catalog import OWN_DATA, DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
@@ -31,14 +31,45 @@ def optimizations_words(experiment: Experiment) -> str:
 
 
 def batch_words(experiment: Experiment) -> str:
-    """Return the batch size for a line: "batch 64", or "batch 64 × 2 devices"."""
+    """Return the batch size for a line: "batch 64", or "batch 64 × 2 devices". "" for a script."""
+    if experiment.is_script:
+        return ""
     sharing = "" if experiment.devices == 1 else f" × {setting_text('devices', experiment.devices)} devices"
     return f"batch {experiment.batch_size:,}{sharing}"
 
 
-def speed_unit(datasets: Iterable[str]) -> str:
-    """Return the unit of samples per second: "img/s" if all datasets hold images."""
-    return "img/s" if all(DataRef(dataset).task == "classification" for dataset in datasets) else "samples/s"
+class Trained(Protocol):
+    """What is trained, as far as it decides the unit of throughput."""
+
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def is_script(self) -> bool: ...
+
+
+def sample_unit(trained: Trained) -> str:
+    """Return the unit of throughput in a sentence: "steps/s" for a script with no known batch."""
+    return "steps/s" if trained.is_script and trained.batch_size <= 1 else "samples/s"
+
+
+def speed_unit(trained: Iterable[Trained], datasets: Iterable[str] = ()) -> str:
+    """Return the unit of throughput: "img/s" if all train images, also those on further `datasets`."""
+    units = {sample_unit(each) if each.is_script else _dataset_unit(each.dataset) for each in trained}
+    units |= set(map(_dataset_unit, datasets))
+    return units.pop() if len(units) == 1 else "samples/s"
+
+
+def _dataset_unit(dataset: str) -> str:
+    return "img/s" if DataRef(dataset).task == "classification" else "samples/s"
+
+
+def subject_words(experiment: Experiment) -> str:
+    """Return what is trained: "resnet50 on cifar10", or a script: "train.py"."""
+    if experiment.is_script:
+        return experiment.command.script
+    return f"{experiment.model} on {dataset_words(experiment.dataset)}"
 
 
 def dataset_words(dataset: str) -> str:
@@ -88,10 +119,15 @@ _OF_SCRIPTS = ("steps", "precision", "batch_size", "device", "measure.warmup_ste
 
 def applies(key: str, chosen: FormValues) -> bool:
     """Return True if a setting applies, given the other settings. One that does not is not shown."""
+    if not exists(key, is_script=chosen.is_script):
+        return False
+    return chosen.is_script or all_settings()[key].when(chosen)
+
+
+def exists(key: str, *, is_script: bool) -> bool:
+    """Return True if scripts have a setting, or else experiments with a model."""
     is_of_script = key.startswith("command.")
-    if chosen.is_script:
-        return is_of_script or key in _OF_SCRIPTS
-    return not is_of_script and all_settings()[key].when(chosen)
+    return is_of_script or key in _OF_SCRIPTS if is_script else not is_of_script
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+from engine.experiment.command import refuse
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import TRIED_PACKAGES, add_to_path, require_engine
@@ -22,6 +23,7 @@ from engine.worker.supervision import ProcessSession, Timeouts
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.2
+_ACTIONS = {"try": "limit", "diagnose": "numerics"}
 _LAST_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
 
 
@@ -164,6 +166,8 @@ class Launcher:
     def _check(self, job: jobs.Job) -> None:
         experiment = getattr(job, "experiment", None)
         if experiment is not None:
+            if job.job != "train":
+                refuse(_ACTIONS.get(job.job, job.job), [experiment.command])
             self.trusted_code.check(experiment)
 
     def _new_worker(self, more: Mapping[str, str] | None = None) -> Worker:

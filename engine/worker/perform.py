@@ -49,6 +49,7 @@ from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import fetch_data
 from engine.training.runs.trial import try_batch
 from engine.worker.merging import Merger
+from engine.worker.script.run import run_script
 from engine.worker.site import BadLine, WorkerExited, WorkerProcess
 from engine.worker.supervision import Timeouts, Watchdog, death_problem, protocol_problem, spill_problem
 
@@ -345,6 +346,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
     failure: Failed | None = None
     try:
         match job:
+            case jobs.Train() if job.experiment.is_script:
+                yield from run_script(job.experiment, control)
             case jobs.Train() | jobs.TryBatch() | jobs.Profile():
                 yield from on_devices(job, control)
             case jobs.ReadCatalog():

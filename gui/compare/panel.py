@@ -73,7 +73,7 @@ def loss_curves(compared: ComparedRuns) -> tuple[RunCurve, ...]:
 def best_units(compared: ComparedRuns) -> dict[Quantity, str]:
     """Return the units of the y axis, with "" for the loss if the runs have different units."""
     units = {run.loss_unit for run in compared.runs.values()} - {""}
-    speeds = speed_unit(run.evidence.run.experiment.dataset for run in compared.runs.values())
+    speeds = speed_unit(run.evidence.run.experiment for run in compared.runs.values())
     loss = units.pop() if len(units) == 1 else ""
     return {"loss": loss, "accuracy": "%", "throughput": speeds, "memory": "GiB"}
 

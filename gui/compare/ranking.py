@@ -119,7 +119,8 @@ def _bars(comparison: Comparison) -> Column[_Row]:
 def _metric(comparison: Comparison, metric: RankingColumn) -> list[Column[_Row]]:
     """Return the column of a metric's values, and a column of its notes if there are any."""
     name = SPEED.name if metric.key == "ratio" else metric.key
-    found = next(row.metric for row in comparison.metrics if row.metric.name == name)
+    known = (*comparison.metrics, *comparison.observed)
+    found = next(row.metric for row in known if row.metric.name == name)
     unit = metric.unit.removesuffix(" samples")
     # the bars have the title of the throughput
     title, note = (unit, "±") if metric.key == SPEED.name else (metric.title, unit)

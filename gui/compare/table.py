@@ -22,7 +22,7 @@ from engine.words.numbers import times, unit_suffix
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import ElidedLabel, draw_marker, label, set_property
-from gui.widgets.boxes import Surface, in_column, in_row
+from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 from gui.widgets.table.painting import PADDING, paint_words, text_width
@@ -232,7 +232,9 @@ class MetricTable(Surface):
             sorts=False,
         )
         self.target = TargetRow()
-        in_column(self.grid, *further, self.target, parent=self, margins=(8, 1, 8, 1), spacing=0)
+        self.same = ElidedLabel("", "unit")
+        same = in_row(wide(self.same), margins=(4, 6, 4, 6))
+        in_column(self.grid, *further, same, self.target, parent=self, margins=(8, 1, 8, 1), spacing=0)
         self._comparison: Comparison | None = None
 
     def show_comparison(self, comparison: Comparison) -> None:
@@ -240,21 +242,30 @@ class MetricTable(Surface):
         self._comparison = comparison
         self.grid.setVisible(len(comparison.sides) < MANY)
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
+        self.same.set_whole_text(comparison.same)
+        self.same.setVisible(bool(comparison.same))
         self.set_headline(None)
 
     def set_headline(self, side_id: str | None) -> None:
         """Shade the column of this side only."""
         if self._comparison is not None and len(self._comparison.sides) < MANY:
-            self.grid.show_rows(self._comparison.metrics, _columns(self._comparison, side_id))
+            is_script = self._comparison.baseline.is_script
+            # a script has no accuracy, and often no loss scale
+            known = [row for row in self._comparison.metrics if not is_script or _is_known(row)]
+            rows = (*known, *self._comparison.observed)
+            self.grid.show_rows(rows, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:
         """Return the texts of the rows: title, then value and ratio of each side."""
         return self.grid.lines()[1:]
 
 
-def _has_accuracy(comparison: Comparison) -> bool:
-    row = next(row for row in comparison.metrics if row.metric.name == "accuracy")
+def _is_known(row: MetricRow) -> bool:
     return any(cell.value is not None for cell in row.cells)
+
+
+def _has_accuracy(comparison: Comparison) -> bool:
+    return _is_known(next(row for row in comparison.metrics if row.metric.name == "accuracy"))
 
 
 def _spread_note(comparison: Comparison) -> str:

@@ -83,7 +83,7 @@ def _places() -> GuidePage:
     places = (
         ("Runs", str(store_path())),
         ("Settings and your presets", str(config_folder())),
-        ("Model code that may run here", str(trust_path())),
+        ("Code and commands that may run here", str(trust_path())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
         ("Traces of profiles", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),

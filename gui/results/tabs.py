@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.compare.comparison import Comparison
+from engine.experiment.command import refusal
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.numerics import FIRST_STEPS, Numerics
@@ -174,7 +175,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             "Check the numerics of the precision in the headline",
             lambda pair: newest("numerics", [pair.headline]),
             lambda pair: experiments.submit_study(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
-            lambda pair: _why_not(experiments),
+            lambda pair: _why_not("numerics", [pair.headline], experiments),
         ),
         "limit": _Offer(
             "Memory",
@@ -184,7 +185,7 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
             "Search with the settings of the compared runs",
             lambda pair: newest("limit", pair.experiments[:1]),
             lambda pair: experiments.submit_study(_limit_of(pair)),
-            lambda pair: _why_not(experiments),
+            lambda pair: _why_not("limit", pair.experiments, experiments),
         ),
     }
 
@@ -199,5 +200,7 @@ def _but_length(experiment: Experiment) -> str:
     return experiment.model_copy(update=changes).to_json()
 
 
-def _why_not(experiments: Experiments) -> str | None:
+def _why_not(action: str, wanted: Sequence[Experiment], experiments: Experiments) -> str | None:
+    if against := refusal(action, (experiment.command for experiment in wanted)):
+        return against.message
     return "Ammeter is still examining this machine." if experiments.catalog is None else None

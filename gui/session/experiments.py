@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
 from engine.experiment.checks import Catalog
+from engine.experiment.command import refuse
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep import Grid, Plan, alternating_turns
@@ -246,16 +247,19 @@ class Experiments(QObject):
 
     def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
         """Queue a sweep and return its id. Raises ProblemError if it cannot be trained or saved."""
+        refuse("sweep", (cell.experiment.command for cell in grid.cells))
         self.trust.check(cell.experiment for cell in grid.cells)
         sweep_id = Sweeper(self._store, self._launcher(), self.catalog).prepare(name or "", grid, plan)
         return self.works.resume(sweep_id)
 
     def submit_study(self, answer: Answer) -> str:
         """Queue a study with its question in `answer`, and return its id. Raises ProblemError."""
+        refuse(answer.kind, (experiment.command for experiment in answer.experiments))
         return self.works.submit(Study(answer=answer, machine=self.machine).work)[0]
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
         """Queue a tuning of an experiment and return its id. Raises ProblemError."""
+        refuse("tune", [experiment.command])
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
         driver = TuneDriver(self._store, self._launcher(), self.catalog)
         return self.submit_study(driver.prepare(Study(answer=wanted)).answer)
@@ -282,8 +286,10 @@ class Experiments(QObject):
         return None if is_left else "Another window or a command line will train this run."
 
     def check_model(self, experiment: Experiment | None) -> None:
-        """Request a check, answered by `checked`. None cancels it. Raises ProblemError for refused code."""
-        self.trust.check([] if experiment is None else [experiment])
+        """Request a check, answered by `checked`. None cancels it. Raises ProblemError if it is refused."""
+        if experiment is not None:
+            refuse("check", [experiment.command])
+            self.trust.check([experiment])
         self._thread.request_check(experiment)
 
     def resume(self, run_id: str) -> None:

@@ -41,8 +41,8 @@ class Forecaster(QObject):
         self.refused = thread.forecast_refused
 
     def request(self, experiments: Sequence[Experiment]) -> None:
-        """Request forecasts of these experiments, which replace earlier requests."""
-        self._wanted = tuple(experiments)
+        """Request forecasts of these experiments, which replace earlier requests. Scripts have none."""
+        self._wanted = tuple(experiment for experiment in experiments if not experiment.is_script)
         self._timer.stop()
         if self._missing():
             self._timer.start()

@@ -104,12 +104,13 @@ class ItemFactory:
             return QueueItem(work.key, RUN, "", "", **state)
         experiment, live = record.experiment, self._runs.opened(work.key)
         brief = record.name if record.has_own_name else record.side
-        title = record.name if record.has_own_name else f"{record.side}, {record.model_name}"
+        is_plain = record.has_own_name or experiment.is_script
+        title = brief if is_plain else f"{record.side}, {record.model_name}"
         place, count = self._runs.position(work.key)
         of_all = f", {place} of {count}" if count > 1 else ""
         precision = f"{experiment.precision.label}, " if record.has_own_name else ""
-        where = f"{record.model_name} on {dataset_words(experiment.dataset)}"
-        detail = f"{precision}{where}, {batch_words(experiment)}"
+        where = f"{record.model_name} on {dataset_words(experiment.dataset)}, {batch_words(experiment)}"
+        detail = experiment.command.line if experiment.is_script else f"{precision}{where}"
         seconds = live.seconds_left() if live is not None and is_running else None
         progress = None if live is None else live.progress
         seconds = self.expected_seconds(experiment) if seconds is None else seconds

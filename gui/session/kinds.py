@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Generic
 
 from engine.experiment.checks import Catalog, problems, skip_lookup
+from engine.experiment.command import refusal
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.settings import PLAIN
@@ -263,6 +264,8 @@ def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str 
         return "Ammeter is still examining this machine."
     if not 1 <= len(runs) <= MOST_SIDES:
         return f"At most {MOST_SIDES} runs can be profiled together."
+    if against := refusal("profile", (run.experiment.command for run in runs)):
+        return against.message
     return next(filter(None, (_obstacle(run, catalog) for run in runs)), None)
 
 
@@ -278,6 +281,8 @@ def why_nothing_to_find(run: RunRecord) -> str | None:
     """Return why a run has no NaN or Inf to look for. None if it may have."""
     if not run.status.is_over:
         return "This run has not ended yet."
+    if against := refusal("numerics", [run.experiment.command]):
+        return against.message
     summary = run.summary
     if summary is None:
         return "This run did not record whether a NaN occurred."

@@ -191,7 +191,7 @@ class LiveRun:
         self.batch_size = experiment.step_samples
         self.block_steps = experiment.measure.block_steps
         self.warmup_steps = experiment.measure.warmup_steps
-        self.unit = speed_unit([experiment.dataset])
+        self.unit = speed_unit([experiment])
 
 
 Line = tuple[str, str]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
-from engine.experiment.own.trust import TrustedCode
+from engine.experiment.own.trust import Foreign, TrustedCode
 from engine.experiment.problem import request_error
 from engine.experiment.sweep import Grid, Plan
 
@@ -30,22 +30,21 @@ class Request:
 
 
 class CodeTrust:
-    """Ensures that the user has agreed to run the code of a model file before it is trained.
+    """Ensures that the user has agreed to run the code of a model file, or a command, before it trains.
 
-    The window sets `ask`, which shows the code and returns whether it may run.
+    The window sets `ask`, which shows the code or command and returns whether it may run.
     """
 
     def __init__(self, code: TrustedCode) -> None:
         self.code = code
-        self.ask: Callable[[Code], bool] = lambda _code: False
+        self.ask: Callable[[Foreign], bool] = lambda _code: False
 
     def check(self, experiments: Iterable[Experiment]) -> None:
         """Ask about all code that is not trusted yet. Raises ProblemError if it may not run."""
         for experiment in experiments:
-            code = experiment.own_code
-            if code is None or self.code.has(code):
-                continue
-            if not self.ask(code):
-                message = f"Nothing was started, because you did not allow the code of {code.file}."
-                raise request_error(message, "", key="code", value=code.short)
-            self.code.add(code)
+            while (code := self.code.untrusted(experiment)) is not None:
+                if not self.ask(code):
+                    what = f"the code of {code.file}" if isinstance(code, Code) else "its command"
+                    message = f"Nothing was started, because you did not allow {what}."
+                    raise request_error(message, "", key="code", value=code.sha256)
+                self.code.add(code)

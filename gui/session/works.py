@@ -257,8 +257,8 @@ class Works(QObject):
         return self._in_training
 
     def toggle_pause(self) -> None:
-        """Ask the current run to pause after the current step, or to resume."""
-        if self.live is not None:
+        """Ask the current run to pause after the current step, or to resume. A script does neither."""
+        if self.live is not None and not self.live.experiment.is_script:
             pauses = not (self.live.is_paused if self._pause_request is None else self._pause_request)
             self._thread.pause_run(pauses)
             self._set_pause_request(pauses)

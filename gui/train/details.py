@@ -100,7 +100,8 @@ class LiveDetails(Surface):
 def _lines(run: LiveRun) -> dict[str, str]:
     failed = {} if run.problem is None else {"Failed": run.problem.message}
     if run.summary is None:
-        return failed | {"Requested optimizations": recipe_title(run.experiment.step.recipe)}
+        requested = {"Requested optimizations": recipe_title(run.experiment.step.recipe)}
+        return failed if run.experiment.is_script else failed | requested
     return failed | {name: text for title, rows in details_of(run) if title != MEMORY for name, text in rows}
 
 

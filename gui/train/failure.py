@@ -28,7 +28,7 @@ from engine.experiment.own.code import AFTER, BEFORE, CodeLocation
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.memory_chart import MemoryContent, memory_chart
 from engine.store.record import RunRecord, Status
-from engine.words.numbers import counted, memory_text
+from engine.words.numbers import NONE, counted, memory_text
 from gui.charts.painter import DrawingView
 from gui.session.experiments import Experiments
 from gui.theme.fonts import font
@@ -403,7 +403,7 @@ def _metric_column(metric: Metric) -> Column[RunRecord]:
 
 
 def _batch(run: RunRecord) -> str:
-    return f"{run.overview.batch_size:,}"
+    return f"{run.overview.batch_size:,}" if run.overview.batch_size else NONE
 
 
 def _look(run: RunRecord) -> Look:

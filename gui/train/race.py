@@ -178,7 +178,7 @@ def unit_of(run: LiveRun) -> str:
     if run.unit == "img/s":
         return "images"
     is_text = DataRef(run.experiment.dataset).task == "language"
-    return "sequences" if is_text else "samples"
+    return "sequences" if is_text and not run.experiment.is_script else "samples"
 
 
 def progress_of_run(run: LiveRun) -> TrainedSamples | None:

@@ -9,6 +9,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QActionGroup, QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
+from engine.experiment.command import refusal
 from engine.experiment.experiment import Precision
 from engine.protocol.events import PhaseName
 from engine.words.names import batch_words
@@ -174,8 +175,10 @@ class LiveStrip(QWidget):
             self.pause.set_icon("play" if is_paused else "pause")
         _set_words(self.pause, words, self._tight)
         pausing = "Pause after the current step. The measured throughput is not affected."
-        self.pause.setToolTip(f"{'Resume training' if is_paused else pausing} ({keys_of('pause')})")
-        self.pause.setEnabled(not wishes.stop)
+        against = refusal("pause", [run.experiment.command])
+        tip = f"{'Resume training' if is_paused else pausing} ({keys_of('pause')})"
+        self.pause.setToolTip(tip if against is None else f"{against.message} {against.remedy}")
+        self.pause.setEnabled(not wishes.stop and against is None)
 
     def _show_status(
         self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool
@@ -245,7 +248,9 @@ def title_of(labels: Sequence[str]) -> str:
 def subject_of(run: LiveRun) -> str:
     """Return what a run trains: "resnet50, batch 64, 1,000 steps"."""
     steps = run.total_steps or run.experiment.steps
-    parts = (run.experiment.model, batch_words(run.experiment), f"{steps:,} steps" if steps else "")
+    experiment = run.experiment
+    model = experiment.command.script if experiment.is_script else experiment.model
+    parts = (model, batch_words(experiment), f"{steps:,} steps" if steps else "")
     return ", ".join(filter(None, parts))
 
 

@@ -42,8 +42,9 @@ exactly one JSON object.
 | Exit status | Meaning |
 | --- | --- |
 | 0 | done |
-| 1 | failed |
+| 1 | failed, or a requirement is not met |
 | 2 | the request was wrong |
+| 3 | a requirement is undecided |
 | 4 | something you asked for is missing, such as a checkpoint on a full disk |
 | 130 | interrupted by Ctrl+C |
 

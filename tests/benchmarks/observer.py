@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from side_by_side import median_interval
 
-OBSERVER = Path(__file__).parents[2] / "engine" / "script" / "observer"
+OBSERVER = Path(__file__).parents[2] / "engine" / "worker" / "script" / "observer"
 _WARM_STEPS = 20
 _SCRIPT = f"""
 import json, sys, time

@@ -156,10 +156,15 @@ def with_code(
 
     `names_model` and `names_dataset`: the changes to a preset set the model or the dataset. A newly set file
     is read again. If it provides data, it is trained on them unless a dataset was set. `is_typed`: the user
-    typed the model just now.
+    typed the model just now, which a command of the settings would ignore.
     """
+    command = settings.get("command")
+    is_script = isinstance(command, Mapping) and bool(command.get("line"))
+    if is_script and is_typed:
+        message = "A model and a command are both set, but only one of them can train."
+        raise request_error(message, "Remove one of them.", key="model", value=settings.get("model"))
     model = ModelRef(settings.get("model") or "")
-    if model.file is None:
+    if model.file is None or is_script:
         return {key: value for key, value in settings.items() if key != "code"}
     code = chosen_code(settings, names_model=names_model, is_typed=is_typed)
     if code is None:

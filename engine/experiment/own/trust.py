@@ -1,5 +1,5 @@
-"""Trusted code, which may run here: files that the user named on this machine, and code that the user
-accepted.
+"""Trusted code, which may run here: files and commands that the user named on this machine, and those that
+the user accepted.
 
 Trust is stored in the user's settings, one line per text and per path. It is valid for this machine, this
 user and this folder of runs, so an imported store or folder is not trusted. It does not protect from a
@@ -15,28 +15,47 @@ import os
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code, read_code, remote_problem
 from engine.experiment.paths import config_folder, is_remote, plain_file, trust_path
 from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.value import one_line, shortened
 
 _KEY = "trust_code"
 _WRITABLE_BY_OTHERS = 0o022
 
 
+Foreign: TypeAlias = Code | Command
+"""What runs with the user's permissions, and may have come from elsewhere."""
+_LONGEST_QUOTED = 400  # a sentence is cut in the middle, where a command could hide
+
+
 class UntrustedCodeError(ProblemError):
     """Raised instead of running `code` that came from elsewhere and that the user has not accepted."""
 
-    def __init__(self, code: Code) -> None:
-        shown = f"{code.file} ({code.sha256[:8]})"
-        message = f"The code of {shown} came from elsewhere and is not yet allowed to run on this machine."
+    def __init__(self, code: Foreign) -> None:
+        message = f"{_shown(code)} came from elsewhere and is not yet allowed to run on this machine."
         remedy = (
             "Read it first with `ammeter show RUN --code`. To run it, add --trust-code, or "
             "select Use these settings in the window and start it there."
         )
-        super().__init__(request_problem(message, remedy, key=_KEY, value=code.short))
+        super().__init__(request_problem(message, remedy, key=_KEY, value=_short(code)))
         self.code = code
+
+
+def _short(code: Foreign) -> str:
+    return code.short if isinstance(code, Code) else f"{shortened(code.line)}, {code.sha256[:8]}"
+
+
+def _shown(code: Foreign) -> str:
+    if isinstance(code, Code):
+        return f"The code of {code.file} ({code.sha256[:8]})"
+    whole = one_line(f"The command `{code.line}` {code.where}")
+    is_long = len(whole) > _LONGEST_QUOTED
+    return f"A command of {len(code.line):,} characters ({code.sha256[:8]})" if is_long else whole
 
 
 def is_untrusted(problem: Problem) -> bool:
@@ -45,7 +64,7 @@ def is_untrusted(problem: Problem) -> bool:
 
 
 class TrustedCode:
-    """The model code that the user allows to run, by hash and folder. It is saved for later sessions.
+    """The model code and commands that the user allows to run, by hash and folder. Saved for later sessions.
 
     Where it cannot be saved, trust lasts as long as this object.
     """
@@ -53,9 +72,14 @@ class TrustedCode:
     def __init__(self) -> None:
         self._known: set[str] = set()
 
-    def add(self, code: Code) -> None:
-        """Trust code that the user has accepted, or that was read from a file the user named."""
-        self._save_line(_trust_line("code", code.sha256, code.folder))
+    def add(self, code: Foreign) -> None:
+        """Trust code or a command that the user has accepted, or code of a file that the user named."""
+        self._save_line(_line_of(code))
+
+    def name_command(self, command: Command) -> None:
+        """Trust a command that the user typed here, and its folder."""
+        self.add(command)
+        self.name_path(command.folder)
 
     def name(self, code: Code) -> None:
         """Trust code that was just read from a path that the user named, and the path itself."""
@@ -67,9 +91,9 @@ class TrustedCode:
         if is_remote(path):
             self._save_line(_trust_line("file", str(Path(path.strip()))))
 
-    def has(self, code: Code) -> bool:
-        """Return True if the code may run."""
-        return self._is_known_line(_trust_line("code", code.sha256, code.folder))
+    def has(self, code: Foreign) -> bool:
+        """Return True if the code or command may run."""
+        return self._is_known_line(_line_of(code))
 
     def is_named(self, place: Path) -> bool:
         """Return True if the user has named that exact path here."""
@@ -86,10 +110,13 @@ class TrustedCode:
             raise ProblemError(problem)
         return read_code(code.place)
 
+    def untrusted(self, experiment: Experiment) -> Foreign | None:
+        """Return the command or code of an experiment that may not run. None if all of it may."""
+        return next((each for each in foreign_parts(experiment) if not self.has(each)), None)
+
     def check(self, experiment: Experiment) -> None:
-        """Check that the experiment's code may run. Raises UntrustedCodeError."""
-        code = experiment.own_code
-        if code is not None and not self.has(code):
+        """Check that the experiment's command and code may run. Raises UntrustedCodeError."""
+        if (code := self.untrusted(experiment)) is not None:
             raise UntrustedCodeError(code)
 
     def _is_known_line(self, line: str) -> bool:
@@ -111,6 +138,12 @@ class TrustedCode:
                 file.write(f"{line}\n".encode())
 
 
+def foreign_parts(experiment: Experiment) -> tuple[Foreign, ...]:
+    """Return the command and the code of an experiment, of which it may have either, both or none."""
+    command = experiment.command if experiment.is_script else None
+    return tuple(each for each in (command, experiment.own_code) if each is not None)
+
+
 def _saved_lines() -> frozenset[str]:
     # none of a file that another user owns, or may write
     try:
@@ -121,6 +154,12 @@ def _saved_lines() -> frozenset[str]:
             return frozenset(file.read().decode("ascii", "replace").splitlines())
     except OSError:
         return frozenset()
+
+
+def _line_of(code: Foreign) -> str:
+    if isinstance(code, Code):
+        return _trust_line("code", code.sha256, code.folder)
+    return _trust_line("command", code.sha256)
 
 
 def _trust_line(kind: str, *what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Metric, MetricCell, MetricRow
@@ -23,7 +23,7 @@ def metric_text(metric: Metric, cell: MetricCell, report: SideReport) -> MetricT
 
     The ratio is marked if it is not meaningful according to the side's `report`.
     """
-    value = metric.text(cell.value)
+    value = cell.text or metric.text(cell.value)
     if report.is_baseline or cell.value is None:
         return MetricText(value)
     if cell.ratio is not None:
@@ -112,9 +112,9 @@ def further_columns(comparison: Comparison, rows: Sequence[RankedSide]) -> tuple
     """Return the metrics that the ranking does not show, without metrics that no side has."""
     ranked = {metric.name for metric in _RANKED}
     columns = []
-    for metric in (row.metric for row in comparison.metrics):
+    for metric in (row.metric for row in (*comparison.metrics, *comparison.observed)):
         cells = [row.cells[metric.name] for row in rows]
-        if metric.name not in ranked and any(cell.value is not None for cell in cells):
+        if metric.name not in ranked and any(cell.text or cell.value is not None for cell in cells):
             pairs = zip(rows, cells, strict=True)
             texts = tuple(metric_text(metric, cell, row.report) for row, cell in pairs)
             columns.append(RankingColumn(metric.name, metric.title, metric.unit, texts))
@@ -128,17 +128,30 @@ def metrics_sections(comparison: Comparison) -> Iterator[Section]:
         title = f"Ranking, relative to {comparison.baseline.title}"
         yield _sides_as_rows(title, rows, ranking_columns(comparison, rows))
         if further := further_columns(comparison, rows):
-            yield _sides_as_rows("Further metrics", rows, further)
+            yield replace(_sides_as_rows("Further metrics", rows, further), notes=_same(comparison))
         return
     titles = tuple(side.title for side in comparison.sides)
     known = [row for row in comparison.metrics if any(cell.value is not None for cell in row.cells)]
+    known += comparison.observed
     lines: tuple[_Row, ...] = tuple(
         (_heading_with_unit(row.metric.title, row.metric.unit), *_metric_texts(row, comparison))
         for row in known
     )
     if lines:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
-        yield Section(title, headings=("Metric", *titles), rows=lines, right=titles, template="metrics.html")
+        headings = ("Metric", *titles)
+        yield Section(
+            title,
+            headings=headings,
+            rows=lines,
+            right=titles,
+            notes=_same(comparison),
+            template="metrics.html",
+        )
+
+
+def _same(comparison: Comparison) -> tuple[str, ...]:
+    return (f"{comparison.same}.",) if comparison.same else ()
 
 
 def _metric_texts(row: MetricRow, comparison: Comparison) -> tuple[MetricText, ...]:

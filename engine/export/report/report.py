@@ -156,7 +156,7 @@ def devices_section(sides: Sequence[Side]) -> Section | None:
         (run.name, side.title, row.name, *row.cells)
         for side in sides
         for run in side.runs
-        for row in device_rows(run.summary, run.experiment.dataset)
+        for row in device_rows(run.summary, run.experiment)
     )
     if not rows:
         return None
@@ -213,8 +213,9 @@ def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
     summary = run.summary
     if verdict.kind == "alone" and verdict.speedup is None and summary is not None and summary.steps:
         loss = summary.final_train_loss
-        is_known = loss is not None and math.isfinite(loss)
-        reached = f" to a mean loss of {loss:.3f} in the last epoch" if is_known else ""
+        is_known, is_script = loss is not None and math.isfinite(loss), report.side.is_script
+        mean = f"loss of {loss:.3f} at the end" if is_script else f"mean loss of {loss:.3f} in the last epoch"
+        reached = f" to a {mean}" if is_known else ""
         notes.append(f"{report.side.title} trained {summary.steps:,} steps{reached}.")
     return Conclusion(report.side, pieces, tuple(notes))
 
@@ -238,9 +239,10 @@ def subject_of(comparison: Comparison) -> str:
 
 def training_words(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """Return model, dataset and batch of the runs in words, or how many of each."""
+    noun = "scripts" if all(run.overview.is_script for run in runs) else "models"
     return (
-        _common_words([run.experiment.model for run in runs], "models"),
-        _common_words([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
+        _common_words([run.overview.model for run in runs], noun),
+        _common_words([dataset_words(run.overview.dataset) for run in runs], "datasets"),
         _common_words([batch_words(run.experiment) for run in runs], "batch sizes"),
     )
 

@@ -104,6 +104,9 @@ class ModelFacts:
 
 def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
     """Return the model of an experiment for images of these channels. Raises ProblemError if unknown."""
+    if experiment.is_script:
+        remedy = "It is a script already. Run it, or export another run."
+        raise setting_error("command.line", f"is '{experiment.command.name}'.", remedy)
     own = own_facts(experiment)
     kind = _model_kind(experiment.model) if own is None else "own"
     is_of_library = kind in ("timm", "transformers")

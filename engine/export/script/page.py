@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from engine import __version__
+from engine.experiment.command import refuse
 from engine.experiment.problem import request_error
 from engine.export.content import Content
 from engine.export.script.data import DOWNLOADED, data_argument, data_facts, loading_lines
@@ -177,6 +178,7 @@ def write_run_script(run: RunRecord, steps_per_epoch: int | None, path: Path) ->
 
     Raises ProblemError if a script is not supported, or would replace its own model file.
     """
+    refuse("export", [run.experiment.command])
     path.write_text(script_source(run, steps_per_epoch), encoding="utf-8", newline="\n")
     own = own_facts(run.experiment)
     for name, content in () if own is None else own.files():

@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -273,12 +273,20 @@ class Instruments:
 
     def disturbance(self) -> str | None:
         """Return the cause of a disturbed measurement, as a clause. None if none is known."""
-        if slowed := self._sensors.slowed_by:
-            return f"the GPU's clocks were throttled by {' and '.join(slowed)}"
-        share = 0.0 if self._others is None else self._others.share()
-        if share < TOLERATED_SHARE:
-            return None
-        return (
-            f"other programs used {100 * share:.0f}% of the CPU ({os.cpu_count()} cores) during the run, "
-            "so the measured throughput is too low"
-        )
+        note = throttled_note(self._sensors.slowed_by)
+        return note or (None if self._others is None else busy_note(self._others.share()))
+
+
+def throttled_note(reasons: Sequence[str]) -> str | None:
+    """Return a clause on throttled clocks, such as by heat. None without a reason."""
+    return f"the GPU's clocks were throttled by {' and '.join(reasons)}" if reasons else None
+
+
+def busy_note(share: float) -> str | None:
+    """Return a clause on the share of the CPU that other programs used. None if it is tolerable."""
+    if share < TOLERATED_SHARE:
+        return None
+    return (
+        f"other programs used {100 * share:.0f}% of the CPU ({os.cpu_count()} cores) during the run, "
+        "so the measured throughput is too low"
+    )

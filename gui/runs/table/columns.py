@@ -17,7 +17,7 @@ from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
 from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
-from engine.words.names import left_out_words, recipe_title, setting_text, speed_unit
+from engine.words.names import exists, left_out_words, recipe_title, setting_text, speed_unit
 from engine.words.numbers import NONE, duration, number, times
 from gui.runs.table.rows import STATUS_WORDS, RunRow, begun, sized_dataset, status_words
 from gui.theme.theme import theme
@@ -49,10 +49,11 @@ _STATUS_ICONS = {
 def _line_tooltip(line: RunRow) -> str:
     run, seen = line.run, line.overview
     dataset = sized_dataset(seen.dataset, seen.image_size)
-    recipe = f"{seen.precision.label} · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
+    batch = f"batch {seen.batch_size:,}" if seen.batch_size else ""
+    known = (seen.model, dataset, seen.precision.label, recipe_title(seen.recipe), batch)
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, note)))
+    return "\n".join(filter(None, (run.title, " · ".join(filter(None, known)), tags, note)))
 
 
 def _recipe(line: RunRow) -> str:
@@ -69,7 +70,7 @@ def _speed(line: RunRow) -> str:
     run, speed = line.run, line.overview.samples_per_second
     if speed is None:
         return run.summary.speed_note or "" if run.summary else ""
-    text = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
+    text = f"{SPEED.text(speed)} {speed_unit([line.overview])}"
     if DataRef(line.overview.dataset).task != "language":
         return text
     length = run.experiment.sequence_length
@@ -194,6 +195,10 @@ def _setting_column(key: str) -> Column[RunRow]:
     def setting_of(line: RunRow) -> Any:
         return reduce(getattr, key.split("."), line.run.experiment)
 
+    def text(line: RunRow) -> str:
+        is_there = exists(key, is_script=line.overview.is_script)
+        return setting_text(key, setting_of(line)) if is_there else ""
+
     def value(line: RunRow) -> tuple[bool, float | str] | None:
         known = setting_of(line)
         # a setting may be a number or a word, which do not compare
@@ -204,7 +209,7 @@ def _setting_column(key: str) -> Column[RunRow]:
     title = ", ".join(filter(None, (about.title, about.unit)))
     is_number = type(_DEFAULTS[key]) in (int, float)
     return _text_column(
-        *(key, title, lambda line: setting_text(key, setting_of(line)), about.about),
+        *(key, title, text, about.about),
         value=value,
         is_number=is_number,
     )
@@ -321,7 +326,7 @@ COLUMNS: tuple[Column[RunRow], ...] = (
     ),
     _recorded(
         *("BATCH", "Batch", lambda line: line.overview.batch_size),
-        lambda line: f"{line.overview.batch_size:,}",
+        lambda line: f"{line.overview.batch_size:,}" if line.overview.batch_size else NONE,
         "Samples in a batch",
     ),
     Column(

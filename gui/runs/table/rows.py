@@ -118,7 +118,7 @@ class RunRow:
     @property
     def has_pictures(self) -> bool:
         """True if its samples are images, so that its throughput is in "img/s"."""
-        return DataRef(self.overview.dataset).task == "classification"
+        return not self.overview.is_script and DataRef(self.overview.dataset).task == "classification"
 
     @property
     def is_pinned(self) -> bool:
@@ -148,7 +148,8 @@ class RunRow:
         """Model and batch size, after the precision unless the name has it: "resnet50, 64"."""
         seen = self.overview
         precision = seen.precision.label if self.has_own_name else ""
-        return ", ".join(filter(None, (precision, self.run.model_name, f"{seen.batch_size:,}")))
+        batch = f"{seen.batch_size:,}" if seen.batch_size else ""
+        return ", ".join(filter(None, (precision, self.run.model_name, batch)))
 
     def figure(self, figure: Metric) -> float | None:
         """Return the run's value of a metric."""
@@ -395,7 +396,7 @@ def _comparison(comparison: str, rows: tuple[RunRow, ...]) -> Item:
         statistics.geometric_mean(ratios) if ratios and min(ratios) > 0 else None,
         any(row.disturbed() for row in later),
         is_failed,
-        batch=batches.pop() if len(batches) == 1 else None,
+        batch=batches.pop() or None if len(batches) == 1 else None,
     )
 
 

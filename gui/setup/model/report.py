@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QFrame, QLabel, QPlainTextEdit, QScrollAr
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
+from engine.experiment.own.trust import Foreign
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import one_line, printable
 from engine.protocol.advice import Checked, Finding, ModuleRow
@@ -129,24 +130,25 @@ def _block(head: str, told: Problem | Finding) -> QFrame:
 
 
 _WARNING = (
-    "This code, or the path of its file, came with a run or preset from elsewhere. It runs with "
+    "This code or command, or the path of its file, came with a run or preset from elsewhere. It runs with "
     "your permissions, so read it first."
 )
 
 
 class AcceptDialog(QDialog):
-    """A dialog that shows the code of a model file and asks whether it may run."""
+    """A dialog that shows the code of a model file, or a command, and asks whether it may run."""
 
-    def __init__(self, code: Code, parent: QWidget | None = None) -> None:
+    def __init__(self, code: Foreign, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(f"Run the code of {code.file}?")
+        what = f"the code of {code.file}" if isinstance(code, Code) else "this command"
+        self.setWindowTitle(f"Run {what}?")
         self.resize(760, 560)
         # with what would turn the direction of a line made visible
         self.text = QPlainTextEdit(printable(_whole_text(code)))
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
-        self.text.setAccessibleName(f"The code of {code.file}")
-        self.run = Button("Run it", "secondary", "Trust this code and start", do=self.accept)
+        self.text.setAccessibleName(what[:1].upper() + what[1:])
+        self.run = Button("Run it", "secondary", "Trust it and start", do=self.accept)
         cancel = Button("Cancel", "secondary", "Do not run it", do=self.reject)
         cancel.setDefault(True)
         warning = label(_WARNING, "body", wraps=True)
@@ -163,8 +165,8 @@ class AcceptDialog(QDialog):
         )
 
 
-def may_run(code: Code, window: QWidget) -> bool:
-    """Show the code and ask whether it may run."""
+def may_run(code: Foreign, window: QWidget) -> bool:
+    """Show the code or command and ask whether it may run."""
     dialog = AcceptDialog(code, window)
     try:
         return dialog.exec() == QDialog.DialogCode.Accepted
@@ -172,8 +174,10 @@ def may_run(code: Code, window: QWidget) -> bool:
         dialog.deleteLater()
 
 
-def _whole_text(code: Code) -> str:
-    """Return the file, then the modules next to it, each with its name."""
+def _whole_text(code: Foreign) -> str:
+    """Return the command, or the file, then the modules next to it, each with its name."""
+    if not isinstance(code, Code):
+        return code.whole_text
     beside = (f"\n\n# {name}\n\n{text}" for name, text in sorted(code.beside.items()))
     head = f"# {code.file}, runs in {one_line(code.folder)} and can read the files there"
     return f"{head}\n\n{code.text}{''.join(beside)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from engine.experiment.own.code import Code, read_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import own_presets_folder
 from engine.experiment.sweep import Plan, axes_of, grid_of
+from engine.protocol.events import Finished, Summary
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
+from tests.records import started_of
 
 Capture = pytest.CaptureFixture[str]
 
@@ -148,6 +151,55 @@ def test_a_preset_that_is_accepted_runs_and_asks_again_once_its_file_has_changed
     planted.marker.unlink()
     planted.path.write_text(planted.path.read_text() + "\n# more\n", encoding="utf-8")
     assert UNACCEPTED in planted.refused("run", "--preset", "theirs", *THREAD)
+
+
+def test_a_command_of_a_preset_a_file_or_a_run_needs_trust(planted, tmp_path, home, monkeypatch):
+    """A command that is not trusted starts nothing, and is shown in full."""
+    monkeypatch.chdir(tmp_path)
+    table = {"line": f"{sys.executable} {planted.path}", "folder": "."}
+    write_preset("theirs", experiment={"command": table, "steps": 1})
+    variants = [{"label": label, "command": table} for label in ("a", "b")]
+    write_preset("both", kind="compare", experiment={"steps": 1}, variants=variants)
+    with Store() as store:
+        run = store.add(experiment_from({"command": table}))
+    sources = [
+        ("run", "--preset", "theirs"),
+        ("compare", "--preset", "both"),
+        ("run", "--config", toml(tmp_path, command=table)),
+        ("run", *(word for key, value in table.items() for word in ("--set", f"command.{key}={value}"))),
+    ]
+    for given in sources:
+        message = planted.refused(*given, *THREAD)
+        assert UNACCEPTED in message and table["line"] in message and f" in {tmp_path} came" in message
+    _, shown = planted.verb("show", run.id, "--code")
+    assert shown["code"]["line"] == table["line"] and shown["code"]["sha256"] == run.experiment.command.sha256
+
+
+@pytest.mark.parametrize("verb", ["limit", "numerics", "profile", "tune", "sweep", "check", "compare"])
+def test_what_is_not_for_scripts_is_refused_before_anything_starts(planted: Planted, verb: str) -> None:
+    swept = ["--sweep", "seed=1,2"] if verb == "sweep" else []
+    message = planted.refused(verb, "--set", "command.line=python train.py", *swept)
+    assert message.startswith("A script")
+
+
+def test_a_saved_script_is_neither_studied_nor_resumed_nor_written(planted, tmp_path, home):
+    script = experiment_from({"command": {"line": "python train.py"}, "checkpoint": {"last": True}})
+    with Store() as store:
+        run = store.add(script)
+        store.begin(run.id)
+        store.record(run.id, [started_of(script), Finished(summary=Summary(steps=1), stopped=True)])
+    for given in (
+        ("numerics", "--run", run.id),
+        ("profile", "--run", run.id),
+        ("resume", run.id),
+        ("export", run.id, "--to", str(tmp_path / "train.py")),
+    ):
+        assert planted.refused(*given).startswith("A script")
+
+
+def test_a_model_and_a_command_are_not_both_typed(planted: Planted) -> None:
+    given = ("--model", "small-cnn", "--set", "command.line=python train.py")
+    assert "only one of them can train" in planted.refused("run", *given)
 
 
 def test_a_file_named_beside_a_preset_does_not_make_the_presets_file_trusted(planted, tmp_path):

@@ -81,6 +81,39 @@ def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(
         assert {run.comparison for run in store.runs()} == {comparison.id}
 
 
+@pytest.mark.parametrize(
+    ("requirement", "repeats", "status", "passed"),
+    [("memory <= 900000", "3", 0, True), ("memory >= 900000", "3", 1, False), ("speed >= 1", "1", 3, None)],
+)
+def test_a_requirement_decides_the_exit_status_and_what_ci_shows(
+    answer, tmp_path, requirement, repeats, status, passed
+):
+    junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
+    # as GitHub makes it before a step starts
+    summary.touch()
+    arguments = ["--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, "--repeats", repeats]
+    files = ["--junit", str(junit), "--markdown", str(summary)]
+    found_status, found = answer("compare", *arguments, "--require", requirement, *files)
+    assert (found_status, found["passed"]) == (status, passed), found["requirements"]
+    (outcome,) = found["requirements"]
+    assert (outcome["requirement"], outcome["side"], outcome["met"]) == (requirement, "BF16 AMP", passed)
+    assert outcome["sentence"] in summary.read_text() and outcome["sentence"] in junit.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["junit.xml", "summary.md"]
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        (["--require", "speed > 1"], "require"),
+        (["--require", "speed >= 1", "--sweep", "batch_size=10,20"], "require"),
+        (["--junit", "no/such/folder/junit.xml"], "to"),
+        (["--markdown", "."], "to"),
+    ],
+)
+def test_wrong_requirements_and_files_are_refused_before_training(refused, options, key):
+    assert refused("compare", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *options)["key"] == key
+
+
 def test_what_only_the_machine_can_refuse_leaves_nothing_behind(answer):
     for verb in ("run", "compare"):
         flags = ["--model", "resnet81", *ON_CPU, *IN_A_THREAD]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from engine.compare.details import device_rows
+from engine.experiment.catalog import DataRef
+from engine.experiment.experiment import Experiment
 from engine.protocol.summary import RankMetrics, Summary
 
 
@@ -13,7 +15,7 @@ def rank(speed: float | None = 100.0, peak: float | None = 50.0, exposed: float 
 
 
 def marks(*ranks: RankMetrics) -> list[list[str]]:
-    rows = device_rows(Summary(ranks=ranks), "fashion")
+    rows = device_rows(Summary(ranks=ranks), Experiment(dataset=DataRef("fashion")))
     return [[word for word in ("slowest", "largest") if word in row.words] for row in rows]
 
 
@@ -33,11 +35,13 @@ def test_nothing_is_marked_where_all_are_the_same_or_one_is_unknown() -> None:
 
 
 def test_what_is_unknown_is_a_dash_in_a_table_and_left_out_of_a_line() -> None:
-    (row,) = device_rows(Summary(ranks=(rank(1_234.0, None),)), "synthetic-regression")
+    (row,) = device_rows(
+        Summary(ranks=(rank(1_234.0, None),)), Experiment(dataset=DataRef("synthetic-regression"))
+    )
     assert row.name == "Rank 0, cuda:0"
     assert row.cells == ("1,234 samples/s", "12.5 ms", "–", "–", "–")
     assert row.words == "1,234 samples/s · step 12.5 ms"
 
 
 def test_a_run_on_a_single_device_has_no_rows() -> None:
-    assert device_rows(None, "fashion") == device_rows(Summary(), "fashion") == ()
+    assert device_rows(None, Experiment()) == device_rows(Summary(), Experiment()) == ()

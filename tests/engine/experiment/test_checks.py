@@ -114,6 +114,18 @@ def test_an_experiment_that_fits_is_resolved_to_what_it_will_be() -> None:
     assert both.has_gpu and not CATALOG.has_gpu
 
 
+def test_of_a_script_only_its_folder_is_checked(tmp_path: Path) -> None:
+    def wrong(catalog: Catalog = CATALOG, **command: Any) -> dict[str | None, str]:
+        settings = {"model": "unknown", "dataset": "unknown", "device": "cuda:7", "precision": "tf32"}
+        experiment = experiment_from({**settings, "command": {"line": "python train.py", **command}})
+        return {problem.key: problem.message for problem in problems(experiment, catalog)}
+
+    assert wrong() == wrong(folder=str(tmp_path)) == {}
+    assert "does not exist on this machine" in wrong(folder="/not/here")["command.folder"]
+    assert wrong(CATALOG.model_copy(update={"machine": "far"}), folder="/not/here") == {}
+    assert "was not opened" in wrong(folder="//far/share")["command.folder"]
+
+
 def cards(kind: str, count: int) -> Catalog:
     alike = (CARD.model_copy(update={"name": f"{kind}:{number}"}) for number in range(count))
     return CATALOG.model_copy(update={"devices": (*alike, CPU)})

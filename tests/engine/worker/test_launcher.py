@@ -168,6 +168,24 @@ def test_no_job_passes_with_code_that_is_not_trusted(
     launcher.start(job).close()
 
 
+@pytest.mark.parametrize("kind", WITH_EXPERIMENT)
+def test_a_script_is_only_trained_and_only_if_it_is_trusted(
+    kind: type[jobs.Train], scripted: Scripted, tmp_path: Path
+) -> None:
+    launcher = scripted("finished(0, False)")
+    script = experiment_from({"command": {"line": "python train.py"}})
+    with pytest.raises(ProblemError) as refused:
+        launcher.start(kind(experiment=script))
+    assert isinstance(refused.value, UntrustedCodeError) == (kind is jobs.Train)
+    launcher.trusted_code.name_command(script.command)
+    if kind is jobs.Train:
+        launcher.start(kind(experiment=script)).close()
+        return
+    with pytest.raises(ProblemError, match=r"^A script"):
+        launcher.start(kind(experiment=script))
+    assert not (tmp_path / "job.json").exists()
+
+
 def test_only_the_gate_makes_sessions() -> None:
     folder = Path(engine.__file__).parent
     made = {

@@ -20,7 +20,7 @@ from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.session.experiments import Experiments
-from gui.session.kinds import baseline_first, why_not_profiled
+from gui.session.kinds import baseline_first, why_not_profiled, why_nothing_to_find
 from gui.session.views import StudyView
 from tests.gui.conftest import CARD
 
@@ -144,5 +144,8 @@ def test_a_run_that_cannot_be_profiled_here_says_why(
     no_card = trained("fp32", 100.0, settings={**LINEAR, "device": "cuda:7"}, name="card")
     told = why_not_profiled([no_card], catalog)
     assert told == "“card” cannot be trained here: There is no device named 'cuda:7'."
+    script = trained("fp32", 100.0, settings={"command": {"line": "python train.py"}}, name="script")
+    assert "A script cannot be profiled" in (why_not_profiled([here, script], catalog) or "")
+    assert "A script's numerics" in (why_nothing_to_find(script) or "")
     assert "At most 8 runs" in (why_not_profiled([here] * 9, catalog) or "")
     assert "still examining" in (why_not_profiled([here], None) or "")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.command import Command
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import ProblemError
 from engine.store.store import Store
@@ -51,6 +52,21 @@ def test_nothing_runs_before_the_code_was_accepted(experiments: Experiments) -> 
     for _ in range(2):
         experiments.submit("", [("FP32", EXPERIMENT)])
     assert asked == [CODE, CODE], "accepted code is not asked about again"
+
+
+def test_a_command_is_shown_in_full_before_it_runs(experiments: Experiments, qtbot: QtBot) -> None:
+    asked: list[Command] = []
+    experiments.trust.ask = lambda command: bool(asked.append(command)) or len(asked) > 1
+    script = experiment_from({"command": {"line": f"python train.py {'x' * 2_000}", "folder": "/far"}})
+    with pytest.raises(ProblemError, match="did not allow its command"):
+        experiments.submit("", [("train.py", script)])
+    for _ in range(2):
+        experiments.submit("", [("train.py", script)])
+    assert asked == [script.command] * 2
+    dialog = AcceptDialog(script.command)
+    qtbot.addWidget(dialog)
+    assert dialog.text.toPlainText() == f"# Runs in /far\n{script.command.line}"
+    assert dialog.windowTitle() == "Run this command?"
 
 
 def test_a_file_that_the_user_chose_is_trusted(start: Callable[[], MainWindow], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.compare.failure import Failure
+from engine.experiment.command import Command
 from engine.protocol.events import Failed, Phase, PhaseName
 from engine.store.store import Store
 from gui.train.panel import LivePanel
@@ -164,6 +165,14 @@ def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, l
     assert shown(False) == ("Pause", "FP16 AMP resuming")
     run.add(Phase(name=PhaseName.MEASURING))
     assert shown(None) == ("Pause", "FP16 AMP running")
+
+
+def test_a_script_is_not_paused(panel: LivePanel, live: Any) -> None:
+    run = live.pair()[1]
+    run.experiment = run.experiment.model_copy(update={"command": Command(line="python train.py")})
+    panel.set_runs([run])
+    pause = panel.page.strip.pause
+    assert not pause.isEnabled() and pause.toolTip().startswith("A script cannot be paused.")
 
 
 def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePanel, live: Any) -> None:

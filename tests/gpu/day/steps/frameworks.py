@@ -92,7 +92,7 @@ def lightning_blocks(workload: Workload) -> list[float]:
 
     clock, network = _Clock(workload), workload.network()
 
-    class Classifier(LightningModule):  # type: ignore[misc]
+    class Classifier(LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.network = network

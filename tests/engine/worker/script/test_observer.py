@@ -16,7 +16,7 @@ import pytest
 
 import engine
 
-OBSERVER = Path(engine.__file__).parent / "script" / "observer" / "sitecustomize.py"
+OBSERVER = Path(engine.__file__).parent / "worker" / "script" / "observer" / "sitecustomize.py"
 SCRIPTS = Path(__file__).parent / "scripts"
 LOOP = str(SCRIPTS / "loop.py")
 

@@ -1,0 +1,184 @@
+"""Requirements on a comparison, such as "speed >= 1.05", decided by the interval and never by the point."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.compare.comparison import Comparison, SideReport
+from engine.compare.evidence import DoubtKind
+from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED, Metric
+from engine.compare.sides import Side
+from engine.experiment.problem import request_error
+from engine.experiment.value import shortened
+from engine.statistics import Interval
+from engine.store.record import Status
+from engine.words.numbers import times
+
+Operator = Literal[">=", "<="]
+Decision = tuple[bool | None, str]
+"""Whether a requirement is met (None: undecided), and the reason in a sentence."""
+
+_RATIO = re.compile(r"(speed|memory)\s*(>=|<=)\s*(\d{1,6}(?:\.\d{1,9})?)\s*(%?)")
+_TOLERANCE = 1e-9  # of a ratio, which is computed by logarithms
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A bound of a ratio to the baseline, or the loss, which may not be worse and has no `operator`."""
+
+    metric: Metric
+    text: str
+    operator: Operator | None = None
+    bound: float = 1.0
+
+
+def parse(text: str) -> Requirement:
+    """Parse a requirement: "speed >= 1.05", "memory <= 80%" or "loss". Raises ProblemError."""
+    words = text.strip().lower()
+    if words == "loss":
+        return Requirement(LOSS, words)
+    match = _RATIO.fullmatch(words)
+    bound = float(match[3]) / (100.0 if match[4] else 1.0) if match else 0.0
+    if match is None or bound <= 0:
+        message = f"The requirement is '{shortened(text)}', but it must be a metric, >= or <=, and a ratio."
+        remedy = 'Write "speed >= 1.05", "memory <= 0.8" or "loss".'
+        raise request_error(message, remedy, key="require", value=text)
+    operator: Operator = ">=" if match[2] == ">=" else "<="
+    metric = SPEED if match[1] == "speed" else PEAK_MEMORY
+    return Requirement(metric, f"{match[1]} {operator} {bound:.10g}", operator, bound)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether one side meets one requirement. `is_met` is None if that is undecided.
+
+    `name` is the requirement, with the side if there are several.
+    """
+
+    requirement: Requirement
+    side: Side
+    name: str
+    is_met: bool | None
+    reason: str
+
+    @property
+    def word(self) -> str:
+        """The answer in a word: "Yes", "No" or "Cannot tell"."""
+        return {True: "Yes", False: "No", None: "Cannot tell"}[self.is_met]
+
+    @property
+    def sentence(self) -> str:
+        """The answer with its reason: "Yes: speed >= 1.05. The lower end of the interval ..."."""
+        return f"{self.word}: {self.name}. {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        names = {"requirement": self.requirement.text, "side": self.side.title}
+        return {**names, "met": self.is_met, "sentence": self.reason}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The outcomes of all requirements, for each side except the baseline."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def passed(self) -> bool | None:
+        """True if all requirements are met, False if one is not met, else None, also without outcomes."""
+        if any(outcome.is_met is False for outcome in self.outcomes):
+            return False
+        return True if self.outcomes and all(outcome.is_met for outcome in self.outcomes) else None
+
+
+def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgement:
+    """Decide the requirements for each side relative to the baseline."""
+    others = [report for report in comparison.reports if not report.is_baseline]
+    outcomes = []
+    for requirement in requirements:
+        for report in others:
+            name = requirement.text if len(others) == 1 else f"{requirement.text} ({report.side.title})"
+            outcomes.append(
+                Outcome(requirement, report.side, name, *_decide(requirement, comparison, report))
+            )
+    return Judgement(tuple(outcomes))
+
+
+def _decide(requirement: Requirement, comparison: Comparison, report: SideReport) -> Decision:
+    side, baseline, metric = report.side, comparison.baseline, requirement.metric
+    if unfinished := _doubts(report, "unfinished"):
+        has_failed = any(run.status is Status.FAILED for run in (*side.runs, *baseline.runs))
+        return (False if has_failed else None), unfinished
+    if unlike := _doubts(report, "workload"):
+        return None, unlike
+    if requirement.operator is None:
+        return _decide_loss(comparison, side)
+    if metric.is_of_time and report.disqualifiers:
+        return None, f"{report.disqualifiers[0].sentence} Measure again."
+    cell = comparison.cells(side.id)[metric.name]
+    if cell.ratio is None:
+        reason = _doubts(report, "too-short", "no-speed") if metric.is_of_time else ""
+        return None, reason or f"{side.title} and {baseline.title} have no {metric.title.lower()} to compare."
+    if cell.ratio_interval is None:
+        reason = _doubts(report, "order", "outliers", "node") if metric.is_of_time else ""
+        return None, reason or _too_few_runs(side, baseline)
+    return _decide_interval(requirement.operator, requirement.bound, cell.ratio_interval)
+
+
+def _doubts(report: SideReport, *kinds: DoubtKind) -> str:
+    return " ".join(dict.fromkeys(doubt.sentence for doubt in report.doubts if doubt.kind in kinds))
+
+
+def _too_few_runs(side: Side, baseline: Side) -> str:
+    is_single = len(side.runs) == len(baseline.runs) == 1
+    return f"{'Only one run' if is_single else 'Too few runs'} of each. Add --repeats 5."
+
+
+def _decide_interval(operator: Operator, bound: float, interval: Interval) -> Decision:
+    (low, high), is_least = interval, operator == ">="
+    # an end that is equal but for rounding is on the good side
+    limit = bound * (1 - _TOLERANCE if is_least else 1 + _TOLERANCE)
+    if low < limit < high:
+        between = f"{_number(low, bound)} to {_number(high, bound)}"
+        return None, f"The 95% interval, {between}, includes {bound:.10g}."
+    is_above = low >= limit
+    name, end = ("lower", low) if is_above else ("upper", high)
+    is_equal = math.isclose(end, bound, rel_tol=2 * _TOLERANCE)
+    relation = "equal to" if is_equal else "above" if is_above else "below"
+    return (
+        is_above is is_least,
+        f"The {name} end of the 95% interval, {_number(end, bound)}, is {relation} it.",
+    )
+
+
+def _number(end: float, bound: float) -> str:
+    # with as many decimals as show on which side of the bound it is
+    shown = (digits for digits in range(2, 10) if (round(end, digits) - bound) * (end - bound) > 0)
+    digits = next(shown, 2)
+    return times(end) if digits == 2 else f"{end:.{digits}f}"
+
+
+def _decide_loss(comparison: Comparison, side: Side) -> Decision:
+    baseline = comparison.baseline
+    cell, base_cell = (comparison.cells(each.id)[LOSS.name] for each in (side, baseline))
+    if cell.value is None or cell.difference is None:
+        return None, f"{side.title} and {baseline.title} have no losses to compare."
+    both = f"The loss is {LOSS.text(cell.value)} vs. {LOSS.text(base_cell.value)}"
+    if not math.isfinite(cell.difference):
+        return (None if math.isfinite(cell.value) else False), f"{both}."
+    if cell.within_spread is None:
+        return None, _too_few_runs(side, baseline)
+    if cell.difference <= 0:
+        return True, f"{both}, which is not higher."
+    spread = max(base_cell.known) - min(base_cell.known)
+    if not spread:
+        return None, f"{both}. All runs of {baseline.title} have the same, so their variation is unknown."
+    if cell.difference <= spread:
+        return True, f"{both}, within the variation between runs."
+    if cell.within_spread:
+        return None, f"{both}, and the runs of {side.title} vary more than those of {baseline.title}."
+    return False, f"{both}, higher by more than the variation between runs."

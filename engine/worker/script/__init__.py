@@ -1,0 +1,1 @@
+"""Runs and observes a script of the user's own."""

@@ -1,0 +1,159 @@
+"""The processes of a command: started in a group of their own, ended together, and their output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from engine.experiment.command import Command
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.value import shortened
+from engine.worker.guard import MARK, kill_marked
+
+FOLDER = "AMMETER_OBSERVER_FOLDER"
+"""The environment variable with the folder that the observer writes to."""
+OBSERVER = Path(__file__).parent / "observer"
+_IS_WINDOWS = sys.platform == "win32"
+_PROGRAMS = "Scripts" if _IS_WINDOWS else "bin"
+_LOOK_SECONDS = 0.02
+_TAIL_BYTES = 16_384
+# what a worker sets to protect itself from files in the current folder
+_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath")
+
+
+def found_venv(command: Command) -> Path | None:
+    """Return the folder of the command's environment: the requested one, or .venv or venv in its folder."""
+    folder = Path(command.folder or ".")
+    names = (command.venv,) if command.venv else (".venv", "venv")
+    paths = ((folder / Path(name).expanduser()).absolute() for name in names)
+    return next((path for path in paths if (path / _PROGRAMS).is_dir()), None)
+
+
+def environment_of(command: Command, observed: Path, around: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a command whose observer writes to `observed`, from the one `around` it."""
+    environment = {name: value for name, value in around.items() if name not in _OF_WORKERS}
+    venv = found_venv(command)
+    if venv is not None:
+        environment["VIRTUAL_ENV"] = str(venv)
+        environment["PATH"] = os.pathsep.join((str(venv / _PROGRAMS), environment.get("PATH", os.defpath)))
+        environment.pop("PYTHONHOME", None)
+    environment |= command.changes
+    # after the changes, which may set this one
+    paths = (str(OBSERVER), environment.get("PYTHONPATH", ""))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return environment | {FOLDER: str(observed), "PYTHONUNBUFFERED": "1"}
+
+
+class ScriptProcess:
+    """A command in a process group of its own, with the observer, an empty stdin, and its output in a file.
+
+    `folder` is a private folder for the observer's files and the output. Raises ProblemError if the folder or
+    environment of the command is missing, or its program cannot be started.
+    """
+
+    def __init__(self, command: Command, folder: Path) -> None:
+        where = Path(command.folder or ".").expanduser()
+        if not where.is_dir():
+            message = f"The folder '{shortened(str(where))}' does not exist here."
+            raise ProblemError(
+                request_problem(message, "Select the folder of the script.", key="command.folder")
+            )
+        if command.venv and found_venv(command) is None:
+            message = f"'{shortened(command.venv)}' is no virtual or conda environment."
+            raise ProblemError(request_problem(message, "Select another one.", key="command.venv"))
+        # its children may leave its group, but not its mark, which starts with that of this process
+        self._mark = f"{os.environ.get(MARK, str(os.getpid()))}/script"
+        environment = environment_of(command, folder, os.environ) | {MARK: self._mark}
+        self._log = folder / "output"
+        self._read_bytes = 0
+        words: str | list[str] = command.line if command.shell else list(command.words)
+        if not command.shell:
+            # the program of the environment comes first, also where the system looks in its own PATH
+            words = [shutil.which(words[0], path=environment.get("PATH")) or words[0], *words[1:]]
+        try:
+            with self._log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    words,
+                    cwd=where,
+                    env=environment,
+                    shell=command.shell,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=not _IS_WINDOWS,
+                    creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                )
+        except OSError as error:
+            message = f"“{shortened(command.line)}” cannot be started: {error.strerror}."
+            raise ProblemError(
+                request_problem(message, "Correct the command or its folder.", key="command.line")
+            ) from None
+        self._reads = self._log.open("rb")
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, negative for a signal. None while the command runs."""
+        return self._process.poll()
+
+    def output(self) -> str:
+        """Return the lines printed since the last call. Of many only the last."""
+        new = self._reads.read()
+        whole, newline, rest = new.rpartition(b"\n")
+        if newline:
+            self._reads.seek(-len(rest), os.SEEK_CUR)
+        elif self.status is None:
+            self._reads.seek(-len(new), os.SEEK_CUR)
+        else:
+            whole = rest
+        return whole[-_TAIL_BYTES:].decode(errors="replace")
+
+    def tail(self) -> str:
+        """Return the last lines of all output."""
+        with self._log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return log.read().decode(errors="replace")
+
+    def end(self, patience_seconds: float) -> None:
+        """End the command as Ctrl+C does. After `patience_seconds` terminate, then kill its processes."""
+        interrupt = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
+        for number, seconds in ((interrupt, patience_seconds), (signal.SIGTERM, patience_seconds / 4)):
+            if self.status is None:
+                self._send(number)
+            deadline = time.monotonic() + seconds
+            while self.status is None and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        """Kill every process of the command that is left."""
+        for child in self._children():
+            with suppress(psutil.Error):
+                child.kill()
+        if sys.platform == "linux":
+            kill_marked(self._mark)
+        with suppress(OSError):
+            self._process.kill()
+        self._process.wait()
+        self._reads.close()
+
+    def _send(self, number: int) -> None:
+        with suppress(OSError):
+            if _IS_WINDOWS:
+                self._process.send_signal(number)
+            else:
+                os.killpg(self._process.pid, number)
+
+    def _children(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.Error:
+            return []

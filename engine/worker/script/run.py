@@ -1,0 +1,295 @@
+"""The job that runs a script: it starts the command, follows its observer, and ends it after the steps."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.busyness import OtherPrograms
+from engine.experiment.catalog import DeviceEntry
+from engine.experiment.experiment import LEAST_BLOCKS, Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import (
+    Event,
+    Failed,
+    Finished,
+    Log,
+    Phase,
+    PhaseName,
+    Skipped,
+    Started,
+    Summary,
+)
+from engine.protocol.jobs import Control
+from engine.protocol.summary import Environment, RankMetrics
+from engine.training.doctor import environment_of
+from engine.training.measuring.instruments import busy_note, energy_meter, throttled_note
+from engine.training.measuring.sensors import SensorGauge, sensor_gauge
+from engine.training.measuring.speed import Tally
+from engine.training.measuring.telemetry import Rows, samples_event
+from engine.training.precision import processor
+from engine.words.numbers import counted
+from engine.worker.script.process import ScriptProcess
+from engine.worker.script.reading import Begin, Reader, Steps
+
+_LOOK_SECONDS = 0.05
+_STOP_SECONDS = 2.5  # less than until the session ends this process
+_END_SECONDS = 20.0  # a script may save a checkpoint when it is interrupted
+_MOST_RECOMPILED = 5  # times the requested steps, after which compiling is part of what is measured
+_LAST_FRACTION = 10  # the final loss is the mean over this part of the measured steps
+_OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError")
+# of a process that cannot be told from other programs by its own memory
+_NOT_OURS = ("other_programs_mib", "device_used_mib")
+
+
+def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
+    """Run the experiment's command, and yield the events of its run. Raises ProblemError if it cannot start.
+
+    The command is ended after the experiment's steps, unless it is to run to its end.
+    """
+    command = experiment.command
+    yield Phase(name=PhaseName.BUILDING, detail=f"starting {command.name}")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-script-")))
+        energy = stack.enter_context(closing(energy_meter(_likely_device())))
+        process = stack.enter_context(closing(ScriptProcess(command, folder)))
+        reader, run = Reader(folder), None
+        had_paused = False
+        while True:
+            status = process.status  # before reading: what was written until its end is read
+            for line in reader.read():
+                if isinstance(line, Begin):
+                    run = _Run(experiment, line, energy)
+                    stack.callback(run.close)
+                    yield run.started()
+                elif run is not None:
+                    yield from run.add(line)
+                    control.step = run.tally.steps
+            if output := process.output():
+                yield Log(level="stderr", message=output)
+            if control.pause_requested.is_set() and not had_paused:
+                had_paused = True
+                yield Log(level="warning", message="A script cannot be paused. It continues.")
+            is_complete = run is not None and run.is_complete
+            if status is not None or control.stop_requested.is_set() or is_complete:
+                break
+            time.sleep(_LOOK_SECONDS)
+        was_stopped = control.stop_requested.is_set() and not is_complete and status is None
+        if status is None:
+            process.end(_STOP_SECONDS if was_stopped else _END_SECONDS)
+        for problem in reader.problems:
+            yield Log(level="warning", message=problem)
+        if run is None:
+            yield _unseen(status, process.tail(), was_stopped)
+            return
+        summary = run.summary(reader)
+        if status and not is_complete:
+            yield _failed(status, process.tail(), summary)
+            return
+        if summary.speed_note:
+            yield Log(level="warning", message=f"Throughput: {summary.speed_note}")
+        yield Finished(summary=summary, stopped=was_stopped)
+
+
+class _Run:
+    """The run of the main process: its metrics and instruments, from the observer's lines."""
+
+    def __init__(self, experiment: Experiment, begin: Begin, energy: Any) -> None:
+        self._begin, self._energy = begin, energy
+        self._measure = experiment.measure
+        self._whole = experiment.command.whole
+        self._length = max(1, (experiment.steps or 0) - self._measure.warmup_steps)
+        seen: dict[str, Any] = {"precision": begin.precision, "device": begin.device}
+        if begin.batch_size is not None:
+            seen["batch_size"] = begin.batch_size
+        self.experiment = experiment.model_copy(update=seen)
+        self.tally = Tally(self._measure)
+        self._warm_until = self._measure.warmup_steps
+        self._seconds = 0.0
+        self._losses: list[float] = []
+        self._memory: dict[str, float] = {}
+        self._phase = PhaseName.BUILDING
+        is_cpu = begin.device == "cpu"
+        self._others = OtherPrograms() if is_cpu else None
+        self._sensors: SensorGauge = sensor_gauge(torch.device("cpu" if is_cpu else begin.device))
+
+    def close(self) -> None:
+        self._sensors.close()
+
+    @property
+    def is_complete(self) -> bool:
+        """True once the requested steps are measured, unless the script is to run to its end."""
+        return not self._whole and self.tally.steps >= self._warm_until + self._length
+
+    def started(self) -> Started:
+        """Return the event of the run's start, with the experiment as it was observed."""
+        return Started(
+            experiment=self.experiment,
+            environment=_environment(self._begin),
+            total_steps=self._warm_until + self._length,
+            steps_per_epoch=self._warm_until + self._length,
+            parameters=sum(self._begin.parameters.values()),
+            loss_name="passed to backward()",
+            loss_unit="",
+        )
+
+    def add(self, steps: Steps) -> Iterator[Event]:
+        """Add completed steps, without those after the last requested one, and yield their events."""
+        if steps.compiled and steps.compiled[-1] <= _MOST_RECOMPILED * (self._warm_until + self._length):
+            # compiling is no part of the speed, and what is compiled must warm up too
+            self._warm_until = max(self._warm_until, steps.compiled[-1] + 1)
+        room = len(steps.step) if self._whole else self._warm_until + self._length - self.tally.steps
+        if room <= 0:
+            return
+        rows = self._rows(steps, room)
+        self.tally.add(rows, self._warm_until)
+        self._losses.extend(rows.figures["loss"].tolist())
+        for name, value in steps.model_dump(include=_MEMORY).items():
+            if value is not None:
+                self._memory[name] = max(value, self._memory.get(name, 0.0))
+        sensors = {name: value for name, value in self._sensors.sample().items() if name not in _NOT_OURS}
+        now = steps.model_dump(include=_MEMORY_NOW, exclude_none=True)
+        yield samples_event([rows], {**now, **sensors})
+        if skipped := tuple(step for step in steps.skipped if step <= rows.last_step):
+            yield Skipped(steps=skipped, own=skipped)
+            self.tally.skipped_steps += len(skipped)
+        is_measured = self.tally.steps >= self._warm_until
+        phase = PhaseName.MEASURING if is_measured else PhaseName.WARMING_UP
+        if phase is not self._phase:
+            self._phase = phase
+            for instrument in (self._sensors, self._energy, *([self._others] if self._others else [])):
+                instrument.count(is_measured)
+            yield Phase(name=phase)
+
+    def _rows(self, steps: Steps, count: int) -> Rows:
+        seconds = np.asarray(steps.seconds[:count])
+        samples = np.ones(len(seconds)) if steps.samples is None else np.asarray(steps.samples[:count])
+        if not samples.all():
+            samples = np.ones(len(seconds))
+        durations = np.diff(seconds, prepend=self._seconds)
+        self._seconds = float(seconds[-1])
+        figures = {"loss": np.asarray(steps.loss[:count])}
+        if steps.scale is not None:
+            figures["grad_scale"] = np.asarray(steps.scale[:count])
+        return Rows(
+            step=np.asarray(steps.step[:count], dtype=np.int64),
+            samples=(samples * self._begin.world_size).astype(np.int64),
+            seconds=seconds,
+            # of a clock that is too coarse
+            step_seconds=np.maximum(durations, 1e-9),
+            wait_seconds=np.zeros(len(seconds)),
+            learning_rate=np.asarray(steps.learning_rate[:count]),
+            figures=figures,
+        )
+
+    def summary(self, reader: Reader) -> Summary:
+        """Return the metrics of the steps so far."""
+        begin, measured = self._begin, self.tally.measured
+        speed = self.tally.speed()
+        note = speed.note
+        if speed.samples_per_second is not None:
+            note = throttled_note(self._sensors.slowed_by)
+            if note is None and self._others is not None:
+                note = busy_note(self._others.share())
+        totals = self.tally.summary(
+            steps_per_epoch=self._warm_until + self._length, is_scaled=begin.has_scaler
+        )
+        last = self._losses[self._warm_until :] or self._losses
+        last = last[-max(1, len(last) // _LAST_FRACTION) :]
+        is_alone = begin.world_size == 1 and begin.device == str(_likely_device())
+        peak = self._memory.get
+        figures = {
+            "samples_per_second": speed.samples_per_second,
+            "samples_per_second_ci": speed.interval,
+            "step_ms": speed.step_ms,
+            "speed_note": note,
+            "slowed_by": self._sensors.slowed_by,
+            "data_wait_fraction": None,
+            "final_train_loss": float(np.mean(last)) if last else None,
+            "peak_allocated_mib": peak("peak_allocated_mib"),
+            "peak_reserved_mib": peak("peak_reserved_mib"),
+            "whole_run_peak_mib": peak("peak_allocated_mib"),
+            "peak_resident_mib": peak("peak_resident_mib"),
+            **{name: value for name, value in self._sensors.figures().items() if name not in _NOT_OURS},
+            "energy": self._energy.over(measured.steps, measured.samples, measured.seconds)
+            if is_alone
+            else None,
+            "observed": begin.observed.model_copy(
+                update={"is_compiled": begin.is_compiled or self._warm_until > self._measure.warmup_steps}
+            ),
+            "ranks": tuple(self._ranks(reader)) if begin.world_size > 1 else (),
+        }
+        return totals.model_copy(update=figures)
+
+    def _ranks(self, reader: Reader) -> Iterator[RankMetrics]:
+        began = {each.begin.rank: each for each in reader.processes.values() if each.begin is not None}
+        for rank, process in sorted(began.items()):
+            begin, steps = process.begin, process.steps
+            if begin is None or steps is None:
+                continue
+            times = np.concatenate(process.times)[self._warm_until :]
+            step_seconds = float(np.median(np.diff(times))) if len(times) > LEAST_BLOCKS else None
+            speed = begin.batch_size / step_seconds if begin.batch_size and step_seconds else None
+            yield RankMetrics(
+                device=f"{begin.device}, rank {rank}",
+                samples_per_second=speed,
+                step_ms=1e3 * step_seconds if step_seconds else None,
+                peak_mib=steps.peak_allocated_mib or steps.peak_resident_mib,
+            )
+
+
+_MEMORY = {"peak_allocated_mib", "peak_reserved_mib", "peak_resident_mib"}
+_MEMORY_NOW = {"allocated_mib", "reserved_mib", "resident_mib"}
+
+
+def _likely_device() -> torch.device:
+    # asked before the script starts, without touching a device
+    return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+
+def _environment(begin: Begin) -> Environment:
+    is_cpu = begin.device == "cpu"
+    title, memory = begin.device_name or begin.device, begin.device_memory_mib
+    if is_cpu:
+        title, memory = processor().title, processor().memory_mib
+    here = environment_of(DeviceEntry(name=begin.device, title=title, memory_mib=memory, precisions=()))
+    theirs = {"torch": begin.torch, "python": begin.python, "cuda": begin.cuda}
+    return here.model_copy(update=theirs)
+
+
+def _unseen(status: int | None, tail: str, was_stopped: bool) -> Failed | Finished:
+    """Return the end of a script whose first steps were not seen."""
+    if was_stopped:
+        return Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
+    if status:
+        return _failed(status, tail, None)
+    message = "The script ended without an optimizer step that Ammeter could see."
+    remedy = (
+        "Check that it trains with an optimizer of torch.optim, in Python that was not started with -I, -E "
+        "or -S."
+    )
+    return Failed(problem=Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy), detail=tail)
+
+
+def _failed(status: int, tail: str, summary: Summary | None) -> Failed:
+    if _OUT_OF_MEMORY.search(tail):
+        remedy = "Use a smaller batch in the script, or a 16-bit precision."
+        problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The script ran out of memory.", remedy=remedy)
+        return Failed(problem=problem, detail=tail, summary=summary)
+    how = f"with exit status {status}" if status > 0 else f"by signal {-status}"
+    steps = 0 if summary is None else summary.steps
+    after = f" after {counted(steps, 'step')}" if steps else " before its first step"
+    last = next((line for line in reversed(tail.splitlines()) if line.strip()), "")
+    message = f"The script ended {how}{after}{f': {last.strip()}' if last else '.'}"
+    remedy = "Correct the script. The details below show what it printed last."
+    return Failed(
+        problem=Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy), detail=tail, summary=summary
+    )

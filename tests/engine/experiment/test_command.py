@@ -1,0 +1,20 @@
+"""What Ammeter does with its own experiments only is refused for a script, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.experiment.command import _REFUSALS, Command, refusal, refuse
+from engine.experiment.problem import ProblemError
+
+SCRIPT = Command(line="python train.py --amp")
+
+
+@pytest.mark.parametrize("action", _REFUSALS)
+def test_each_action_is_refused_for_a_script_with_what_to_do(action: str) -> None:
+    problem = refusal(action, [Command(), SCRIPT])
+    assert problem is not None and problem.message.startswith("A script") and problem.remedy.endswith(".")
+    assert (problem.key, problem.value) == ("command.line", "train.py --amp")
+    with pytest.raises(ProblemError):
+        refuse(action, [SCRIPT])
+    assert refusal(action, [Command(line=" ")]) is None

@@ -1,0 +1,139 @@
+"""The processes of a command: what they get from their surroundings, and how they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.experiment.command import Command, command_names
+from engine.experiment.problem import ProblemError
+from engine.worker.script.process import FOLDER, OBSERVER, ScriptProcess, environment_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def started(tmp_path: Path, code: str, **changes: object) -> ScriptProcess:
+    script, private = tmp_path / "script.py", tmp_path / "private"
+    script.write_text(code)
+    private.mkdir()
+    command = Command(line=f"'{sys.executable}' script.py", folder=str(tmp_path))
+    return ScriptProcess(command.model_copy(update=changes), private)
+
+
+def wait_until(is_true: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def printed(process: ScriptProcess, until: str) -> str:
+    text = ""
+
+    def has_it() -> bool:
+        nonlocal text
+        text += process.output()
+        return until in text
+
+    wait_until(has_it)
+    return text
+
+
+def test_it_runs_in_its_folder_with_its_variables_the_observer_and_an_empty_input(tmp_path: Path) -> None:
+    code = "import os, sys; print(os.getcwd(), os.environ['A'], os.environ['PYTHONPATH'], sys.stdin.read())"
+    process = started(tmp_path, code, line=f"A='b c' '{sys.executable}' script.py")
+    wait_until(lambda: process.status is not None)
+    assert process.status == 0
+    assert process.output().strip() == f"{tmp_path} b c {OBSERVER}"
+    process.close()
+
+
+def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_gone(tmp_path: Path) -> None:
+    programs = tmp_path / "venv" / "bin"
+    programs.mkdir(parents=True)
+    around = {"PATH": "/usr/bin", "PYTHONSAFEPATH": "1", "PYTHONPATH": "/lib"}
+    command = Command(line="python train.py", folder=str(tmp_path))
+    environment = environment_of(command, tmp_path, around)
+    assert environment["PATH"] == f"{programs}{os.pathsep}/usr/bin"
+    assert environment["VIRTUAL_ENV"] == str(programs.parent)
+    assert environment["PYTHONPATH"] == f"{OBSERVER}{os.pathsep}/lib"
+    assert "PYTHONSAFEPATH" not in environment and environment[FOLDER] == str(tmp_path)
+    # one that is named wins
+    (tmp_path / "other" / "bin").mkdir(parents=True)
+    environment = environment_of(command.model_copy(update={"venv": "other"}), tmp_path, around)
+    assert environment["PATH"].startswith(str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"folder": "/nowhere/at all"}, "folder '/nowhere/at all' does not exist"),
+        ({"line": "no-such-program train.py"}, "cannot be started: No such file"),
+        ({"venv": "nothing here"}, "'nothing here' is no virtual"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, changes: dict[str, str], words: str) -> None:
+    with pytest.raises(ProblemError, match=words):
+        started(tmp_path, "", **changes)
+
+
+def test_it_ends_as_by_ctrl_c(tmp_path: Path) -> None:
+    process = started(
+        tmp_path,
+        "import time\nprint('ready')\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('saved')",
+    )
+    printed(process, "ready")
+    process.end(20.0)
+    assert process.status == 0 and process.tail() == "ready\nsaved\n"
+
+
+def test_one_that_ignores_signals_is_killed_with_a_child_that_left_its_group(tmp_path: Path) -> None:
+    code = (
+        "import signal, subprocess, sys, time\n"
+        "for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
+        "sleep = 'import time; time.sleep(60)'\n"
+        "print(subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True).pid, 'ready')\n"
+        "time.sleep(60)"
+    )
+    process = started(tmp_path, code)
+    child = psutil.Process(int(printed(process, "ready").split()[0]))
+    process.end(0.2)
+    assert process.status == -9
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_shell_runs_only_if_asked(tmp_path: Path) -> None:
+    process = started(tmp_path, "", line="echo $((1 + 1)) && exit 3", shell=True)
+    wait_until(lambda: process.status is not None)
+    assert process.status == 3 and process.tail() == "2\n"
+    process.close()
+    plain = Command(line="echo $HOME '*'")
+    assert plain.words == ("echo", "$HOME", "*")
+
+
+def test_lines_come_whole(tmp_path: Path) -> None:
+    code = "import sys\nprint('one')\nsys.stdout.write('tw')\nsys.stdout.flush()\nsys.stdout.write('o')"
+    process = started(tmp_path, code)
+    wait_until(lambda: process.status is not None)
+    assert process.output() == "one\ntwo" and process.output() == ""
+    process.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (["python train.py", "python train.py --amp"], ["train.py", "train.py --amp"]),
+        (["old/bin/python train.py", "new/bin/python train.py"], None),
+        (["/usr/bin/python3.12 -u code/train.py"], ["train.py"]),
+        (["python -m pkg.train x"], ["-m pkg.train x"]),
+        (["A=1 torchrun --nproc-per-node 2 train.py"], ["A=1 torchrun --nproc-per-node 2 train.py"]),
+    ],
+)
+def test_commands_are_named_by_what_tells_them_apart(lines: list[str], names: list[str] | None) -> None:
+    assert command_names([Command(line=line) for line in lines]) == tuple(names or lines)

@@ -1,0 +1,168 @@
+"""A script becomes a run: its events, its end, and the sentences on what went wrong."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import Kind
+from engine.protocol.events import Event, Failed, Finished, Log, Samples, Skipped, Started
+from engine.protocol.jobs import Control
+from engine.worker.script.run import run_script
+
+TRAIN = """
+import sys, torch
+from torch import nn
+torch.set_num_threads(1)
+torch.manual_seed(0)
+words = sys.argv[1:]
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=4.0, enabled="scaled" in words)
+count = next((int(word) for word in words if word.isdecimal()), 10**9)
+for step in range(count):
+    inputs, targets = torch.randn(6, 8), torch.randint(3, (6,))
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled="amp" in words):
+        loss = nn.functional.cross_entropy(model(inputs), targets)
+    if "scaled" in words and step == 12:
+        loss = loss * float("inf")
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    if step < 25:
+        print(f"loss {loss.item()!r}", flush=True)
+if "fails" in words:
+    raise RuntimeError("no more data")
+if "memory" in words:
+    raise MemoryError
+"""
+PROGRAM = f"'{sys.executable}'"
+
+
+def experiment(folder: Path, line: str, **command: object) -> Experiment:
+    (folder / "train.py").write_text(TRAIN)
+    return experiment_from(
+        {
+            "command": {"line": line, "folder": str(folder), **command},
+            "steps": 20,
+            "measure": {"warmup_steps": 5, "block_steps": 3},
+        }
+    )
+
+
+def events_of(folder: Path, line: str, **command: object) -> list[Event]:
+    return list(run_script(experiment(folder, line, **command), Control()))
+
+
+T = TypeVar("T", bound=Event)
+
+
+def of_kind(events: list[Event], kind: type[T]) -> Iterator[T]:
+    return (event for event in events if isinstance(event, kind))
+
+
+@pytest.mark.slow
+def test_a_script_is_a_run_with_its_own_losses_and_what_was_seen(tmp_path: Path) -> None:
+    events = events_of(tmp_path, f"{PROGRAM} train.py amp scaled")
+    (started,) = of_kind(events, Started)
+    assert started.experiment.precision is Precision.BF16 and started.experiment.batch_size == 6
+    assert started.experiment.device == "cpu" and started.total_steps == 20
+    assert started.environment.python == ".".join(map(str, sys.version_info[:3]))
+    batches = list(of_kind(events, Samples))
+    assert list(itertools.chain(*(batch.step for batch in batches))) == list(range(1, 21))
+    printed = "".join(event.message for event in of_kind(events, Log)).split("loss ")[1:21]
+    losses = itertools.chain(*(batch.loss for batch in batches))
+    assert [repr(loss) for loss in losses] == [text.split()[0] for text in printed]
+    assert list(of_kind(events, Skipped)) == [Skipped(steps=(13,), own=(13,))]
+    assert batches[-1].grad_scale is not None and batches[-1].grad_scale[-1] == 2.0
+    finished = events[-1]
+    assert isinstance(finished, Finished) and not finished.stopped
+    summary = finished.summary
+    assert summary.steps == 20 and summary.skipped_steps == 1 and summary.first_nan_step is None
+    assert summary.samples_per_second is not None and summary.peak_resident_mib is not None
+    seen = summary.observed
+    assert seen is not None and seen.has_scaler and seen.layers == {"bfloat16": 1.0}
+    assert seen.autocast == "bfloat16" and seen.optimizer == "SGD" and seen.parameters == {"float32": 195}
+
+
+@pytest.mark.slow
+def test_one_may_run_to_its_end(tmp_path: Path) -> None:
+    *_, finished = events_of(tmp_path, f"{PROGRAM} train.py 40", whole=True)
+    assert isinstance(finished, Finished) and finished.summary.steps == 40 and not finished.stopped
+
+
+@pytest.mark.slow
+def test_a_stop_ends_the_script_and_keeps_its_steps(tmp_path: Path) -> None:
+    control, events = Control(), []
+    for event in run_script(experiment(tmp_path, f"{PROGRAM} train.py", whole=True), control):
+        events.append(event)
+        if isinstance(event, Samples):
+            control.stop_requested.set()
+    finished = events[-1]
+    assert isinstance(finished, Finished) and finished.stopped and finished.summary.steps > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "kind", "message"),
+    [
+        (
+            "14 fails",
+            Kind.WORKER_DIED,
+            "ended with exit status 1 after 14 steps: RuntimeError: no more data",
+        ),
+        ("2 memory", Kind.OUT_OF_MEMORY, "ran out of memory."),
+    ],
+)
+def test_one_that_fails_says_so_with_its_last_lines(
+    tmp_path: Path, words: str, kind: Kind, message: str
+) -> None:
+    *_, failed = events_of(tmp_path, f"{PROGRAM} train.py {words}")
+    assert isinstance(failed, Failed) and failed.problem.kind is kind
+    assert failed.problem.message == f"The script {message}" and "Traceback" in failed.detail
+    assert failed.summary is not None and failed.summary.steps == int(words.split()[0])
+
+
+@pytest.mark.slow
+def test_one_that_ends_early_has_no_speed_and_says_why(tmp_path: Path) -> None:
+    *_, finished = events_of(tmp_path, f"{PROGRAM} train.py 8")
+    assert isinstance(finished, Finished) and finished.summary.samples_per_second is None
+    assert finished.summary.speed_note == (
+        "The run had 8 steps. At least 20 are needed to measure throughput (5 to warm up, 5 blocks of 3)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("true", "The script ended without an optimizer step that Ammeter could see."),
+        (f"{PROGRAM} -c 'print(1)'", "The script ended without an optimizer step that Ammeter could see."),
+        (f"{PROGRAM} -c 'exit(3)'", "The script ended with exit status 3 before its first step."),
+        (f"{PROGRAM} missing.py", "The script ended with exit status 2 before its first step: "),
+    ],
+)
+def test_one_that_never_trains_is_told(tmp_path: Path, line: str, message: str) -> None:
+    *_, failed = events_of(tmp_path, line)
+    assert isinstance(failed, Failed) and failed.problem.message.startswith(message)
+
+
+@pytest.mark.slow
+def test_ranks_are_one_run_with_the_figures_of_each(tmp_path: Path) -> None:
+    code = TRAIN.replace("optimizer =", "torch.distributed.init_process_group('gloo')\noptimizer =", 1)
+    (tmp_path / "ranks.py").write_text(code)
+    run = f"{PROGRAM} -m torch.distributed.run --standalone --nproc-per-node 2 ranks.py"
+    events = events_of(tmp_path, run)
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    summary = finished.summary
+    assert summary.observed is not None and summary.observed.processes == 2
+    assert [rank.device for rank in summary.ranks] == ["cpu, rank 0", "cpu, rank 1"]
+    assert summary.samples_per_second is not None and summary.steps == 20
