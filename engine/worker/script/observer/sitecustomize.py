@@ -88,8 +88,7 @@ class Observer:
         self.is_on, self.has_stepped, self.is_in_step, self.is_alternating = True, False, False, False
         self.file = self.device = self.mark = self.scale = None
         self.optimizer = self.module = lambda: None
-        self.step = self.samples = self.scaled_losses = self.graphs = 0
-        self.seconds = self.due = 0.0
+        self.step = self.samples = self.scaled_losses = self.graphs = self.seconds = self.due = 0
         self.rows, self.losses, self.layers, self.autocast = [], [], {}, {}
 
     def install(self):
@@ -334,8 +333,7 @@ class Observer:
         if self.file is None:
             path = os.path.join(_FOLDER, f"{os.getpid()}.jsonl")
             self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            processes = sys.modules.get("multiprocessing.util")
-            if processes is not None:
+            if processes := sys.modules.get("multiprocessing.util"):
                 # a forked process of multiprocessing ends without atexit
                 processes.Finalize(None, _Hook(self.finish), exitpriority=0)
         os.write(self.file, self.json.dumps(line).encode() + b"\n")
