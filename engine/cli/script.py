@@ -78,7 +78,9 @@ def script(
     With --require, the exit status is 0 if all requirements are met, 1 if one is not, and 3 if one is
     undecided. --json then also prints requirements and passed.
     """
-    if len(set(commands)) < len(commands):
+    if not all(line.strip() for line in commands):
+        raise request_error("A command is empty.", "Enter it as in a terminal, in quotes.", key="command")
+    if len({" ".join(line.split()) for line in commands}) < len(commands):
         message = "The same command is given twice."
         raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
     ci = options.parse_ci(require, junit, markdown)

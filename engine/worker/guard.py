@@ -10,14 +10,16 @@ interpreter's lock. A keeper has a guard too. It needs only the standard library
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 
 MARK = "AMMETER_WORKER"
 """An environment variable of a worker and of all its processes, whose marks start with the worker's."""
@@ -62,6 +64,20 @@ def _marked(mark: str) -> Iterator[int]:
         with suppress(OSError):
             if sought in b"\0" + (process / "environ").read_bytes():
                 yield int(process.name)
+
+
+@contextmanager
+def private_folder(kind: str) -> Iterator[Path]:
+    """Make a temporary folder for this process, and delete those of its kind that killed processes left."""
+    from engine.lazy_imports import psutil
+
+    prefix = f"ammeter-{kind}-"  # before the number of the process
+    for folder in Path(gettempdir()).glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
+        if not (pid.isdecimal() and psutil.pid_exists(int(pid))):
+            shutil.rmtree(folder, ignore_errors=True)
+    with TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 def main() -> None:

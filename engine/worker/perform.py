@@ -6,16 +6,13 @@ import os
 import platform
 import queue
 import re
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 
-import psutil
 import torch
 
 from engine import __version__
@@ -48,12 +45,12 @@ from engine.training.runs.loop import train
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import fetch_data
 from engine.training.runs.trial import try_batch
+from engine.worker.guard import private_folder
 from engine.worker.merging import Merger
 from engine.worker.script.run import run_script
 from engine.worker.site import BadLine, WorkerExited, WorkerProcess
 from engine.worker.supervision import Timeouts, Watchdog, death_problem, protocol_problem, spill_problem
 
-_FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in which the ranks meet
 _LOOK_SECONDS = 0.02
 _ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
 LIMITS = Timeouts(standstill={phase: 0.9 * limit for phase, limit in Timeouts().standstill.items()})
@@ -90,15 +87,14 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
         yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         return
     with ExitStack() as started:
-        _delete_left_folders()
-        folder = started.enter_context(TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-"))
+        folder = started.enter_context(private_folder("ranks"))
         workers: list[WorkerProcess] = []
         merger = Merger(job.experiment, experiment, plan.device_names)
         started.callback(_kill_workers, workers)
         for number in range(experiment.devices):
             workers.append(WorkerProcess(environment=_environment(experiment)))
             rank = jobs.RankAssignment(
-                number=number, count=experiment.devices, meeting=str(Path(folder) / "meeting")
+                number=number, count=experiment.devices, meeting=str(folder / "meeting")
             )
             # a NaN of one rank ends the run for all of them, which only this process can tell them
             own = experiment.model_copy(update={"on_nan": "continue"})
@@ -112,14 +108,6 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
     # this process may be ended as soon as it has said its last word: nothing is left by then
     if last is not None:
         yield last
-
-
-def _delete_left_folders() -> None:
-    # a worker that was killed leaves its own
-    for folder in Path(gettempdir()).glob(f"{_FOLDER}*"):
-        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if not (pid.isdecimal() and psutil.pid_exists(int(pid))):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:

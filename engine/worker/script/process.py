@@ -25,7 +25,8 @@ OBSERVER = Path(__file__).parent / "observer"
 _IS_WINDOWS = sys.platform == "win32"
 _PROGRAMS = "Scripts" if _IS_WINDOWS else "bin"
 _LOOK_SECONDS = 0.02
-_TAIL_BYTES = 16_384
+_TAIL_BYTES = 8_192  # a message holds 10,000 characters
+_KILL_SECONDS = 5.0  # a killed process may hang in a driver
 # what a worker sets to protect itself from files in the current folder
 _OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath")
 
@@ -63,7 +64,7 @@ class ScriptProcess:
     def __init__(self, command: Command, folder: Path) -> None:
         where = Path(command.folder or ".").expanduser()
         if not where.is_dir():
-            message = f"The folder '{shortened(str(where))}' does not exist here."
+            message = f"There is no folder '{shortened(str(where))}' here."
             raise ProblemError(
                 request_problem(message, "Select the folder of the script.", key="command.folder")
             )
@@ -73,14 +74,13 @@ class ScriptProcess:
         # its children may leave its group, but not its mark, which starts with that of this process
         self._mark = f"{os.environ.get(MARK, str(os.getpid()))}/script"
         environment = environment_of(command, folder, os.environ) | {MARK: self._mark}
-        self._log = folder / "output"
-        self._read_bytes = 0
+        log = folder / "output"
         words: str | list[str] = command.line if command.shell else list(command.words)
         if not command.shell:
             # the program of the environment comes first, also where the system looks in its own PATH
             words = [shutil.which(words[0], path=environment.get("PATH")) or words[0], *words[1:]]
         try:
-            with self._log.open("wb") as output:
+            with log.open("wb") as output:
                 self._process = subprocess.Popen(
                     words,
                     cwd=where,
@@ -97,7 +97,7 @@ class ScriptProcess:
             raise ProblemError(
                 request_problem(message, "Correct the command or its folder.", key="command.line")
             ) from None
-        self._reads = self._log.open("rb")
+        self._reads = log.open("rb")
 
     @property
     def status(self) -> int | None:
@@ -106,21 +106,20 @@ class ScriptProcess:
 
     def output(self) -> str:
         """Return the lines printed since the last call. Of many only the last."""
+        start, end = self._reads.tell(), self._reads.seek(0, os.SEEK_END)
+        self._reads.seek(max(start, end - _TAIL_BYTES))
         new = self._reads.read()
-        whole, newline, rest = new.rpartition(b"\n")
-        if newline:
-            self._reads.seek(-len(rest), os.SEEK_CUR)
-        elif self.status is None:
-            self._reads.seek(-len(new), os.SEEK_CUR)
-        else:
-            whole = rest
-        return whole[-_TAIL_BYTES:].decode(errors="replace")
+        rest = len(new.rpartition(b"\n")[2])
+        # one that grows long without an end is a progress bar's
+        if rest < _TAIL_BYTES and self.status is None:
+            self._reads.seek(-rest, os.SEEK_CUR)
+            new = new[: len(new) - rest]
+        return new.removesuffix(b"\n").decode(errors="replace")
 
     def tail(self) -> str:
-        """Return the last lines of all output."""
-        with self._log.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            return log.read().decode(errors="replace")
+        """Return the last lines of all output, after which `output` returns none of them."""
+        self._reads.seek(max(0, self._reads.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return self._reads.read().decode(errors="replace")
 
     def end(self, patience_seconds: float) -> None:
         """End the command as Ctrl+C does. After `patience_seconds` terminate, then kill its processes."""
@@ -131,19 +130,24 @@ class ScriptProcess:
             deadline = time.monotonic() + seconds
             while self.status is None and time.monotonic() < deadline:
                 time.sleep(_LOOK_SECONDS)
-        self.close()
+        self._kill()
 
     def close(self) -> None:
-        """Kill every process of the command that is left."""
+        """Kill every process of the command that is left, and end the reading of its output."""
+        self._kill()
+        self._reads.close()
+
+    def _kill(self) -> None:
         for child in self._children():
             with suppress(psutil.Error):
                 child.kill()
-        if sys.platform == "linux":
-            kill_marked(self._mark)
-        with suppress(OSError):
-            self._process.kill()
-        self._process.wait()
-        self._reads.close()
+        self._send(getattr(signal, "SIGKILL", signal.SIGTERM))
+        # one that has just been forked, or still releases its memory on the GPU
+        until = time.monotonic() + _KILL_SECONDS
+        while sys.platform == "linux" and kill_marked(self._mark) and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL_SECONDS)
 
     def _send(self, number: int) -> None:
         with suppress(OSError):

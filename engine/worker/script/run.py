@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +35,7 @@ from engine.training.measuring.speed import Tally
 from engine.training.measuring.telemetry import Rows, samples_event
 from engine.training.precision import processor
 from engine.words.numbers import counted
+from engine.worker.guard import private_folder
 from engine.worker.script.process import ScriptProcess
 from engine.worker.script.reading import Begin, Reader, Steps
 
@@ -58,7 +57,7 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
     command = experiment.command
     yield Phase(name=PhaseName.BUILDING, detail=f"starting {command.name}")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-script-")))
+        folder = stack.enter_context(private_folder("command"))
         energy = stack.enter_context(closing(energy_meter(_likely_device())))
         process = stack.enter_context(closing(ScriptProcess(command, folder)))
         reader, run = Reader(folder), None
@@ -113,6 +112,7 @@ class _Run:
         self.experiment = experiment.model_copy(update=seen)
         self.tally = Tally(self._measure)
         self._warm_until = self._measure.warmup_steps
+        self._furthest = _MOST_RECOMPILED * (self._warm_until + self._length)
         self._seconds = 0.0
         self._losses: list[float] = []
         self._memory: dict[str, float] = {}
@@ -143,9 +143,10 @@ class _Run:
 
     def add(self, steps: Steps) -> Iterator[Event]:
         """Add completed steps, without those after the last requested one, and yield their events."""
-        if steps.compiled and steps.compiled[-1] <= _MOST_RECOMPILED * (self._warm_until + self._length):
-            # compiling is no part of the speed, and what is compiled must warm up too
-            self._warm_until = max(self._warm_until, steps.compiled[-1] + 1)
+        for step in steps.compiled:
+            if step <= self._furthest and (self._whole or step <= self._warm_until + self._length):
+                # compiling is no part of the speed, and what is compiled must warm up too
+                self._warm_until = max(self._warm_until, step + 1)
         room = len(steps.step) if self._whole else self._warm_until + self._length - self.tally.steps
         if room <= 0:
             return
@@ -172,9 +173,12 @@ class _Run:
 
     def _rows(self, steps: Steps, count: int) -> Rows:
         seconds = np.asarray(steps.seconds[:count])
-        samples = np.ones(len(seconds)) if steps.samples is None else np.asarray(steps.samples[:count])
-        if not samples.all():
-            samples = np.ones(len(seconds))
+        samples = np.ones(len(seconds), dtype=np.int64)
+        if batch := self._begin.batch_size:
+            seen = np.asarray(steps.samples[:count] if steps.samples else (), dtype=np.int64)
+            # a step whose samples were not seen has as many as the first ones
+            samples *= np.where(seen > 0, seen, batch) if seen.size else batch
+            samples *= self._begin.world_size
         durations = np.diff(seconds, prepend=self._seconds)
         self._seconds = float(seconds[-1])
         figures = {"loss": np.asarray(steps.loss[:count])}
@@ -182,7 +186,7 @@ class _Run:
             figures["grad_scale"] = np.asarray(steps.scale[:count])
         return Rows(
             step=np.asarray(steps.step[:count], dtype=np.int64),
-            samples=(samples * self._begin.world_size).astype(np.int64),
+            samples=samples,
             seconds=seconds,
             # of a clock that is too coarse
             step_seconds=np.maximum(durations, 1e-9),

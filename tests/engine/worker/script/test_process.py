@@ -73,7 +73,7 @@ def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_go
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"folder": "/nowhere/at all"}, "folder '/nowhere/at all' does not exist"),
+        ({"folder": "/nowhere/at all"}, "There is no folder '/nowhere/at all' here"),
         ({"line": "no-such-program train.py"}, "cannot be started: No such file"),
         ({"venv": "nothing here"}, "'nothing here' is no virtual"),
     ],
@@ -91,6 +91,7 @@ def test_it_ends_as_by_ctrl_c(tmp_path: Path) -> None:
     printed(process, "ready")
     process.end(20.0)
     assert process.status == 0 and process.tail() == "ready\nsaved\n"
+    process.close()
 
 
 def test_one_that_ignores_signals_is_killed_with_a_child_that_left_its_group(tmp_path: Path) -> None:
@@ -105,7 +106,43 @@ def test_one_that_ignores_signals_is_killed_with_a_child_that_left_its_group(tmp
     child = psutil.Process(int(printed(process, "ready").split()[0]))
     process.end(0.2)
     assert process.status == -9
+    process.close()
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_daemon_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import os, time\n"
+        "if os.fork(): os._exit(0)\n"
+        "os.setsid()\n"
+        "if os.fork(): os._exit(0)\n"
+        "print(os.getpid(), 'ready', flush=True)\n"
+        "time.sleep(60)"
+    )
+    process = started(tmp_path, code)
+    daemon = psutil.Process(int(printed(process, "ready").split()[0]))
+    wait_until(lambda: process.status is not None)
+    process.close()
+    assert not daemon.is_running() or daemon.status() == psutil.STATUS_ZOMBIE
+
+
+def test_of_much_output_only_the_end_is_read(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.stdout.buffer.write(b'\\xff' * 10**8 + b'end'); sys.stdout.flush(); sys.stdin.read()"
+    )
+    process = started(tmp_path, code)
+    wait_until(lambda: process.status is not None)
+    text = process.output()
+    assert text.endswith("\N{REPLACEMENT CHARACTER}end") and len(text) < 10_000
+    assert process.output() == "" and process.tail() == text
+    process.close()
+
+
+def test_a_line_without_an_end_comes_once_it_is_long(tmp_path: Path) -> None:
+    code = "import time\nfor _ in range(1_000): print('progress', end='\\r')\nwhile True: time.sleep(1)"
+    process = started(tmp_path, code)
+    assert len(printed(process, "progress\r")) < 10_000
+    process.close()
 
 
 def test_a_shell_runs_only_if_asked(tmp_path: Path) -> None:

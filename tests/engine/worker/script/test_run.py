@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind
-from engine.protocol.events import Event, Failed, Finished, Log, Samples, Skipped, Started
+from engine.protocol.events import Event, Failed, Finished, Log, Samples, Skipped, Started, Summary
 from engine.protocol.jobs import Control
 from engine.worker.script.run import run_script
 
@@ -152,6 +154,74 @@ def test_one_that_ends_early_has_no_speed_and_says_why(tmp_path: Path) -> None:
 def test_one_that_never_trains_is_told(tmp_path: Path, line: str, message: str) -> None:
     *_, failed = events_of(tmp_path, line)
     assert isinstance(failed, Failed) and failed.problem.message.startswith(message)
+
+
+OBSERVER = """
+import os, pathlib
+pathlib.Path(os.environ["AMMETER_OBSERVER_FOLDER"], "1.jsonl").write_text(pathlib.Path("lines").read_text())
+"""
+
+
+def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
+    """Return the summary of a script that says all it has to say at once: `count` steps of 0.1 s each.
+
+    Those of `compiled` take 5 s.
+    """
+    steps, compiled = list(range(1, count + 1)), columns.get("compiled", ())
+    assert isinstance(compiled, list | tuple)
+    seconds = list(itertools.accumulate(5.0 if step in compiled else 0.1 for step in steps))
+    same = {"kind": "steps", "step": steps, "seconds": seconds, "learning_rate": [0.1] * count}
+    first = {"kind": "begin", "pid": 1, "python": "3.12.1", "torch": "2.10.0", "device": "cpu", **begin}
+    lines = [first, {**same, "loss": [1.0] * count, **columns}]
+    (folder / "lines").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (folder / "tell.py").write_text(OBSERVER)
+    *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
+    assert isinstance(finished, Finished), finished
+    return finished.summary
+
+
+@pytest.mark.parametrize(
+    ("compiled", "steps"),
+    [
+        ([1, 2], 20),
+        ([1, 10], 26),  # what is compiled in mid-run warms up for one step
+        ([20], 36),
+        ([1, 22], 20),  # after the last measured step
+        (list(range(10, 400, 10)), 116),  # from five times the steps on, compiling is what it does
+    ],
+)
+def test_compiling_is_warm_up_and_the_run_ends_all_the_same(
+    tmp_path: Path, compiled: list[int], steps: int
+) -> None:
+    summary = observed(tmp_path, 400, {"batch_size": 4}, samples=[4] * 400, compiled=compiled)
+    assert summary.steps == steps
+    assert summary.samples_per_second == pytest.approx(40.0) and summary.step_ms == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(
+    ("begin", "samples", "speed"),
+    [
+        ({"batch_size": 4}, [4] * 20, 40.0),
+        ({"batch_size": 4, "world_size": 2}, [4] * 20, 80.0),
+        ({"batch_size": 4}, [4, 0, 0, 4] * 5, 40.0),
+        ({"batch_size": 4}, None, 40.0),
+        # of an unknown batch, steps are counted
+        ({}, [0] * 20, 10.0),
+        ({"world_size": 2}, None, 10.0),
+    ],
+)
+def test_a_step_whose_samples_were_not_seen_has_those_of_a_batch(
+    tmp_path: Path, begin: dict[str, object], samples: list[int] | None, speed: float
+) -> None:
+    summary = observed(tmp_path, 20, begin, samples=samples)
+    assert summary.samples_per_second == pytest.approx(speed)
+
+
+def test_losses_that_are_not_finite_end_no_run(tmp_path: Path) -> None:
+    losses = [1.0] * 11 + ["NaN", "Infinity", "-Infinity"] * 3
+    summary = observed(tmp_path, 20, {"batch_size": 4}, loss=losses)
+    assert summary.first_nan_step == 12 and summary.samples_per_second == pytest.approx(40.0)
+    assert summary.final_train_loss is not None and not math.isfinite(summary.final_train_loss)
 
 
 @pytest.mark.slow
