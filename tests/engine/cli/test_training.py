@@ -118,6 +118,11 @@ def test_a_requirement_on_a_single_command_is_refused(refused):
     assert refused("script", "python train.py", "--require", "loss")["key"] == "require"
 
 
+def test_commands_that_are_empty_or_equal_are_refused(refused):
+    for commands in ((" ",), ("python train.py", ""), ("python train.py", "python  train.py ")):
+        assert refused("script", *commands)["key"] == "command"
+
+
 def test_what_only_the_machine_can_refuse_leaves_nothing_behind(answer):
     for verb in ("run", "compare"):
         flags = ["--model", "resnet81", *ON_CPU, *IN_A_THREAD]
