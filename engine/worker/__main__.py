@@ -97,6 +97,8 @@ def main() -> int:
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1)
+    # a program in the background ignores it, and so would a script of the user's, which is ended by it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     keep_folders()
     add_to_path()
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too

@@ -1,6 +1,6 @@
 """Kill what takes part in `ammeter script` (SIGKILL) in each phase, at random moments.
 
-    uv run python tests/benchmarks/script_kills.py [--kills 100] [--seed 1]
+    uv run python tests/benchmarks/script_kills.py [--kills 100] [--seed 1] [--phase ending]
 
 The program, the worker, the script, or a rank of a script under torchrun is killed: before torch is imported,
 before the first step, in the warm-up, while measuring, or while the script ends. Then no process of the
@@ -35,6 +35,7 @@ PHASES = ("before torch", "before steps", "warm-up", "measuring", "ending")
 _MARK = "AMMETER_KILLED"
 _WARMUP, _STEPS = 100, 150
 _GONE_SECONDS = 6.0  # the guard waits for three
+_END_SECONDS = 25.0  # that a script may take to end
 _LATE_SECONDS = 0.3  # of a busy machine
 # the observer writes five times a second, and the store is written four times a second
 _UNSAVED_SECONDS = dict.fromkeys(VICTIMS, 0.2 + _LATE_SECONDS) | {"program": 0.45 + _LATE_SECONDS}
@@ -134,16 +135,17 @@ def kill_once(folder: Path, number: int, victim: str, phase: str, after: float) 
     with suppress(psutil.Error, IndexError):
         random.Random(number).choice(victims).kill()
     killed, gone = time.monotonic(), 0.0
+    limit = _GONE_SECONDS + (_END_SECONDS if phase == "ending" else 0.0)
     while any(role in ("script", "rank") for role, _ in _processes(mark)):
         gone = time.monotonic() - killed
-        if gone > _GONE_SECONDS:
+        if gone > limit:
             break
     errors = program.communicate(timeout=120)[1]
     until = time.monotonic() + _GONE_SECONDS
     while (left := [(role, each.pid) for role, each in _processes(mark)]) and time.monotonic() < until:
         time.sleep(0.05)
     failures = [] if victims else [f"no {victim} to kill: {errors[-200:]}"]
-    failures += [f"left running after {gone:.1f} s"] if gone > _GONE_SECONDS else []
+    failures += [f"left running after {gone:.1f} s"] if gone > limit else []
     failures += [f"left running: {left}"] if left else []
     with patch.dict(os.environ, own), Store() as store:
         store.recover()
@@ -168,10 +170,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--phase", action="append", choices=PHASES, help="repeatable; all by default")
     options = parser.parse_args()
+    phases = options.phase or PHASES
     moments, outcomes = random.Random(options.seed), defaultdict[tuple[str, str], list[Outcome]](list)
     for number in range(options.kills):
-        victim, phase = VICTIMS[number % 4], PHASES[number // 4 % 5]
+        victim, phase = VICTIMS[number % 4], phases[number // 4 % len(phases)]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             outcome = kill_once(Path(folder), number, victim, phase, moments.uniform(0.0, 0.4))
         outcomes[victim, phase].append(outcome)

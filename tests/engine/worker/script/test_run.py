@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import signal
 import sys
+import textwrap
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +19,8 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Finished, Log, Samples, Skipped, Started, Summary
-from engine.protocol.jobs import Control
+from engine.protocol.jobs import Control, Train
+from engine.worker.launcher import Launcher, iterate
 from engine.worker.script.run import run_script
 
 TRAIN = """
@@ -110,6 +114,24 @@ def test_a_stop_ends_the_script_and_keeps_its_steps(tmp_path: Path) -> None:
             control.stop_requested.set()
     finished = events[-1]
     assert isinstance(finished, Finished) and finished.stopped and finished.summary.steps > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_program_in_the_background_interrupts_its_script_too(tmp_path: Path) -> None:
+    tried = experiment(tmp_path, f"{PROGRAM} train.py")
+    code = f"try:\n{textwrap.indent(TRAIN, ' ')}\nexcept KeyboardInterrupt: open('interrupted', 'w')"
+    (tmp_path / "train.py").write_text(code)
+    # as a shell does for a command that ends with &
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Launcher() as launcher:
+            launcher.trusted_code.name_command(tried.command)
+            with closing(launcher.start(Train(experiment=tried))) as session:
+                *_, finished = filter(None, iterate(session))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert isinstance(finished, Finished) and (tmp_path / "interrupted").exists()
 
 
 @pytest.mark.slow
