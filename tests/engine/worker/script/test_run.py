@@ -125,7 +125,8 @@ def test_a_program_in_the_background_interrupts_its_script_too(tmp_path: Path) -
     # as a shell does for a command that ends with &
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Launcher() as launcher:
+        # in a worker that is started, not forked from one of the tests'
+        with Launcher(environment={"PYTHONHASHSEED": "1"}) as launcher:
             launcher.trusted_code.name_command(tried.command)
             with closing(launcher.start(Train(experiment=tried))) as session:
                 *_, finished = filter(None, iterate(session))
