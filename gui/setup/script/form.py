@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QWidget
 
@@ -20,6 +20,7 @@ from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
 from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts, environment_words
 from gui.setup.tiles import Expander
+from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import (
     Button,
@@ -51,6 +52,7 @@ _ABOUT = {
     "warmup": ("Steps at the beginning of each run that are not measured.", "steps"),
 }
 _MARKER_X, _MARKER_ROOM = 18, 18
+_CHECK, _CHECK_ROOM = 14, 22
 
 
 def _setting(key: str) -> Setting:
@@ -93,6 +95,29 @@ class CommandEdit(NumberEdit):
         painter.end()
 
 
+class RequireEdit(NumberEdit):
+    """The field of the requirements, with a check mark once they can be decided."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting.title, setting.about, hint=setting.hint)
+        self.setProperty("role", "command")
+        theme().changed.connect(self.update)
+
+    def keep_clear(self) -> None:
+        super().keep_clear()
+        margins = self.textMargins()
+        margins.setRight(_CHECK_ROOM)
+        self.setTextMargins(margins)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self.text().strip() and self.property("problem") != "true":
+            painter, ratio = QPainter(self), self.devicePixelRatioF()
+            place = QPoint(self.width() - _CHECK - 11, (self.height() - _CHECK) // 2)
+            painter.drawPixmap(place, pixmap("check", theme().palette.text, _CHECK, ratio))
+            painter.end()
+
+
 class ScriptForm(FormColumn):
     """The fields of a comparison of scripts. It owns the `ScriptDraft` that they show.
 
@@ -131,11 +156,15 @@ class ScriptForm(FormColumn):
         venv = PathEdit(
             "Environment", SETTINGS["command.venv"].about, "Select the environment", "found in the folder"
         )
+        require = SETTINGS["command.require"]
         self.rows = {
             "folder": SettingRow(SETTINGS["command.folder"], editor=folder),
             **{key: SettingRow(_setting(key)) for key in TITLES},
             "venv": SettingRow(SETTINGS["command.venv"], editor=venv),
+            "require": SettingRow(require, editor=RequireEdit(require)),
         }
+        self.rows["require"].set_note("optional")
+        self.rows["require"].set_hint("also memory <= 0.8, loss")
         for key, row in self.rows.items():
             row.edited.connect(lambda _key, text, key=key: self._change(**{key: text}))
         self.done = Segmented(_DONE_CHOICES, _DONE, _DONE_TIP)
@@ -155,6 +184,7 @@ class ScriptForm(FormColumn):
             self.rows["folder"],
             in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8),
             Field(_DONE, self.done),
+            self.rows["require"],
             divider(),
             10,
             in_row(wide(self.more), self._note),

@@ -124,10 +124,10 @@ def test_an_end_has_as_many_decimals_as_show_its_side_of_the_bound() -> None:
 @pytest.mark.parametrize(
     ("text", "base", "other", "more", "reason"),
     [
-        ("speed >= 1.05", (100,), (200,), {}, "Only one run of each. Add --repeats 5."),
-        ("memory <= 0.8", (100,), (50,), {}, "Only one run of each. Add --repeats 5."),
-        ("loss", (1.0,), (0.5,), {}, "Only one run of each. Add --repeats 5."),
-        ("speed >= 1.05", (100, 101), (200,), {}, "Too few runs of each. Add --repeats 5."),
+        ("speed >= 1.05", (100,), (200,), {}, "Only one run of each. Repeat each 5 times."),
+        ("memory <= 0.8", (100,), (50,), {}, "Only one run of each. Repeat each 5 times."),
+        ("loss", (1.0,), (0.5,), {}, "Only one run of each. Repeat each 5 times."),
+        ("speed >= 1.05", (100, 101), (200,), {}, "Too few runs of each. Repeat each 5 times."),
         ("memory <= 0.8", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no peak memory to compare."),
         ("loss", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no losses to compare."),
         ("loss", (math.inf, 1.0, 1.0), STEADY, {}, "The loss is 100.500 vs. ∞."),
