@@ -49,7 +49,7 @@ class Command(Part):
     require: Annotated[str, Field(max_length=1_000)] = setting(
         "",
         "Only if",
-        "Requirements relative to the baseline, separated by commas. The result shows whether they are met.",
+        "Requirements on each side, relative to the baseline, separated by commas.",
         hint="speed >= 1.05",
     )
 

@@ -141,6 +141,7 @@ class Headline(QWidget):
         self._outcomes = [OutcomeLine(outcome) for outcome in outcomes]
         for line in self._outcomes:
             self._lines.addWidget(line)
+            line.show()
 
     def _offer_again(self, sides: tuple[Side, ...]) -> None:
         self._disturbed = sides
