@@ -51,6 +51,7 @@ _ABOUT = {
     ),
     "warmup": ("Steps at the beginning of each run that are not measured.", "steps"),
 }
+_ALSO, _NEEDS_TWO = "also memory <= 0.8, loss", "decided once there is a second command"
 _MARKER_X, _MARKER_ROOM = 18, 18
 _CHECK, _CHECK_ROOM = 14, 22
 
@@ -164,7 +165,6 @@ class ScriptForm(FormColumn):
             "require": SettingRow(require, editor=RequireEdit(require)),
         }
         self.rows["require"].set_note("optional")
-        self.rows["require"].set_hint("also memory <= 0.8, loss")
         for key, row in self.rows.items():
             row.edited.connect(lambda _key, text, key=key: self._change(**{key: text}))
         self.done = Segmented(_DONE_CHOICES, _DONE, _DONE_TIP)
@@ -226,6 +226,8 @@ class ScriptForm(FormColumn):
             row.show_text(text)
             row.set_problem(sentences.get(key) if text.strip() or key in TITLES else None)
         self.rows["folder"].set_note(environment_words(draft.folder, draft.venv) if may_look else "")
+        is_alone = len(outcome.experiments) == 1 and bool(draft.require.strip())
+        self.rows["require"].set_hint(_NEEDS_TWO if is_alone else _ALSO)
         self.done.set_value("whole" if draft.whole else "stop")
         self.shell.setChecked(draft.shell)
         usual = ScriptDraft()

@@ -118,6 +118,16 @@ def test_a_requirement_on_a_single_command_is_refused(refused):
     assert refused("script", "python train.py", "--require", "loss")["key"] == "require"
 
 
+def test_the_runs_of_scripts_keep_their_requirements(answer):
+    file = Path(__file__).parents[1] / "worker" / "script" / "scripts" / "loop.py"
+    commands = [f"{sys.executable} {file} {kind}" for kind in ("accumulate", "bf16")]
+    options = ["--steps", "3", "--warmup", "1", "--repeats", "1", *IN_A_THREAD]
+    status, found = answer("script", *commands, *options, "--require", "Memory<=90%", "--require", "loss")
+    assert (status, found["passed"]) == (3, None), found
+    kept = {run["experiment"]["command"]["require"] for run in found["runs"]}
+    assert kept == {"memory <= 0.9, loss"}
+
+
 def test_what_only_the_machine_can_refuse_leaves_nothing_behind(answer):
     for verb in ("run", "compare"):
         flags = ["--model", "resnet81", *ON_CPU, *IN_A_THREAD]

@@ -105,6 +105,9 @@ def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: Set
     assert (row.problem() or "").startswith("The requirement is 'speed >='")
     QTest.keyClicks(row.editor, "1.05")
     assert scripts.run_action.isEnabled() and row.problem() is None
+    assert row.hint() == "also memory <= 0.8, loss"
+    scripts.scripts.lines[1].remove.click()
+    assert scripts.run_action.isEnabled() and row.hint() == "decided once there is a second command"
 
 
 def test_what_is_on_another_machine_is_not_looked_for(scripts: SetupPanel, cpu: Catalog) -> None:
