@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from PySide6.QtCore import QPoint, QPointF, Qt, Signal
+from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QWidget
 
@@ -13,14 +13,13 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
 from gui.setup.check import Outcome, explanation
-from gui.setup.controls import FLUSH, NumberEdit
+from gui.setup.controls import FLUSH, InnerNote, NumberEdit
 from gui.setup.data import PathEdit
 from gui.setup.fields import SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
 from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts, environment_words
 from gui.setup.tiles import Expander
-from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import (
     Button,
@@ -53,7 +52,6 @@ _ABOUT = {
 }
 _ALSO, _NEEDS_TWO = "also memory <= 0.8, loss", "decided once there is a second command"
 _MARKER_X, _MARKER_ROOM = 18, 18
-_CHECK, _CHECK_ROOM = 14, 22
 
 
 def _setting(key: str) -> Setting:
@@ -96,29 +94,6 @@ class CommandEdit(NumberEdit):
         painter.end()
 
 
-class RequireEdit(NumberEdit):
-    """The field of the requirements, with a check mark once they can be decided."""
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting.title, setting.about, hint=setting.hint)
-        self.setProperty("role", "command")
-        theme().changed.connect(self.update)
-
-    def keep_clear(self) -> None:
-        super().keep_clear()
-        margins = self.textMargins()
-        margins.setRight(_CHECK_ROOM)
-        self.setTextMargins(margins)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        if self.text().strip() and self.property("problem") != "true":
-            painter, ratio = QPainter(self), self.devicePixelRatioF()
-            place = QPoint(self.width() - _CHECK - 11, (self.height() - _CHECK) // 2)
-            painter.drawPixmap(place, pixmap("check", theme().palette.text, _CHECK, ratio))
-            painter.end()
-
-
 class ScriptForm(FormColumn):
     """The fields of a comparison of scripts. It owns the `ScriptDraft` that they show.
 
@@ -158,11 +133,17 @@ class ScriptForm(FormColumn):
             "Environment", SETTINGS["command.venv"].about, "Select the environment", "found in the folder"
         )
         require = SETTINGS["command.require"]
+        requirements, self._check = (
+            NumberEdit(require.title, require.about, hint=require.hint),
+            InnerNote("✓"),
+        )
+        requirements.setProperty("role", "command")
+        requirements.put_right(self._check)
         self.rows = {
             "folder": SettingRow(SETTINGS["command.folder"], editor=folder),
             **{key: SettingRow(_setting(key)) for key in TITLES},
             "venv": SettingRow(SETTINGS["command.venv"], editor=venv),
-            "require": SettingRow(require, editor=RequireEdit(require)),
+            "require": SettingRow(require, editor=requirements),
         }
         self.rows["require"].set_note("optional")
         for key, row in self.rows.items():
@@ -226,6 +207,7 @@ class ScriptForm(FormColumn):
             row.show_text(text)
             row.set_problem(sentences.get(key) if text.strip() or key in TITLES else None)
         self.rows["folder"].set_note(environment_words(draft.folder, draft.venv) if may_look else "")
+        self._check.setVisible(bool(draft.require.strip()) and "require" not in sentences)
         is_alone = len(outcome.experiments) == 1 and bool(draft.require.strip())
         self.rows["require"].set_hint(_NEEDS_TWO if is_alone else _ALSO)
         self.done.set_value("whole" if draft.whole else "stop")

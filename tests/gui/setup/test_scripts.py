@@ -14,6 +14,7 @@ from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.own.trust import TrustedCode
 from gui.session.request import Request
+from gui.setup.controls import InnerNote
 from gui.setup.panel import SetupPanel
 from gui.setup.script.draft import ScriptDraft, check_scripts, environment_words
 
@@ -103,8 +104,10 @@ def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: Set
     QTest.keyClicks(row.editor, "speed >= ")
     assert not scripts.run_action.isEnabled() and "'speed >='" in scripts.foot.text()
     assert (row.problem() or "").startswith("The requirement is 'speed >='")
+    (mark,) = (note for note in row.editor.findChildren(InnerNote) if note.text() == "✓")
+    assert not mark.isVisible()
     QTest.keyClicks(row.editor, "1.05")
-    assert scripts.run_action.isEnabled() and row.problem() is None
+    assert scripts.run_action.isEnabled() and row.problem() is None and mark.isVisible()
     assert row.hint() == "also memory <= 0.8, loss"
     scripts.scripts.lines[1].remove.click()
     assert scripts.run_action.isEnabled() and row.hint() == "decided once there is a second command"
