@@ -42,10 +42,7 @@ def _find(name, path):
 
 
 class _Hook:
-    """A function that never raises, and does nothing while torch compiles or captures.
-
-    A copied module keeps its hook. A saved one has an empty function in its place.
-    """
+    """A function that never raises, and does nothing while torch compiles or captures."""
 
     def __init__(self, function):
         self.function, self.observer = function, function.__self__
@@ -60,13 +57,10 @@ class _Hook:
         except Exception as error:  # noqa: BLE001 - the script goes on
             observer.give_up(error)
 
-    def __deepcopy__(self, memo):
-        return self
-
     def __reduce__(self):
         from contextlib import nullcontext
 
-        # accepts any arguments, returns None, and can be loaded where this file is not
+        # what a copied or saved module has instead: it accepts any arguments, and needs no observer
         return getattr, (nullcontext(), "__exit__")
 
 
@@ -94,8 +88,7 @@ class Observer:
         self.is_on, self.has_stepped, self.is_in_step, self.is_alternating = True, False, False, False
         self.file = self.device = self.mark = self.scale = None
         self.optimizer = self.module = lambda: None
-        self.step = self.samples = self.scaled_losses = self.graphs = 0
-        self.seconds = self.due = 0.0
+        self.step = self.samples = self.scaled_losses = self.graphs = self.seconds = self.due = 0
         self.rows, self.losses, self.layers, self.autocast = [], [], {}, {}
 
     def install(self):
@@ -297,16 +290,14 @@ class Observer:
 
     def memory(self):
         """Return the MiB in use: those of the allocator with CUDA, those of the process elsewhere."""
-        kinds = [f"{peak}{pool}" for peak in ("", "peak_") for pool in ("allocated", "reserved", "resident")]
-        found = dict.fromkeys([f"{kind}_mib" for kind in kinds])
-        if self.device.type == "cuda":
-            stats = self.cuda.memory_stats(self.device)
-            for pool in ("allocated", "reserved"):
-                found[f"{pool}_mib"] = stats.get(f"{pool}_bytes.all.current", 0) / 2**20
-                found[f"peak_{pool}_mib"] = stats.get(f"{pool}_bytes.all.peak", 0) / 2**20
-        elif self.resident_at_start is not None:
-            resident = [max(0.0, each - self.resident_at_start) for each in _resident_mib()]
-            found["resident_mib"], found["peak_resident_mib"] = resident
+        stats = self.cuda.memory_stats(self.device) if self.device.type == "cuda" else {}
+        start = None if stats else self.resident_at_start
+        found = {}
+        for pool in ("allocated", "reserved"):
+            for name, when in ((f"{pool}_mib", "current"), (f"peak_{pool}_mib", "peak")):
+                found[name] = stats[f"{pool}_bytes.all.{when}"] / 2**20 if stats else None
+        for name, now in zip(("resident_mib", "peak_resident_mib"), _resident_mib()):
+            found[name] = None if start is None else max(0.0, now - start)
         return found
 
     def begin_line(self):
@@ -326,7 +317,7 @@ class Observer:
             memory = self.cuda.get_device_properties(device).total_memory / 2**20
             line.update(device_name=self.cuda.get_device_name(device), device_memory_mib=memory)
             line["tf32_matmuls"] = _is_tf32(torch.backends.cuda.matmul)
-            line["tf32_convolutions"] = _is_tf32(torch.backends.cudnn, "conv")
+            line["tf32_convolutions"] = _is_tf32(getattr(torch.backends.cudnn, "conv", torch.backends.cudnn))
         module, counts = self.module(), {}
         trained = [each for group in optimizer.param_groups for each in group["params"]] if optimizer else []
         for each in trained if module is None else module.parameters():
@@ -342,13 +333,10 @@ class Observer:
         if self.file is None:
             path = os.path.join(_FOLDER, f"{os.getpid()}.jsonl")
             self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            processes = sys.modules.get("multiprocessing.util")
-            if processes is not None:
+            if processes := sys.modules.get("multiprocessing.util"):
                 # a forked process of multiprocessing ends without atexit
                 processes.Finalize(None, _Hook(self.finish), exitpriority=0)
-        data = self.json.dumps(line).encode() + b"\n"
-        while data:
-            data = data[os.write(self.file, data) :]
+        os.write(self.file, self.json.dumps(line).encode() + b"\n")
 
     def finish(self):
         """Write all that is left, at the end of the process."""
@@ -397,11 +385,10 @@ def _name(dtype):
     return str(dtype).rpartition(".")[2]
 
 
-def _is_tf32(backend, kind=""):
-    """Return whether float32 is computed in TF32, or None where that cannot be read."""
-    # since PyTorch 2.9
-    precision = getattr(getattr(backend, kind, None) if kind else backend, "fp32_precision", None)
-    return precision == "tf32" if precision is not None else getattr(backend, "allow_tf32", None)
+def _is_tf32(backend):
+    """Return whether float32 is computed in TF32, by the setting since PyTorch 2.9 or the one before."""
+    precision = getattr(backend, "fp32_precision", None)
+    return backend.allow_tf32 if precision is None else precision == "tf32"
 
 
 def _resident_mib():
