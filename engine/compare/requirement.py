@@ -183,7 +183,7 @@ def _decide_loss(comparison: Comparison, side: Side) -> Decision:
     both = f"The loss is {LOSS.text(cell.value)} vs. {LOSS.text(base_cell.value)}"
     if not math.isfinite(cell.difference):
         return (None if math.isfinite(cell.value) else False), f"{both}."
-    if cell.within_spread is None:
+    if min(len(cell.known), len(base_cell.known)) < 2:
         return None, _too_few_runs(side, baseline)
     if cell.difference <= 0:
         return True, f"{both}, which is not higher."

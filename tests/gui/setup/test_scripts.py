@@ -202,6 +202,24 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python net.py", ""))
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("model = Net()\nloss.backward()\n", "script"),
+        ("import model\nTrainer(model.GPT()).train()\n", "script"),
+        ("from functools import partial\nmodel = partial(Net, 4)\n", "compare"),
+        ("def model(): ...\ndef step(train, batch):\n    loss.backward()\n", "compare"),
+    ],
+)
+def test_a_variable_of_a_script_is_no_model(
+    panel: SetupPanel, tmp_path: Path, text: str, question: str
+) -> None:
+    file = tmp_path / "nano.py"
+    file.write_text(text)
+    panel.picker.open(str(file))
+    assert panel.question == question
+
+
 def test_a_click_into_an_empty_form_is_not_called_wrong(panel: SetupPanel) -> None:
     panel.set_question("script")
     form = panel.scripts
