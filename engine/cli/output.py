@@ -19,7 +19,7 @@ from rich.table import Table
 from engine.compare.details import details_of
 from engine.compare.failure import Failure
 from engine.experiment.experiment import Experiment, all_settings
-from engine.experiment.problem import Problem
+from engine.experiment.problem import Kind, Problem
 from engine.experiment.value import printable
 from engine.export.document import Document, Section
 from engine.export.writers.text import cell_words
@@ -28,6 +28,7 @@ from engine.words.names import subject_words
 from engine.words.numbers import counted
 
 _WIDTH_WITHOUT_TERMINAL = 160
+_MOST_DETAILS = 20
 
 
 def json_object(value: dict[str, Any]) -> None:
@@ -70,11 +71,15 @@ def error(problem: Problem, as_json: bool, **values: Any) -> None:
 
 
 def failure(failed: Failure) -> None:
-    """Print why a run failed, and the remedies, on stderr."""
+    """Print why a run failed, the remedies, and the last output of a process that died, on stderr."""
     console, (title, *others) = _console(sys.stderr), failed.lines()
     console.print(f"ammeter: {printable(title)}", soft_wrap=True)
     for text in others:
         console.print(f"         {printable(text)}", soft_wrap=True)
+    if failed.problem.kind is Kind.WORKER_DIED:
+        # what the problem calls the details below
+        for text in failed.detail.splitlines()[-_MOST_DETAILS:]:
+            console.print(f"         | {printable(text)}", soft_wrap=True)
 
 
 def line(text: str = "") -> None:

@@ -89,10 +89,12 @@ def script(
         raise request_error(message, "Give the baseline first, then the command to test.", key="require")
     # the folder of a remote machine is relative to the home folder there
     where = folder or "" if machine else str(Path(folder or "").expanduser().absolute())
+    place = {"folder": where, "venv": venv, "shell": shell, "whole": whole}
+    required = ", ".join(requirement.text for requirement in ci.requirements)
     experiments = [
         experiment_from(
             {
-                "command": {"line": line, "folder": where, "venv": venv, "shell": shell, "whole": whole},
+                "command": {"line": line, **place, "require": required},
                 "steps": warmup + steps,
                 "measure": {"warmup_steps": warmup, "block_steps": max(1, min(10, steps // 5))},
             }

@@ -247,7 +247,9 @@ class _Reader:
         if step is None and failed.summary is not None:
             step = failed.summary.steps
         part = _part_of_step(failed.detail)
-        places = (f"the {part}" if part else "", "" if step is None else f"step {step + 1:,}")
+        # the problem of a script names its last step itself
+        where = "" if step is None or self.experiment.is_script else f"step {step + 1:,}"
+        places = (f"the {part}" if part else "", where)
         place = f" in {' of '.join(filter(None, places))}" if any(places) else ""
         what, asked = ("ran out of memory", _asked_words(failed.detail)) if is_full else ("failed", "")
         yield f"{failed.side} {what}{place}{asked}."

@@ -255,8 +255,8 @@ class MetricCell:
 
     `interval` (95%) comes from repeats, or, for a single run, from its blocks, which show only how steady it
     was. `ratio` is to the baseline, of geometric means. `ratio_interval` (95%) needs repeats of both sides.
-    `within_spread`: the difference is at most the spread between repeats of one side. `text` is a fact that
-    is no number.
+    `within_spread`: the difference is at most the spread between repeats of one side. None if unknown,
+    also for scripts whose repeats are all equal. `text` is a fact that is no number.
     """
 
     value: float | None
@@ -308,7 +308,7 @@ def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> MetricC
         ratio=ratio,
         ratio_interval=ratio_interval,
         difference=value - base,
-        within_spread=_is_within_spread(value - base, cell.values, base_values),
+        within_spread=_is_within_spread(value - base, cell.values, base_values, is_script=side.is_script),
     )
 
 
@@ -378,12 +378,18 @@ def _complete(
 
 
 def _is_within_spread(
-    difference: float, values: Sequence[float | None], base_values: Sequence[float | None]
+    difference: float,
+    values: Sequence[float | None],
+    base_values: Sequence[float | None],
+    *,
+    is_script: bool,
 ) -> bool | None:
     known = [_known_values(values), _known_values(base_values)]
     if min(map(len, known)) < 2 or not all(math.isfinite(value) for repeats in known for value in repeats):
         return None
-    return abs(difference) <= max(max(repeats) - min(repeats) for repeats in known)
+    spread = max(max(repeats) - min(repeats) for repeats in known)
+    # all runs of a script with a fixed seed end alike, and show no variation
+    return None if is_script and difference and not spread else abs(difference) <= spread
 
 
 def _known_values(values: Sequence[float | None]) -> list[float]:

@@ -81,8 +81,6 @@ def cautions_of(summary: Summary, name: str = "") -> Iterator[str]:
         yield f"{lead} torch.compile hid in which format the layers ran."
     if observed.autocast == "float16" and not observed.has_scaler:
         yield f"{lead} there is no GradScaler, so small gradients become zero."
-    if summary.peak_allocated_mib is None and summary.peak_resident_mib is not None:
-        yield "Peak memory is that of the whole process, with Python and its libraries."
 
 
 def _tf32(observed: Observed) -> str:

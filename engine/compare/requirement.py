@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +10,13 @@ from typing import Any, Literal
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import DoubtKind
 from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED, Metric
-from engine.compare.sides import Side
+from engine.compare.sides import Side, all_runs
+from engine.experiment.command import (
+    REQUIREMENT,
+    REQUIREMENT_EXAMPLES,
+    REQUIREMENT_RULE,
+    requirement_texts,
+)
 from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.statistics import Interval
@@ -22,7 +27,6 @@ Operator = Literal[">=", "<="]
 Decision = tuple[bool | None, str]
 """Whether a requirement is met (None: undecided), and the reason in a sentence."""
 
-_RATIO = re.compile(r"(speed|memory)\s*(>=|<=)\s*(\d{1,6}(?:\.\d{1,9})?)\s*(%?)")
 _TOLERANCE = 1e-9  # of a ratio, which is computed by logarithms
 
 
@@ -38,18 +42,21 @@ class Requirement:
 
 def parse(text: str) -> Requirement:
     """Parse a requirement: "speed >= 1.05", "memory <= 80%" or "loss". Raises ProblemError."""
-    words = text.strip().lower()
-    if words == "loss":
-        return Requirement(LOSS, words)
-    match = _RATIO.fullmatch(words)
-    bound = float(match[3]) / (100.0 if match[4] else 1.0) if match else 0.0
-    if match is None or bound <= 0:
-        message = f"The requirement is '{shortened(text)}', but it must be a metric, >= or <=, and a ratio."
-        remedy = 'Write "speed >= 1.05", "memory <= 0.8" or "loss".'
-        raise request_error(message, remedy, key="require", value=text)
+    match = REQUIREMENT.fullmatch(text.strip().lower())
+    if match is None:
+        message = f"The requirement is '{shortened(text)}', but it {REQUIREMENT_RULE}"
+        raise request_error(message, REQUIREMENT_EXAMPLES, key="require", value=text)
+    if match[5]:
+        return Requirement(LOSS, match[5])
+    bound = float(match[3]) / (100.0 if match[4] else 1.0)
     operator: Operator = ">=" if match[2] == ">=" else "<="
     metric = SPEED if match[1] == "speed" else PEAK_MEMORY
     return Requirement(metric, f"{match[1]} {operator} {bound:.10g}", operator, bound)
+
+
+def parse_list(text: str) -> tuple[Requirement, ...]:
+    """Parse requirements separated by commas: "speed >= 1.05, loss". Raises ProblemError."""
+    return tuple(map(parse, requirement_texts(text)))
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,12 @@ def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgem
     return Judgement(tuple(outcomes))
 
 
+def judge_saved(comparison: Comparison) -> Judgement:
+    """Decide the requirements that the newest of the compared runs was started with."""
+    newest = max(all_runs(comparison.sides), key=lambda run: run.number)
+    return judge(comparison, parse_list(newest.experiment.command.require))
+
+
 def _decide(requirement: Requirement, comparison: Comparison, report: SideReport) -> Decision:
     side, baseline, metric = report.side, comparison.baseline, requirement.metric
     if unfinished := _doubts(report, "unfinished"):
@@ -135,7 +148,7 @@ def _doubts(report: SideReport, *kinds: DoubtKind) -> str:
 
 def _too_few_runs(side: Side, baseline: Side) -> str:
     is_single = len(side.runs) == len(baseline.runs) == 1
-    return f"{'Only one run' if is_single else 'Too few runs'} of each. Add --repeats 5."
+    return f"{'Only one run' if is_single else 'Too few runs'} of each. Repeat each 5 times."
 
 
 def _decide_interval(operator: Operator, bound: float, interval: Interval) -> Decision:
@@ -170,7 +183,7 @@ def _decide_loss(comparison: Comparison, side: Side) -> Decision:
     both = f"The loss is {LOSS.text(cell.value)} vs. {LOSS.text(base_cell.value)}"
     if not math.isfinite(cell.difference):
         return (None if math.isfinite(cell.value) else False), f"{both}."
-    if cell.within_spread is None:
+    if min(len(cell.known), len(base_cell.known)) < 2:
         return None, _too_few_runs(side, baseline)
     if cell.difference <= 0:
         return True, f"{both}, which is not higher."

@@ -449,6 +449,7 @@ def _shared_settings(run: RunRecord) -> dict[str, Any]:
     if run.experiment.is_script:
         # precision and batch were observed
         settings = {key: value for key, value in settings.items() if key.startswith(_OF_SCRIPTS)}
+        del settings["command.require"]
     if run.environment is not None:
         settings["device_name"] = run.environment.device_name
         settings["torch"] = run.environment.torch

@@ -16,10 +16,13 @@ from pydantic import Field, model_validator
 from engine.experiment.problem import Problem, ProblemError, contradiction, request_problem
 from engine.experiment.setting import setting
 from engine.experiment.settings import Part
-from engine.experiment.value import one_line
+from engine.experiment.value import one_line, shortened
 
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+REQUIREMENT = re.compile(r"(speed|memory)\s*(>=|<=)\s*((?=[\d.]*[1-9])\d{1,6}(?:\.\d{1,9})?)\s*(%?)|(loss)")
+REQUIREMENT_RULE = "must be a metric, >= or <=, and a ratio."
+REQUIREMENT_EXAMPLES = 'Write "speed >= 1.05", "memory <= 0.8" or "loss".'
 
 
 class Command(Part):
@@ -43,6 +46,12 @@ class Command(Part):
     )
     shell: bool = setting(False, "Shell", "Runs the command by a shell, which expands variables.")
     whole: bool = setting(False, "Whole run", "Lets the script run to its end after the measured steps.")
+    require: Annotated[str, Field(max_length=1_000)] = setting(
+        "",
+        "Only if",
+        "Requirements on each side, relative to the baseline, separated by commas.",
+        hint="speed >= 1.05",
+    )
 
     @model_validator(mode="after")
     def _can_be_split(self) -> Self:
@@ -54,6 +63,10 @@ class Command(Part):
         if self.line.strip() and not words:
             why = "sets variables, but names no program."
             raise contradiction("line", why, "Add the program, such as python train.py.", self.line)
+        for text in requirement_texts(self.require):
+            if not REQUIREMENT.fullmatch(text):
+                why = f"contains '{shortened(text)}', but each {REQUIREMENT_RULE}"
+                raise contradiction("require", why, REQUIREMENT_EXAMPLES, self.require)
         return self
 
     @property
@@ -104,6 +117,11 @@ class Command(Part):
         """The program that trains, without arguments: "train.py" of "python code/train.py --amp"."""
         words = [word for word in _short(self) if not _VARIABLE.fullmatch(word) and word != "-m"]
         return next((word for word in words if word.endswith(".py")), words[0] if words else self.name)
+
+
+def requirement_texts(text: str) -> tuple[str, ...]:
+    """Split requirements at commas: "speed >= 1.05, loss"."""
+    return tuple(filter(None, (part.strip() for part in text.lower().split(","))))
 
 
 def _short(command: Command) -> list[str]:

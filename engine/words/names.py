@@ -148,7 +148,7 @@ def applying_settings(experiment: Experiment) -> dict[str, Any]:
 
 def is_validated(experiment: Experiment) -> bool:
     """Return True if a run of the experiment is validated, so it may have an accuracy."""
-    return _chosen(experiment, flattened(experiment)).is_validated()
+    return not experiment.is_script and _chosen(experiment, flattened(experiment)).is_validated()
 
 
 def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> FormValues:

@@ -273,4 +273,4 @@ def _spread_note(comparison: Comparison) -> str:
     cells = [cell for row in rows for cell in row.cells if cell.difference]
     if not cells or any(cell.within_spread is not None for cell in cells):
         return ""
-    return "Without repeats, the variation of accuracy and loss is unknown"
+    return "The variation of accuracy and loss between runs is unknown"

@@ -88,7 +88,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         device = self._device()
         device_mib = None if device is None else device.memory_mib
         if self._setup.question == "script":
-            self._setup.foot.need.show_words("Memory needed: known after a run")
+            self._setup.foot.need.show_words("")
             return
         if self._setup.question != "limit":
             # the need is that of one cell; a sweep says what all need

@@ -96,7 +96,7 @@ class SavedRuns(QObject):
             # a name is cheap to compare, the settings of 10,000 runs are not
             if run.label == name and run.status is Status.FINISHED:
                 with suppress(ProblemError):
-                    if run.experiment.command == experiment.command:
+                    if run.experiment.command.sha256 == experiment.command.sha256:
                         return run.experiment.precision
         return None
 

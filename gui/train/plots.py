@@ -274,7 +274,11 @@ class LivePlots(QWidget):
             self._fill(self.accuracy, runs, usual, self._accuracy_curve)
         if not fourths or any(len(run.column("data_wait_ms")) for run in runs):
             fourths.append(self.waiting)
-            usual = "The share of time spent waiting appears here."
+            usual = (
+                "The data loading of a script is not observed."
+                if any(run.experiment.is_script for run in runs)
+                else "The share of time spent waiting appears here."
+            )
             self._fill(
                 self.waiting,
                 runs,

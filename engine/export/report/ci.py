@@ -12,8 +12,7 @@ from engine.compare.sides import Side
 from engine.compare.verdict import join_pieces
 from engine.experiment.value import one_line, printable
 from engine.export.content import Content
-from engine.export.document import Section
-from engine.export.report.report import machine_line, report_of
+from engine.export.report.report import REQUIREMENTS, machine_line, report_of, requirements_section
 from engine.export.writers.text import write_markdown
 from engine.store.record import Status
 
@@ -22,15 +21,15 @@ def write_summary(content: Content, judgement: Judgement, path: Path) -> None:
     """Write the verdict, the requirements and the metrics as Markdown."""
     report = report_of(content)
     answer = report.answers[0]
-    rows = tuple((outcome.name, outcome.word, outcome.reason) for outcome in judgement.outcomes)
-    required = Section("Requirements", headings=("Requirement", "Met", "Why"), rows=rows)
-    results = (section for section in report.sections if section.part == "answer")
+    results = (
+        section for section in report.sections if section.part == "answer" and section.title != REQUIREMENTS
+    )
     machine = machine_line(content.comparison.sides)
     summary = replace(
         report,
         title=join_pieces(answer.pieces),
         answers=(replace(answer, pieces=()),),
-        sections=(required, *results),
+        sections=(requirements_section(judgement), *results),
         made=" · ".join(filter(None, (machine, report.made))),
     )
     write_markdown(summary, path)

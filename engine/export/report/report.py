@@ -11,6 +11,7 @@ from engine.compare.details import BY_DEVICE, HEADINGS, device_rows
 from engine.compare.evidence import Doubt
 from engine.compare.metrics import energy_of
 from engine.compare.ranking import MANY, quiet_clauses
+from engine.compare.requirement import Judgement, judge_saved
 from engine.compare.sides import Side, all_runs
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.content import Content
@@ -82,7 +83,18 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     )
 
 
+REQUIREMENTS = "Requirements"
+
+
+def requirements_section(judgement: Judgement) -> Section:
+    """Return the requirements on each side, with the outcome and its reason."""
+    rows = tuple((outcome.name, outcome.word, outcome.reason) for outcome in judgement.outcomes)
+    return Section(REQUIREMENTS, headings=("Requirement", "Met", "Why"), rows=rows)
+
+
 def _result_sections(content: Content) -> Iterator[Section]:
+    if (judgement := judge_saved(content.comparison)).outcomes:
+        yield requirements_section(judgement)
     yield from metrics_sections(content.comparison)
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))

@@ -69,7 +69,7 @@ class ScriptProcess:
                 request_problem(message, "Select the folder of the script.", key="command.folder")
             )
         if command.venv and found_venv(command) is None:
-            message = f"'{shortened(command.venv)}' is no virtual or conda environment."
+            message = f"'{shortened(command.venv)}' is not a virtual or conda environment."
             raise ProblemError(request_problem(message, "Select another one.", key="command.venv"))
         # its children may leave its group, but not its mark, which starts with that of this process
         self._mark = f"{os.environ.get(MARK, str(os.getpid()))}/script"
@@ -93,10 +93,10 @@ class ScriptProcess:
                     creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 )
         except OSError as error:
-            message = f"“{shortened(command.line)}” cannot be started: {error.strerror}."
-            raise ProblemError(
-                request_problem(message, "Correct the command or its folder.", key="command.line")
-            ) from None
+            message = f"“{shortened(command.words[0])}” cannot be started: {error.strerror}."
+            is_python = command.words[0].endswith(".py")
+            remedy = "Start it with python." if is_python else "Correct the command or its folder."
+            raise ProblemError(request_problem(message, remedy, key="command.line")) from None
         self._reads = log.open("rb")
 
     @property

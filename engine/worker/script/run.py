@@ -55,7 +55,7 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
     The command is ended after the experiment's steps, unless it is to run to its end.
     """
     command = experiment.command
-    yield Phase(name=PhaseName.BUILDING, detail=f"starting {command.name}")
+    yield Phase(name=PhaseName.BUILDING)
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder("command"))
         energy = stack.enter_context(closing(energy_meter(_likely_device())))

@@ -289,7 +289,7 @@ COLUMNS: tuple[Column[RunRow], ...] = (
         *("SPEED", "samples/s", lambda line: line.overview.samples_per_second),
         lambda line: SPEED.text(line.overview.samples_per_second),
         "Samples trained per second, excluding warm-up",
-        width=68,
+        width=71,
         is_dispensable=True,
         about=_speed,
     ),
@@ -307,7 +307,7 @@ COLUMNS: tuple[Column[RunRow], ...] = (
         width=72,
         is_dispensable=True,
     ),
-    _ratio_column("RATIO", "vs {}", "Throughput relative to {}", width=66),
+    _ratio_column("RATIO", "vs {}", "Throughput relative to {}", width=74),
     _text_column("MODEL", "Model", lambda line: line.overview.model, "The model that was trained"),
     _text_column(
         *("DATASET", "Dataset", lambda line: sized_dataset(line.overview.dataset, line.overview.image_size)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
 
 _PYTHON = "Python files (*.py)"
+_TRAINS = re.compile(r"\.(backward|fit|train)\(")
+_MODEL_FUNCTION = re.compile(rf"^\s*def {MODEL}\(", re.MULTILINE)
 
 
 class ModelPicker(QObject):
@@ -268,15 +271,20 @@ def opened(draft: Draft, name: str) -> Draft:
 
 
 def _script_in(name: str) -> Path | None:
-    """Return the path of a Python file that has no `model()`, and no other model or a training loop."""
+    """Return the path of a Python file that has no `model()`, and no other model or a training loop.
+
+    The variable `model` of a file that trains is not a function.
+    """
     model = ModelRef(name)
     try:
         code = read_code(model.file or name)
     except ProblemError:
         # whoever opens it as a model says what is wrong with it
         return None
-    trains = not code.classes or ".backward(" in code.text
-    return code.place if model.class_name is None and MODEL not in code.defines and trains else None
+    trains = _TRAINS.search(code.text) is not None
+    has_model = _MODEL_FUNCTION.search(code.text) is not None or (MODEL in code.defines and not trains)
+    is_script = model.class_name is None and not has_model and (trains or not code.classes)
+    return code.place if is_script else None
 
 
 def find_file(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:

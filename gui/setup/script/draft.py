@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
+from engine.compare.requirement import parse_list
 from engine.experiment.command import Command, command_names
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.paths import read_file
@@ -40,6 +41,7 @@ class ScriptDraft(Message):
     warmup: str = "20"
     shell: bool = False
     whole: bool = False
+    require: str = ""
     typed: frozenset[str] = frozenset()
 
     def with_line(self, place: int, line: str) -> ScriptDraft:
@@ -56,10 +58,11 @@ class ScriptDraft(Message):
     def with_experiment(self, experiment: Experiment) -> ScriptDraft:
         """Return the draft of a run's experiment. A command that the form has keeps the others beside it."""
         command, warmup = experiment.command, experiment.measure.warmup_steps
-        place = command.model_dump(exclude={"line"})
+        place = command.model_dump(exclude={"line", "require"})
         is_known = command.line in self.lines and place == self.model_dump(include={*place})
         update = {
             **place,
+            "require": command.require,
             "warmup": field_text("steps", warmup),
             "steps": field_text("steps", max(1, (experiment.steps or 0) - warmup)),
         }
@@ -90,6 +93,11 @@ def check_scripts(draft: ScriptDraft, *, may_look: bool) -> Outcome:
         numbers = _Numbers.model_validate(texts)
     except ValidationError as error:
         found = {problem.key or "": problem for problem in problems_from_validation(error, TITLES)}
+    required = ""
+    try:
+        required = ", ".join(requirement.text for requirement in parse_list(draft.require))
+    except ProblemError as error:
+        found["require"] = error.problem
     experiments: list[Experiment] = []
     for place, line in enumerate(draft.lines):
         if line.strip():
@@ -99,6 +107,7 @@ def check_scripts(draft: ScriptDraft, *, may_look: bool) -> Outcome:
                     "line": line.strip(),
                     "folder": draft.folder.strip(),
                     "venv": draft.venv.strip(),
+                    "require": required,
                 },
                 "steps": numbers.warmup + numbers.steps,
                 "measure": {"warmup_steps": numbers.warmup},
@@ -121,7 +130,7 @@ def check_scripts(draft: ScriptDraft, *, may_look: bool) -> Outcome:
     names = command_names([experiment.command for experiment in experiments])
     sides = tuple(zip(names, experiments, strict=True))
     # what must be set first is said first
-    keys = [*(f"line{place}" for place in range(len(draft.lines))), "folder", "venv", *TITLES]
+    keys = [*(f"line{place}" for place in range(len(draft.lines))), "folder", "venv", *TITLES, "require"]
     problems = {key: found[key] for key in sorted(found, key=keys.index)}
     return Outcome(sides, problems, numbers.repeat, (None,) * len(sides))
 

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
 from gui.setup.check import Outcome, explanation
-from gui.setup.controls import FLUSH, NumberEdit
+from gui.setup.controls import FLUSH, InnerNote, NumberEdit
 from gui.setup.data import PathEdit
 from gui.setup.fields import SETTINGS
 from gui.setup.form import MARGIN, FormColumn
@@ -50,6 +50,7 @@ _ABOUT = {
     ),
     "warmup": ("Steps at the beginning of each run that are not measured.", "steps"),
 }
+_ALSO, _NEEDS_TWO = "also memory <= 0.8, loss", "decided once there is a second command"
 _MARKER_X, _MARKER_ROOM = 18, 18
 
 
@@ -131,11 +132,20 @@ class ScriptForm(FormColumn):
         venv = PathEdit(
             "Environment", SETTINGS["command.venv"].about, "Select the environment", "found in the folder"
         )
+        require = SETTINGS["command.require"]
+        requirements, self._check = (
+            NumberEdit(require.title, require.about, hint=require.hint),
+            InnerNote("✓"),
+        )
+        requirements.setProperty("role", "command")
+        requirements.put_right(self._check)
         self.rows = {
             "folder": SettingRow(SETTINGS["command.folder"], editor=folder),
             **{key: SettingRow(_setting(key)) for key in TITLES},
             "venv": SettingRow(SETTINGS["command.venv"], editor=venv),
+            "require": SettingRow(require, editor=requirements),
         }
+        self.rows["require"].set_note("optional")
         for key, row in self.rows.items():
             row.edited.connect(lambda _key, text, key=key: self._change(**{key: text}))
         self.done = Segmented(_DONE_CHOICES, _DONE, _DONE_TIP)
@@ -155,6 +165,7 @@ class ScriptForm(FormColumn):
             self.rows["folder"],
             in_row(*(Placed(self.rows[key], 1, top) for key in ("steps", "repeat")), spacing=8),
             Field(_DONE, self.done),
+            self.rows["require"],
             divider(),
             10,
             in_row(wide(self.more), self._note),
@@ -196,6 +207,9 @@ class ScriptForm(FormColumn):
             row.show_text(text)
             row.set_problem(sentences.get(key) if text.strip() or key in TITLES else None)
         self.rows["folder"].set_note(environment_words(draft.folder, draft.venv) if may_look else "")
+        self._check.setVisible(bool(draft.require.strip()) and "require" not in sentences)
+        is_alone = len(outcome.experiments) == 1 and bool(draft.require.strip())
+        self.rows["require"].set_hint(_NEEDS_TWO if is_alone else _ALSO)
         self.done.set_value("whole" if draft.whole else "stop")
         self.shell.setChecked(draft.shell)
         usual = ScriptDraft()

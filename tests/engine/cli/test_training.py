@@ -123,6 +123,23 @@ def test_commands_that_are_empty_or_equal_are_refused(refused):
         assert refused("script", *commands)["key"] == "command"
 
 
+def test_the_runs_of_scripts_keep_their_requirements(answer):
+    file = Path(__file__).parents[1] / "worker" / "script" / "scripts" / "loop.py"
+    commands = [f"{sys.executable} {file} {kind}" for kind in ("accumulate", "bf16")]
+    options = ["--steps", "3", "--warmup", "1", "--repeats", "1", *IN_A_THREAD]
+    status, found = answer("script", *commands, *options, "--require", "Memory<=90%", "--require", "loss")
+    assert (status, found["passed"]) == (3, None), found
+    kept = {run["experiment"]["command"]["require"] for run in found["runs"]}
+    assert kept == {"memory <= 0.9, loss"}
+
+
+def test_a_script_that_fails_is_told_with_what_it_printed_last(capsys):
+    line = f"'{sys.executable}' -c 'print(123); exit(3)'"
+    assert main(["script", line, *IN_A_THREAD]) == 1
+    told = capsys.readouterr().err
+    assert "exit status 3 before its first step: 123" in told and "| 123" in told
+
+
 def test_what_only_the_machine_can_refuse_leaves_nothing_behind(answer):
     for verb in ("run", "compare"):
         flags = ["--model", "resnet81", *ON_CPU, *IN_A_THREAD]

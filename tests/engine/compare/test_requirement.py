@@ -12,7 +12,8 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.requirement import Judgement, Outcome, judge, parse
+from engine.compare.requirement import Judgement, Outcome, judge, judge_saved, parse
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.store.record import RunRecord, Status
@@ -124,10 +125,10 @@ def test_an_end_has_as_many_decimals_as_show_its_side_of_the_bound() -> None:
 @pytest.mark.parametrize(
     ("text", "base", "other", "more", "reason"),
     [
-        ("speed >= 1.05", (100,), (200,), {}, "Only one run of each. Add --repeats 5."),
-        ("memory <= 0.8", (100,), (50,), {}, "Only one run of each. Add --repeats 5."),
-        ("loss", (1.0,), (0.5,), {}, "Only one run of each. Add --repeats 5."),
-        ("speed >= 1.05", (100, 101), (200,), {}, "Too few runs of each. Add --repeats 5."),
+        ("speed >= 1.05", (100,), (200,), {}, "Only one run of each. Repeat each 5 times."),
+        ("memory <= 0.8", (100,), (50,), {}, "Only one run of each. Repeat each 5 times."),
+        ("loss", (1.0,), (0.5,), {}, "Only one run of each. Repeat each 5 times."),
+        ("speed >= 1.05", (100, 101), (200,), {}, "Too few runs of each. Repeat each 5 times."),
         ("memory <= 0.8", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no peak memory to compare."),
         ("loss", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no losses to compare."),
         ("loss", (math.inf, 1.0, 1.0), STEADY, {}, "The loss is 100.500 vs. ∞."),
@@ -163,6 +164,29 @@ def test_a_loss_may_be_as_high_as_the_variation_of_the_baseline(
 ) -> None:
     found = outcome("loss", base, other)
     assert found.is_met is is_met and found.reason.endswith(reason)
+
+
+def test_saved_requirements_are_those_of_the_newest_run_and_do_not_part_repeats() -> None:
+    required = ("", "speed >= 3", "Speed >= 1.5,, memory<=90% , loss")
+    runs = [
+        record_of(
+            2 * place + side,
+            Experiment(seed=place, command=Command(line=line, require=text)),
+            comparison="c",
+            minutes=10 * place + (side if place % 2 == 0 else 9 - side),
+            **{SPEED: 100.0 + 100 * side + place},
+        )
+        for place, text in enumerate(required)
+        for side, line in enumerate(("python train.py", "python train.py --amp"))
+    ]
+    comparison = compared(runs)
+    assert [len(side.runs) for side in comparison.sides] == [3, 3]
+    outcomes = judge_saved(comparison).outcomes
+    texts = ["speed >= 1.5", "memory <= 0.9", "loss"]
+    assert [(one.requirement.text, one.is_met) for one in outcomes] == list(
+        zip(texts, (True, None, None), strict=True)
+    )
+    assert judge_saved(compared(runs[:2])).outcomes == ()
 
 
 def test_a_disturbed_speed_is_undecided_while_memory_and_loss_stay_valid() -> None:

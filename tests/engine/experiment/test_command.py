@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.command import _REFUSALS, Command, refusal, refuse
+from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
 
 SCRIPT = Command(line="python train.py --amp")
@@ -18,3 +19,12 @@ def test_each_action_is_refused_for_a_script_with_what_to_do(action: str) -> Non
     with pytest.raises(ProblemError):
         refuse(action, [SCRIPT])
     assert refusal(action, [Command(line=" ")]) is None
+
+
+def test_a_requirement_decides_nothing_about_what_runs_and_must_be_one() -> None:
+    required = SCRIPT.model_copy(update={"require": "speed >= 1.05, loss"})
+    assert required.sha256 == SCRIPT.sha256
+    with pytest.raises(ProblemError) as refused:
+        experiment_from({"command": {"line": SCRIPT.line, "require": "loss, speed >= 0.0"}})
+    problem = refused.value.problem
+    assert problem.key == "command.require" and "'speed >= 0.0'" in problem.message

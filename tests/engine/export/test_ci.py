@@ -11,6 +11,7 @@ import pytest
 from engine.compare.requirement import Judgement, judge, parse
 from engine.export.content import Content, content_of
 from engine.export.report.ci import write_junit, write_summary
+from engine.export.report.report import REQUIREMENTS, report_of
 from engine.store.store import Store
 from tests.golden import Golden
 
@@ -60,3 +61,18 @@ def test_junit_counts_what_failed_and_stays_valid_with_any_name(hostile: Content
         assert len(suite.findall("testcase/skipped")) == int(suite.attrib["skipped"]) > 0
         assert len(suite.findall("testcase/failure")) == int(suite.attrib["failures"])
         assert all(case.findtext("system-out") for case in cases)
+
+
+def test_saved_requirements_are_in_the_report_and_once_in_a_job_summary(
+    exports_store: Store, trained: Trained, tmp_path: Path
+) -> None:
+    ids = [
+        trained(speed=speed, command={"line": line, "folder": "nano", "require": "speed >= 1.5, loss"})
+        for line, speed in (("python train.py", 1_000.0), ("python train.py --amp", 2_000.0))
+    ]
+    content = content_of(exports_store, ids)
+    (section,) = (one for one in report_of(content).sections if one.title == REQUIREMENTS)
+    assert [row[:2] for row in section.rows] == [("speed >= 1.5", "Cannot tell"), ("loss", "Cannot tell")]
+    write_summary(content, judge(content.comparison, [parse("loss")]), tmp_path / "summary.md")
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert summary.count(REQUIREMENTS) == 1 and "| loss | Cannot tell |" in summary and "1.5" not in summary

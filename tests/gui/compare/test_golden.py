@@ -13,7 +13,18 @@ from tests.golden import Golden, words_of
 
 Trained = Callable[..., RunRecord]
 BUSY = "other programs used 34% of the CPU during the run"
-STATES = ("one", "pair", "repeats", "alike", "disturbed", "no-speed", "optimizations", "devices", "many")
+STATES = (
+    "one",
+    "pair",
+    "repeats",
+    "alike",
+    "disturbed",
+    "no-speed",
+    "optimizations",
+    "devices",
+    "many",
+    "required",
+)
 
 
 def runs_in(state: str, trained: Trained) -> list[RunRecord]:
@@ -43,6 +54,18 @@ def runs_in(state: str, trained: Trained) -> list[RunRecord]:
                 trained("fp32", 800.0),
                 trained("fp32", 1_200.0, settings=fast),
                 trained("fp16", 3_000.0, settings=fast),
+            ]
+        case "required":
+            lines = {"": 800.0, " --amp": 1_600.0, " --bf16": 900.0}
+            required = {"folder": "nano", "require": "speed >= 1.5, memory <= 0.8"}
+            return [
+                trained(
+                    "fp32",
+                    lines[option] + seed,
+                    settings={"seed": seed, "command": {"line": f"python train.py{option}", **required}},
+                )
+                for seed in range(4)
+                for option in (lines if seed % 2 == 0 else reversed(lines))
             ]
         case "devices":
             ranks = tuple(

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
+from gui.compare.headline import OutcomeLine
 
 Trained = Callable[..., RunRecord]
 
@@ -40,6 +41,27 @@ def test_the_small_print_is_one_line_and_its_button_opens_all_of_it(
     assert all(one.isVisible() for one in labels), "what is read again must not close it"
     qtbot.keyClick(quiet.details, Qt.Key.Key_Escape)
     assert not quiet.details.is_open
+
+
+def test_of_many_outcomes_those_of_the_side_in_the_headline_are_shown(
+    workspace: Any, trained: Trained
+) -> None:
+    def required(option: str, speed: float) -> RunRecord:
+        command = {"line": f"python train.py{option}", "require": "speed >= 1.5, memory <= 0.8, loss"}
+        return trained("fp32", speed, settings={"command": command})
+
+    def shown() -> list[str]:
+        return [line.accessibleName().split(". ")[0] for line in workspace.window.findChildren(OutcomeLine)]
+
+    workspace.show(required("", 800.0), required(" --amp", 1_600.0), required(" --compile", 900.0))
+    names = ("speed >= 1.5", "memory <= 0.8", "loss")
+    assert shown() == [f"Cannot tell: {name} (train.py --amp)" for name in names]
+    workspace.choose("train.py --compile")
+    workspace.qtbot.waitUntil(lambda: len(shown()) == 3)
+    assert shown() == [f"Cannot tell: {name} (train.py --compile)" for name in names]
+    assert all(f"{name} (train.py --amp)" in workspace.words for name in names)
+    workspace.show(trained("fp32", 880.0), trained("fp16", 900.0))
+    workspace.qtbot.waitUntil(lambda: not shown())
 
 
 class TestWhereItComesFrom:

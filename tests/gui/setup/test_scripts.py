@@ -14,6 +14,7 @@ from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.own.trust import TrustedCode
 from gui.session.request import Request
+from gui.setup.controls import InnerNote
 from gui.setup.panel import SetupPanel
 from gui.setup.script.draft import ScriptDraft, check_scripts, environment_words
 
@@ -46,6 +47,7 @@ def test_what_is_typed_is_run(scripts: SetupPanel, asked: Any, folder: Path) -> 
     form = scripts.scripts
     form.rows["steps"].editor.edited.emit("1,000")
     form.done.button("whole").click()
+    QTest.keyClicks(form.rows["require"].editor, "Speed>=1.05, loss")
     assert scripts.run_action.text() == "Compare 2 scripts" and scripts.foot.text() == "10 runs, 5 of each"
     scripts.run_action.trigger()
     ((wanted,),) = asked["submitted"]
@@ -54,7 +56,9 @@ def test_what_is_typed_is_run(scripts: SetupPanel, asked: Any, folder: Path) -> 
         5,
     )
     plain, amp = (experiment for _, experiment in wanted.experiments)
-    assert plain.command == Command(line="python train.py", folder=str(folder), whole=True)
+    assert plain.command == Command(
+        line="python train.py", folder=str(folder), whole=True, require="speed >= 1.05, loss"
+    )
     assert amp.command.line == "python train.py --amp"
     assert (plain.steps, plain.measure.warmup_steps, plain.epochs) == (1_020, 20, None)
     assert scripts.to_forecast() == ()
@@ -84,6 +88,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "steps": ({"steps": "0"}, "steps", "Length is '0', but it must be 1 or more."),
     "repeat": ({"repeat": "some"}, "repeat", "Repeats is 'some', but it must be a whole number."),
     "warmup": ({"warmup": "-1"}, "warmup", "Warm-up is '-1', but it must be 0 or more."),
+    "require": ({"require": "loss, speed > 1"}, "require", "The requirement is 'speed > 1', but it must"),
 }
 
 
@@ -92,6 +97,20 @@ def test_what_is_wrong_is_said(change: dict[str, Any], key: str, sentence: str, 
     draft = ScriptDraft(lines=("python a.py", ""), folder=str(folder)).model_copy(update=change)
     problems = check_scripts(draft, may_look=True).problems
     assert key in problems and problems[key].message.startswith(sentence)
+
+
+def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: SetupPanel) -> None:
+    row = scripts.scripts.rows["require"]
+    QTest.keyClicks(row.editor, "speed >= ")
+    assert not scripts.run_action.isEnabled() and "'speed >='" in scripts.foot.text()
+    assert (row.problem() or "").startswith("The requirement is 'speed >='")
+    (mark,) = (note for note in row.editor.findChildren(InnerNote) if note.text() == "✓")
+    assert not mark.isVisible()
+    QTest.keyClicks(row.editor, "1.05")
+    assert scripts.run_action.isEnabled() and row.problem() is None and mark.isVisible()
+    assert row.hint() == "also memory <= 0.8, loss"
+    scripts.scripts.lines[1].remove.click()
+    assert scripts.run_action.isEnabled() and row.hint() == "decided once there is a second command"
 
 
 def test_what_is_on_another_machine_is_not_looked_for(scripts: SetupPanel, cpu: Catalog) -> None:
@@ -121,6 +140,7 @@ def test_a_command_has_the_color_of_the_precision_that_it_was_seen_to_use(script
 
 
 def test_the_form_comes_back(scripts: SetupPanel) -> None:
+    QTest.keyClicks(scripts.scripts.rows["require"].editor, "loss")
     state = scripts.state()
     shown = scripts.scripts.draft
     scripts.reset_action.trigger()
@@ -180,6 +200,24 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     net.write_text(f"{net.read_text()}loss.backward()\n")
     panel.picker.open(str(net))
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python net.py", ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("model = Net()\nloss.backward()\n", "script"),
+        ("import model\nTrainer(model.GPT()).train()\n", "script"),
+        ("from functools import partial\nmodel = partial(Net, 4)\n", "compare"),
+        ("def model(): ...\ndef step(train, batch):\n    loss.backward()\n", "compare"),
+    ],
+)
+def test_a_variable_of_a_script_is_no_model(
+    panel: SetupPanel, tmp_path: Path, text: str, question: str
+) -> None:
+    file = tmp_path / "nano.py"
+    file.write_text(text)
+    panel.picker.open(str(file))
+    assert panel.question == question
 
 
 def test_a_click_into_an_empty_form_is_not_called_wrong(panel: SetupPanel) -> None:

@@ -247,7 +247,11 @@ def test_the_fourth_plot_is_a_menu_of_what_the_runs_have(panel: LivePanel, live:
     panel.set_runs([live.run("fp32", live.started())])
     assert plots.plots[3] is plots.accuracy and "after each epoch" in plots.accuracy.canvas.frame.hint
     assert not plots.accuracy.header.others.isVisible(), "there is nothing else to choose"
-    for never in ({"validation": {"every": 0}}, {"model": "linear", "dataset": "synthetic-regression"}):
+    for never in (
+        {"validation": {"every": 0}},
+        {"model": "linear", "dataset": "synthetic-regression"},
+        {"command": {"line": "python train.py"}},
+    ):
         panel.set_runs([unscaled(live, "fp32", **never)])
         assert plots.plots[3] is plots.waiting, "what will never come is not waited for"
     panel.set_runs([unscaled(live, "fp32", *live.epochs(None))])

@@ -75,7 +75,7 @@ def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_go
     [
         ({"folder": "/nowhere/at all"}, "There is no folder '/nowhere/at all' here"),
         ({"line": "no-such-program train.py"}, "cannot be started: No such file"),
-        ({"venv": "nothing here"}, "'nothing here' is no virtual"),
+        ({"venv": "nothing here"}, "'nothing here' is not a virtual"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, changes: dict[str, str], words: str) -> None:
