@@ -84,6 +84,10 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
         was_stopped = control.stop_requested.is_set() and not is_complete and status is None
         if status is None:
             process.end(_STOP_SECONDS if was_stopped else _END_SECONDS)
+            # the ranks write their last steps as they end
+            for line in reader.read():
+                if run is not None and isinstance(line, Steps):
+                    yield from run.add(line)
         for problem in reader.problems:
             yield Log(level="warning", message=problem)
         if run is None:
