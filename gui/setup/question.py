@@ -63,7 +63,7 @@ QUESTIONS: Mapping[Question, QuestionEntry] = {
     "tune": QuestionEntry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
 _SCRIPT_HINT = (
-    "Runs each command unchanged, in turns, and watches its training steps.\n"
+    "Runs each command unchanged, alternating, and watches its training steps.\n"
     "Compares throughput, memory and loss."
 )
 _NO_AXIS = "Add a setting to sweep, with two or more values."
