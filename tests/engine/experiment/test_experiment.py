@@ -42,6 +42,8 @@ GIVEN: dict[str, st.SearchStrategy[Any]] = {
     "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:1", "mps", "xpu:0"]),
     "step.recipe": st.sets(st.sampled_from(RECIPE_PARTS)).map(joined),
     "step.fp32_modules": st.lists(st.sampled_from(["fc", "layer4.*", "*.bn1"]), max_size=3).map(tuple),
+    "command.line": st.sampled_from(["", "python train.py", "A='1 2' torchrun --nproc-per-node 2 t.py"]),
+    "command.require": st.sampled_from(["", "speed >= 1.05", "memory <= 0.8, loss"]),
 }
 """Settings whose type does not say what they may be."""
 

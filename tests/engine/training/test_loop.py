@@ -113,8 +113,8 @@ def test_stop_ends_the_run_after_the_step_in_flight() -> None:
 def test_a_nan_is_told_once_and_stops_or_fails_a_run_that_says_so(hello: Any) -> None:
     run = hello(**DIVERGING, epochs=60)
     assert run.summary.steps == 60 and not run.finished.stopped
-    (warning,) = [event for event in run.events if isinstance(event, Log)]
-    assert "NaN" in warning.message
+    # a busy machine has a warning of its own
+    assert sum(isinstance(event, Log) and "NaN" in event.message for event in run.events) == 1
     stopped = hello(**DIVERGING, epochs=60, on_nan="stop")
     assert stopped.finished.stopped and stopped.summary.steps < 60
     with pytest.raises(TrainingError) as raised:
