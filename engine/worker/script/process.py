@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from engine.experiment.command import Command
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.value import shortened
+from engine.lazy_imports import psutil
 from engine.worker.guard import MARK, kill_marked
 
 FOLDER = "AMMETER_OBSERVER_FOLDER"
