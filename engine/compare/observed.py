@@ -80,7 +80,7 @@ def cautions_of(summary: Summary, name: str = "") -> Iterator[str]:
     if observed.autocast is not None and observed.is_compiled and not observed.layers:
         yield f"{lead} torch.compile hid in which format the layers ran."
     if observed.autocast == "float16" and not observed.has_scaler:
-        yield f"{lead} there is no GradScaler, so small gradients become zero."
+        yield f"{lead} a GradScaler is missing, so small gradients become zero."
 
 
 def _tf32(observed: Observed) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +29,7 @@ from engine.experiment.value import (
 from engine.protocol.summary import Observed
 
 _MOST_PROCESSES = 1_024
+_DEVICE = re.compile(r"cpu|mps|(cuda|xpu)(:\d{1,3})?")
 _MOST_BYTES = 2**24  # read at once from one file
 _Column = Annotated[tuple[float, ...], Field(max_length=MOST_ROWS)]
 
@@ -50,6 +52,11 @@ class Begin(Observed):
     def observed(self) -> Observed:
         seen = self.model_dump(include=set(Observed.model_fields))
         return Observed.model_validate(seen | {"processes": self.world_size})
+
+    @property
+    def setting(self) -> str:
+        """The device as a setting, "auto" for one that Ammeter does not train on itself."""
+        return self.device if _DEVICE.fullmatch(self.device) else "auto"
 
     @property
     def precision(self) -> Precision:

@@ -112,7 +112,7 @@ class _Run:
         self._length = max(1, (experiment.steps or 0) - self._measure.warmup_steps)
         # of an unknown batch, a step is the sample
         batch = begin.batch_size or 1
-        seen = {"precision": begin.precision, "device": begin.device, "batch_size": batch}
+        seen = {"precision": begin.precision, "device": begin.setting, "batch_size": batch}
         self.experiment = experiment.model_copy(update=seen)
         self.tally = Tally(self._measure)
         self._warm_until = self._measure.warmup_steps
@@ -123,7 +123,8 @@ class _Run:
         self._phase = PhaseName.BUILDING
         is_cpu = begin.device == "cpu"
         self._others = OtherPrograms() if is_cpu else None
-        self._sensors: SensorGauge = sensor_gauge(torch.device("cpu" if is_cpu else begin.device))
+        has_sensors = begin.setting.startswith(("cuda", "xpu"))
+        self._sensors: SensorGauge = sensor_gauge(torch.device(begin.setting if has_sensors else "cpu"))
 
     def close(self) -> None:
         self._sensors.close()
@@ -157,9 +158,7 @@ class _Run:
         rows = self._rows(steps, room)
         self.tally.add(rows, self._warm_until)
         self._losses.extend(rows.figures["loss"].tolist())
-        for name, value in steps.model_dump(include=_MEMORY).items():
-            if value is not None:
-                self._memory[name] = max(value, self._memory.get(name, 0.0))
+        self._add_peaks(steps)
         sensors = {name: value for name, value in self._sensors.sample().items() if name not in _NOT_OURS}
         now = steps.model_dump(include=_MEMORY_NOW, exclude_none=True)
         # the observer does not see when a step waits for its data
@@ -174,6 +173,11 @@ class _Run:
             for instrument in (self._sensors, self._energy, *([self._others] if self._others else [])):
                 instrument.count(is_measured)
             yield Phase(name=phase)
+
+    def _add_peaks(self, steps: Steps | None) -> None:
+        for name, value in (steps.model_dump(include=_MEMORY) if steps is not None else {}).items():
+            if value is not None:
+                self._memory[name] = max(value, self._memory.get(name, 0.0))
 
     def _rows(self, steps: Steps, count: int) -> Rows:
         seconds = np.asarray(steps.seconds[:count])
@@ -214,6 +218,9 @@ class _Run:
         last = self._losses[self._warm_until :] or self._losses
         last = last[-max(1, len(last) // _LAST_FRACTION) :]
         is_alone = begin.world_size == 1 and begin.device == str(_likely_device())
+        # of several processes, those of the one with the highest
+        for process in reader.processes.values():
+            self._add_peaks(process.steps)
         peak = self._memory.get
         figures = {
             "samples_per_second": speed.samples_per_second,

@@ -147,7 +147,7 @@ def test_a_ranking_has_the_observations_as_columns() -> None:
         (
             {"autocast": "float16", "layers": {"float16": 1.0}},
             {},
-            "train.py --amp: autocast(float16) is on, but there is no GradScaler, so small gradients become"
+            "train.py --amp: autocast(float16) is on, but a GradScaler is missing, so small gradients become"
             " zero.",
         ),
         ({"batch_size": 24}, {}, "The scripts used different batch sizes: 24 vs. 12."),

@@ -86,6 +86,13 @@ def test_an_error_of_the_observer_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("device", "setting"), [("cpu", "cpu"), ("cuda:1", "cuda:1"), ("hpu:0", "auto"), ("cuda:9999", "auto")]
+)
+def test_another_kind_of_device_is_no_setting(device: str, setting: str) -> None:
+    assert Begin.model_validate({**BEGIN, "device": device}).setting == setting
+
+
+@pytest.mark.parametrize(
     ("seen", "precision"),
     [
         ({}, Precision.FP32),
