@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from engine.compare.evidence import machine_disturbances
 from engine.compare.metrics import DATA_WAIT, ENERGY, SPEED, AnyRun, Metric, shown_metrics, training_peak
 from engine.compare.observed import OBSERVED, cautions_of, facts_of
+from engine.compare.payback import CACHES
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
-from engine.protocol.summary import RankMetrics, Summary, slowest_rank
+from engine.protocol.summary import Compilation, RankMetrics, Summary, slowest_rank
 from engine.words.names import Trained, left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
@@ -164,9 +165,17 @@ def _training(summary: Summary) -> Iterator[Pair]:
     yield "Applied optimizations", recipe_title(summary.recipe or "")
     yield "Not applied", "\n".join(filter(None, (left_out_words(summary.left_out), *not_done)))
     yield "FP32 matmul", _FLOAT32.get(summary.float32_mode or "", "")
-    parts = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
+    compiled = summary.compilation or Compilation()
+    cache = f" with {CACHES[compiled.is_cached]}" if compiled.is_cached is not None else ""
+    parts = ((f"compiling{cache}", summary.compile_seconds), ("capturing", summary.capture_seconds))
     known = " and ".join(f"{name} {_seconds(seconds)}" for name, seconds in parts if seconds)
     yield "Warm-up", f"{_seconds(summary.warmup_seconds)}{f', including {known}' if known else ''}"
+    for title, count in (
+        ("Recompilations", compiled.recompilations),
+        ("Graph breaks", compiled.graph_breaks),
+    ):
+        found = compiled.events_of(title.lower().removesuffix("s"))
+        yield title, "\n".join((f"{count:,}", *(event.words for event in found))) if count else ""
     waited = summary.data_wait_fraction
     yield DATA_WAIT.title, "" if waited is None else DATA_WAIT.text_with_unit(100 * waited)
     paused = _seconds(summary.paused_seconds or None)

@@ -30,7 +30,7 @@ from engine.statistics import Interval, is_wide, shared_drifts, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.names import sample_unit, setting_text
-from engine.words.numbers import memory_text, number
+from engine.words.numbers import counted, memory_text, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,7 +114,9 @@ def count_warmup_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> in
 
 _Disqualifying = Literal["other-program", "throttled", "spilled"]
 _OfSides = Literal["order", "outliers", "node", "device", "version", "workload", "setting", "observed"]
-_OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates"]
+_OfRuns = Literal[
+    "drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates", "recompiled"
+]
 DoubtKind = _Disqualifying | _OfSides | _OfRuns
 
 DISQUALIFYING: frozenset[DoubtKind] = frozenset(get_args(_Disqualifying))
@@ -205,6 +207,11 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     if unchanged >= _MANY_UNCHANGED and not run.experiment.rounds_stochastically:
         share = f"{100 * unchanged:.0f}% of its weights unchanged"
         yield "lost-updates", f"left {share} by a step, because their updates were lost to rounding"
+    compiled = None if summary is None else summary.compilation
+    if compiled is not None and compiled.measured_steps:
+        reasons = (f": {event.words}" for event in compiled.events_of("recompilation")[-1:])
+        often = f"{counted(compiled.measured_steps, 'measured step')} ({compiled.measured_seconds:,.1f} s)"
+        yield "recompiled", f"was recompiled in {often}, which its throughput excludes{''.join(reasons)}"
 
 
 _MANY_UNCHANGED = 0.1

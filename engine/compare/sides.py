@@ -78,10 +78,16 @@ def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
         (experiment.model for experiment in experiments),
         (experiment.dataset for experiment in experiments),
         (recipe_words(experiment.step.recipe or PLAIN) for experiment in experiments),
+        map(_compile_mode, experiments),
         _codes(experiments),
     ):
         names = _extended(names, _unless_script(experiments, words), everywhere=True)
     return names
+
+
+def _compile_mode(experiment: Experiment) -> str:
+    mode = experiment.step.compile_mode
+    return "" if mode == "default" or "compile" not in experiment.step.parts else mode
 
 
 def _unless_script(experiments: Sequence[Experiment], words: Iterable[str]) -> list[str]:
@@ -144,6 +150,7 @@ _OF_PRECISION = (
     "step.fp8_recipe",
     "step.fp8_small_layers",
 )
+_OF_RECIPE = ("step.compile_mode", "step.compile_dynamic")
 
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
@@ -164,7 +171,8 @@ def with_axes(experiment: Experiment, axes: Iterable[Axis], target: Experiment) 
             step = experiment.step.model_copy(update=own)
             update = {"precision": target.precision, "step": step, "scaler": target.scaler}
         elif axis == "recipe":
-            update = {"step": experiment.step.model_copy(update={"recipe": target.step.recipe})}
+            own = {key.partition(".")[2]: attrgetter(key)(target) for key in ("step.recipe", *_OF_RECIPE)}
+            update = {"step": experiment.step.model_copy(update=own)}
         else:
             update = {"batch_size": target.batch_size}
         experiment = experiment.model_copy(update=update)
@@ -177,6 +185,8 @@ def speed_equivalent(experiment: Experiment) -> Experiment:
     step = experiment.step
     if not experiment.precision.is_autocast:
         step = step.model_copy(update={"fp32_modules": (), "autocast_tf32": False})
+    if "compile" not in step.parts:
+        step = step.model_copy(update={"compile_mode": "default", "compile_dynamic": None})
     if experiment.precision is not Precision.FP8:
         step = step.model_copy(update={"fp8_recipe": "tensorwise", "fp8_small_layers": None})
     return experiment.model_copy(
@@ -222,6 +232,8 @@ def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, obje
     ignored = {*_OF_AXES, *_HARMLESS, *(key for key in mine if key.startswith("command."))}
     if one.precision is not other.precision:
         ignored |= {*_OF_PRECISION, *(key for key in mine if key.startswith("scaler."))}
+    if one.step.recipe != other.step.recipe:
+        ignored |= {*_OF_RECIPE}
     applying = applying_settings(one).keys() | applying_settings(other).keys()
     return tuple(
         (key, mine[key], theirs[key])

@@ -9,6 +9,7 @@ from typing import Literal
 from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
 from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, MetricCell, energy_of
 from engine.compare.observed import observed_sentence
+from engine.compare.payback import payback_sentence
 from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
 from engine.experiment.experiment import Precision
@@ -174,6 +175,9 @@ def verdict_of(
         is_slower = own < 1 and (own != speed.ratio or kind != "open")
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
+    if kind in ("ratio", "open"):
+        names = join_pieces(_title_pieces(side)), join_pieces(_title_pieces(baseline))
+        notes += tuple(filter(None, [payback_sentence(side, baseline, names, speed)]))
     return Verdict(
         kind,
         lines,

@@ -80,6 +80,11 @@ class FormValues:
     def uses_autocast(self) -> bool:
         return any(precision.is_autocast for precision in self.precisions)
 
+    def compiles(self) -> bool:
+        """Return True if the optimizations, or one of their values in a sweep, include compiling."""
+        names = self.text("step.recipe").lower().replace(",", "+").split("+")
+        return any(name.strip() in ("fast", "compile") for name in names)
+
     def rounds_weights(self) -> bool:
         """Return True for AdamW in pure BF16, whose weights can be rounded stochastically."""
         return Precision.BF16_PURE in self.precisions and self.text("optimizer.name").startswith("adamw")

@@ -284,6 +284,11 @@ def _split_at_commas(value: object) -> object:
     return value
 
 
+CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
+GRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""The modes of torch.compile that record CUDA graphs."""
+
 UNCAPTURED_STEPS = 3  # before a capture: they leave the optimizer's state and tuned kernels, which it needs
 
 
@@ -296,6 +301,27 @@ class Step(Part):
         "Plain: the standard training loop. Fast: all four optimizations. Custom: select some.",
         flag=Flag("--recipe", "NAME", "One of plain, fast, or any of channels_last+fused+compile+capture."),
         is_picked=True,
+    )
+    compile_mode: CompileMode = setting(
+        "default",
+        "Compile mode",
+        "The mode of torch.compile. Reduce overhead records CUDA graphs of the compiled code, and replaces "
+        "Capture. Max autotune also searches for the fastest kernels, which takes minutes.",
+        words={
+            "reduce-overhead": "Reduce overhead",
+            "max-autotune": "Max autotune",
+            "max-autotune-no-cudagraphs": "Max autotune, no CUDA graphs",
+        },
+        group=Group.MACHINE,
+        when=FormValues.compiles,
+    )
+    compile_dynamic: Annotated[bool | None, NoneFromText] = setting(
+        None,
+        "Compile for any batch size",
+        "On: compiles once for all batch sizes (dynamic=True). Off: compiles again for each size "
+        "(dynamic=False). Auto: compiles for one size, and smaller batches run uncompiled.",
+        group=Group.MACHINE,
+        when=FormValues.compiles,
     )
     gradient_accumulation: SmallCount = setting(
         1,
@@ -356,6 +382,20 @@ class Step(Part):
         when=FormValues.uses_autocast,
     )
 
+    @model_validator(mode="after")
+    def _graphs_do_not_accumulate(self) -> Self:
+        # pytorch/pytorch#169545: the second batch overwrites the gradients of the first
+        if self.compiles_graphs and self.gradient_accumulation > 1:
+            why = f"is {self.compile_mode}, whose CUDA graphs overwrite the gradients that are accumulated."
+            remedy = "Use default or max-autotune-no-cudagraphs, or set gradient accumulation to 1."
+            raise contradiction("compile_mode", why, remedy, self.compile_mode)
+        return self
+
+    @property
+    def compiles_graphs(self) -> bool:
+        """True if the compiled model makes CUDA graphs of its own, where the device has them."""
+        return "compile" in self.parts and self.compile_mode in GRAPH_MODES
+
     @property
     def parts(self) -> tuple[RecipePart, ...]:
         """The requested optimizations, in their usual order."""
@@ -367,7 +407,10 @@ class Step(Part):
     def least_warmup_steps(self) -> int:
         """The number of steps until the step has been captured or compiled. 0 without either."""
         # each step before the capture may be followed by an epoch's smaller last one, which counts for none
-        return 2 * UNCAPTURED_STEPS + 1 if "capture" in self.parts else int("compile" in self.parts)
+        if "capture" in self.parts:
+            return 2 * UNCAPTURED_STEPS + 1
+        # its own CUDA graphs run once uncaptured, and then are recorded
+        return 3 if self.compiles_graphs else int("compile" in self.parts)
 
 
 class Data(Part):

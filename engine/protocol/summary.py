@@ -123,6 +123,41 @@ class Observed(Message):
     processes: Positive = 1
 
 
+MOST_COMPILE_EVENTS = 20
+
+
+class CompileEvent(Message):
+    """A recompilation or a graph break: PyTorch's reason, and the place, such as "net.py:12, forward"."""
+
+    kind: Literal["recompilation", "graph break"]
+    reason: Line
+    place: Line
+
+    @property
+    def words(self) -> str:
+        """The place with the reason: "net.py:12, forward: tensor 'x' size mismatch at index 0"."""
+        return f"{self.place}: {self.reason}"
+
+
+class Compilation(Message):
+    """The work of `torch.compile` in a run.
+
+    `graph_breaks` are counted by place. `events` are the first recompilations and graph breaks, each once. In
+    `measured_steps` of the measured steps something was compiled, which took `measured_seconds` and does not
+    count in the speed. `is_cached`: all graphs came from the compiler's cache. None if this is unknown.
+    """
+
+    recompilations: Whole = 0
+    graph_breaks: Whole = 0
+    events: Annotated[tuple[CompileEvent, ...], Field(max_length=MOST_COMPILE_EVENTS)] = ()
+    measured_steps: Whole = 0
+    measured_seconds: Seconds = 0.0
+    is_cached: bool | None = None
+
+    def events_of(self, kind: str) -> tuple[CompileEvent, ...]:
+        return tuple(event for event in self.events if event.kind == kind)
+
+
 class RankMetrics(Message):
     """The metrics of one device of a multi-device run. The peak memory is defined as in `Summary`.
 
@@ -169,7 +204,7 @@ class Summary(Message):
 
     Speed: `samples_per_second` is the median over blocks of steps after warm-up. Its 95% interval only shows
     how steady this run was. `speed_note` says why there is no speed, or what disturbed it. `warmup_seconds`
-    include compiling and capturing. A pause counts in `paused_seconds` only.
+    of `warmup_steps` include compiling and capturing. A pause counts in `paused_seconds` only.
 
     Memory: allocated, reserved and resident peaks are those of training after warm-up. Resident memory is in
     addition to the idle worker's. `whole_run_peak_mib` is allocated memory including warm-up and cuDNN's
@@ -216,7 +251,9 @@ class Summary(Message):
     not_done: Annotated[dict[Line, Line], Field(max_length=100)] = Field(default_factory=dict)
     float32_mode: Literal["strict", "tf32", "default"] | None = None
     warmup_seconds: float | None = None
+    warmup_steps: StepNumber | None = None
     compile_seconds: float | None = None
+    compilation: Compilation | None = None
     capture_seconds: float | None = None
     parameters_mib: float | None = None
     gradients_mib: float | None = None

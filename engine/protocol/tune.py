@@ -14,7 +14,7 @@ from engine.words.numbers import times
 
 TuningPhase = Literal["candidates", "halving", "proof", "gains", "over"]
 
-ChangeKind = Literal["precision", "recipe", "checkpointing", "batch", "exchange", "loader"]
+ChangeKind = Literal["precision", "recipe", "checkpointing", "batch", "exchange", "loader", "compile"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 MOST_PROOF_REPEATS = 20

@@ -15,7 +15,15 @@ from engine.experiment.checks import core_count, dataset_of
 from engine.experiment.experiment import Experiment, changed, flattened
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import FormValues
-from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
+from engine.experiment.settings import (
+    COMPILE_MODES,
+    GRAPH_MODES,
+    PLAIN,
+    RECIPE_PARTS,
+    RecipePart,
+    Step,
+    joined,
+)
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
 from engine.words.numbers import counted
@@ -75,6 +83,11 @@ class Space:
         changes = self.changes(places)
         parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
         return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
+
+    def has_effect(self, places: Places) -> bool:
+        """Return False for a compile mode of a step that is not compiled, or is captured as a CUDA graph."""
+        mode, parts = self.changes(places).get("step.compile_mode"), self.parts(places)
+        return mode is None or ("compile" in parts and not (mode in GRAPH_MODES and "capture" in parts))
 
     def places_for(self, changes: Changes) -> Places:
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
@@ -141,6 +154,7 @@ _UNWANTED: Mapping[ChangeKind, str] = {
     "checkpointing": "Activation checkpointing: not selected.",
     "exchange": "Other ways to synchronize gradients: not selected.",
     "loader": "Other loader settings: not selected.",
+    "compile": "Other compile modes: not selected.",
 }
 
 
@@ -260,6 +274,16 @@ class _Values:
             limit = counted(most, "loader worker")
             self.not_tried.append(f"More than {limit}: the machine has {cores}{each}.")
 
+    def compile_modes(self) -> Iterator[Option]:
+        given, can_graph = self.experiment.step, self.device.name.startswith("cuda")
+        for mode in COMPILE_MODES:
+            if mode in GRAPH_MODES and not can_graph:
+                self.not_tried.append(f"Compile mode {mode}: only CUDA devices have CUDA graphs.")
+            elif mode in GRAPH_MODES and given.gradient_accumulation > 1:
+                self.not_tried.append(f"Compile mode {mode}: its CUDA graphs cannot accumulate gradients.")
+            elif mode != given.compile_mode:
+                yield Option(f"compile mode {mode}", {"step.compile_mode": mode})
+
     @property
     def _is_known(self) -> bool:
         # of a file's or a library's model only a worker knows
@@ -296,6 +320,7 @@ _OF_KIND = {
     "checkpointing": _Values.checkpointing,
     "exchange": _Values.exchanges,
     "loader": _Values.loaders,
+    "compile": _Values.compile_modes,
 }
 
 

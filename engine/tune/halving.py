@@ -141,6 +141,7 @@ class _Search:
             return ()
         leaders = yield from self._halved(self._with_full_recipes(), 2)
         leaders = yield from self._varied(leaders, "recipe")
+        leaders = yield from self._varied(leaders, "compile")
         leaders = yield from self._climbed(leaders)
         leaders = yield from self._with_checkpointing(leaders)
         leaders = yield from self._varied(leaders, "exchange")
@@ -160,6 +161,9 @@ class _Search:
         if len(places) == 1 or not leaders:
             return tuple(leaders)
         pool = [with_value(leader, kind, place) for leader in leaders for place in places]
+        pool = [candidate for candidate in pool if self._space.has_effect(candidate)]
+        if set(pool) <= set(leaders):
+            return tuple(leaders)
         return (yield from self._halved([*leaders, *pool], 1))
 
     def _climbed(self, leaders: Sequence[Places]) -> Steps:
@@ -227,7 +231,7 @@ class _Search:
         order = [places for places in dict.fromkeys(pool) if places not in self._failed]
         speeds: dict[Places, tuple[float, ...]] = {}
         for places in order if self._round % 2 else reversed(order):
-            if self._impossible & self._space.parts(places):
+            if self._impossible & self._space.parts(places) or not self._space.has_effect(places):
                 continue
             outcome = yield TrialRequest(places, self._round, seconds)
             self._impossible |= outcome.left_out

@@ -162,7 +162,7 @@ def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> FormValues:
     )
 
 
-_SWITCHES_LEFT_OPEN = ("optimizer.fused", "data.on_device")
+_SWITCHES_LEFT_OPEN = ("optimizer.fused", "data.on_device", "step.compile_dynamic")
 
 
 def setting_text(key: str, value: Any) -> str:

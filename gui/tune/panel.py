@@ -96,6 +96,7 @@ _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "batch": ("Batch", "Try other splits of an optimizer step into batches"),
     "exchange": ("Gradient sync", "Try BF16 gradients, larger buckets and a static graph"),
     "loader": ("Loader", "Try other loader workers, pinned memory and data on the device"),
+    "compile": ("Compile mode", "Try other modes of torch.compile"),
 }
 _GUIDE = "tune"
 _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)

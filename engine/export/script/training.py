@@ -115,6 +115,15 @@ class TrainingFacts:
         return call(wrapper, "model", **arguments)
 
     @property
+    def compiled(self) -> str:
+        """The expression for the compiled model, without a mode that is PyTorch's default."""
+        step, arguments = self.experiment.step, dict[str, str]()
+        if step.compile_mode != "default":
+            arguments["mode"] = literal(step.compile_mode)
+        arguments["dynamic"] = literal(bool(step.compile_dynamic))
+        return call("torch.compile", "parallel" if self.several else "model", **arguments)
+
+    @property
     def cap_gib(self) -> float | None:
         """The memory cap, if it applies to a GPU."""
         return self.experiment.memory_cap_gib if self.experiment.device.startswith("cuda") else None

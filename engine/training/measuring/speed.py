@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -79,13 +79,14 @@ class _Totals:
 class Tally:
     """Adds up a run's completed steps and validations into its metrics.
 
-    `warm_up` and `measured` count steps since the run was started or resumed.
+    `warm_up` and `measured` count steps since the run was started or resumed. `recompiled` are the measured
+    steps in which something was compiled, which do not count in the speed.
     """
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
         self._blocks = Blocks(measure.block_steps)
-        self.warm_up, self.measured = _Totals(), _Totals()
+        self.warm_up, self.measured, self.recompiled = _Totals(), _Totals(), _Totals()
         self._first_step_seconds: float | None = None
         self.seconds = 0.0
         self.skipped_steps = 0
@@ -104,7 +105,7 @@ class Tally:
         """The number of all steps, including steps before the run was resumed."""
         return self._steps_before + self.warm_up.steps + self.measured.steps
 
-    def add(self, rows: Rows, warm_until: int) -> None:
+    def add(self, rows: Rows, warm_until: int, recompiled: Collection[int] = ()) -> None:
         """Add completed steps. Steps up to `warm_until` are warm-up, including earlier measured ones."""
         if self._first_step_seconds is None:
             self._first_step_seconds = float(rows.step_seconds[0])
@@ -112,11 +113,19 @@ class Tally:
         if warm and self.measured.steps:
             # a part of the model was compiled later
             self.warm_up.add(*astuple(self.measured))
-            self.measured, self._blocks = _Totals(), Blocks(self._measure.block_steps)
-        for totals, part in ((self.warm_up, slice(warm)), (self.measured, slice(warm, None))):
+            self.measured, self.recompiled = _Totals(), _Totals()
+            self._blocks = Blocks(self._measure.block_steps)
+        again = np.isin(rows.step, [*recompiled]) & (rows.step > warm_until)
+        parts: tuple[tuple[_Totals, Any], ...] = (
+            (self.warm_up, slice(warm)),
+            (self.measured, slice(warm, None)),
+            (self.recompiled, again),
+        )
+        for totals, part in parts:
             samples, seconds, waits = rows.samples[part], rows.step_seconds[part], rows.wait_seconds[part]
             totals.add(len(samples), int(samples.sum()), float(seconds.sum()), float(waits.sum()))
-        self._blocks.add(rows.samples[warm:], rows.step_seconds[warm:])
+        steady = (rows.step > warm_until) & ~again
+        self._blocks.add(rows.samples[steady], rows.step_seconds[steady])
         self.seconds = float(rows.seconds[-1])
         self.skipped_steps += len(skipped_steps(rows))
         counted = ~rows.is_given_up
@@ -186,6 +195,7 @@ class Tally:
             skipped_steps=self.skipped_steps if is_scaled or self.skipped_steps else None,
             data_wait_fraction=waited,
             warmup_seconds=self.warm_up.seconds if self.warm_up.steps else None,
+            warmup_steps=self.warm_up.steps or None,
             seconds=self.seconds,
         )
 

@@ -14,7 +14,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.settings import FAST, PLAIN
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
-from engine.protocol.summary import RankMetrics
+from engine.protocol.summary import Compilation, RankMetrics
 from engine.training.data.batches import Batch, BatchSource, batch_samples, requested_samples
 from engine.training.failures import check_normalized
 from engine.training.measuring.instruments import Instruments
@@ -125,6 +125,7 @@ class Run:
         is_pure = self.experiment.precision is Precision.BF16_PURE
         self._unchanged = UnchangedWeights(step.model, self.total_steps) if is_pure else None
         self.not_done: dict[str, str] = {}
+        self._recompiled: list[int] = []
         self._batches_done = 0
         self._paused_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -222,6 +223,9 @@ class Run:
             except ValueError as error:
                 check_normalized(error, min(map(batch_samples, group)))
                 raise
+        watch = self.step.compile_watch
+        if watch is not None and watch.has_compiled and not is_warming:
+            self._recompiled.append(self.telemetry.steps + 1)
         is_reused = self.step.is_replayed
         self.telemetry.record(figures, samples, rate * self.step.rate_factor, is_reused=is_reused)
         if unchanged is not None:
@@ -243,7 +247,7 @@ class Run:
 
     def take(self, rows: Rows) -> None:
         """Add steps that the device has completed."""
-        self.tally.add(rows, self._warm_until)
+        self.tally.add(rows, self._warm_until, self._recompiled)
         self.step.note_communication()
         self.control.step = rows.last_step
         self._unsent.append(rows)
@@ -365,10 +369,15 @@ class Run:
             "not_done": {**self._missing_settings(), **self.not_done},
             "float32_mode": "strict" if mode == "tf32" and self.device.type != "cuda" else mode,
             "compile_seconds": self.step.compile_seconds,
+            "compilation": self._compilation(),
             "capture_seconds": self.step.capture_seconds,
             "paused_seconds": self._paused_seconds or None,
         }
         return self._as_rank(totals.model_copy(update=figures))
+
+    def _compilation(self) -> Compilation | None:
+        watch, again = self.step.compile_watch, self.tally.recompiled
+        return None if watch is None else watch.compilation(again.steps, again.seconds)
 
     def _missing_settings(self) -> dict[str, str]:
         """Return requested settings that the run cannot apply, by key, with the reason."""

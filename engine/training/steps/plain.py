@@ -33,6 +33,7 @@ from engine.training.ranks import (
     set_gradient_sync,
     wrap_model,
 )
+from engine.training.steps.compile_watch import CompileWatch
 
 _IN_FULL = "_AdamW"  # its state has the weights' own format
 _COMPILED_ON = ("cpu", "cuda", "xpu")
@@ -352,6 +353,7 @@ class PlainStep:
         self.scaler = build_scaler(experiment, device)
         self.memory_format = memory_format
         self.compile_seconds: float | None = None
+        self.compile_watch: CompileWatch | None = None
         self.capture_seconds: float | None = None
         self.capture_failed = False  # not where a capture was ruled out before it was tried
         self._loss_function = loss_function

@@ -23,6 +23,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel, shard_model, uses_fsdp
+from engine.training.steps.compile_watch import CompileWatch
 from engine.training.steps.own import Body, OwnStep, combine_optimizers
 from engine.training.steps.plain import (
     PlainStep,
@@ -229,21 +230,31 @@ class _ForwardState:
 
 
 class CompiledStep(PlainStep):
-    """A plain step whose model is compiled by `torch.compile` for batches of one shape, if requested.
+    """A plain step whose model is compiled by `torch.compile`, if requested.
 
     The first call compiles. If that fails, the same step runs uncompiled, as if compiling had not been tried.
-    A smaller batch, as at the end of an epoch, uses the uncompiled model. A larger one than before compiles
-    again.
+    If `compile_dynamic` is None, the model is compiled for batches of one shape. A smaller batch, as at the
+    end of an epoch, then uses the uncompiled model, and a larger one than before compiles again.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_function: LossFunction,
+        experiment: Experiment,
+        device: torch.device,
+        **settings: Any,
+    ) -> None:
+        super().__init__(model, loss_function, experiment, device, **settings)
         self._compiled: nn.Module | None = None
+        mode, dynamic = experiment.step.compile_mode, experiment.step.compile_dynamic
+        self._has_one_shape = dynamic is None
         if self.record.has("compile"):
             # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
             try:
                 with _quiet():
-                    self._compiled = cast(nn.Module, torch.compile(self._called, dynamic=False))
+                    made = torch.compile(self._called, mode=mode, dynamic=bool(dynamic))
+                self._compiled, self.compile_watch = cast(nn.Module, made), CompileWatch()
             except RuntimeError as error:  # a Python or a system that the compiler does not support
                 self.record.leave_out("compile", error_reason(error))
         self._shape: Shape | None = None
@@ -260,16 +271,24 @@ class CompiledStep(PlainStep):
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Run the plain step. Compiles if the batches are larger than any before."""
-        if self._compiled is None:
+        watch = self.compile_watch
+        if watch is None:
             return super().gradients(batches)
+        with watch.watching() as events:
+            loss = self._compiled_gradients(batches)
+        for event in events:
+            self.record.note(f"{event.kind.capitalize()} at {event.words}.")
+        return loss
+
+    def _compiled_gradients(self, batches: Sequence[Batch]) -> Tensor:
         samples, inputs = max((batch_samples(batch), number) for number, batch in enumerate(batches))
-        if self._shape is not None and samples <= self._samples:
+        if self._shape is not None and (samples <= self._samples or not self._has_one_shape):
             return super().gradients(batches)
         self._samples = samples
         return self._compile(batches, _shape(batches[inputs][0]))
 
     def _forward(self, inputs: Any) -> Any:
-        if self._compiled is None or _shape(inputs) != self._shape:
+        if self._compiled is None or (self._has_one_shape and _shape(inputs) != self._shape):
             return super()._forward(inputs)
         return self._call(self._compiled, inputs)
 
@@ -298,7 +317,7 @@ class CompiledStep(PlainStep):
             raise request_error(
                 message, "Remove compile from the optimizations.", key="step.recipe", value="compile"
             )
-        self._compiled = None
+        self._compiled = self.compile_watch = None
         state.restore()
         self.record.leave_out("compile", f"it failed here ({reason})")
         return super().gradients(batches)
@@ -489,6 +508,8 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "a step that synchronizes gradients is not captured"
     if device.type != "cuda":
         return "only CUDA devices support CUDA graphs"
+    if experiment.step.compiles_graphs:
+        return f"the compile mode {experiment.step.compile_mode} makes its own CUDA graphs"
     if uses_torchao(experiment):
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:

@@ -22,7 +22,9 @@ FACTORS = (
     (1.0, 1.2, 1.3, 1.1),
     (1.0, 1.04),
     (1.0, 1.05, 0.9),
+    *((1.0,),) * (len(CHANGE_KINDS) - 6),
 )
+BEST: Places = (1, 1, 0, 2, 1, 1, *(0,) * (len(CHANGE_KINDS) - 6))
 
 
 def space(**of_kind: int) -> Space:
@@ -71,7 +73,7 @@ def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tupl
 def test_the_best_is_found_in_a_fraction_of_the_grid():
     of = space()
     best, asked = searched(of, product)
-    assert best == (1, 1, 0, 2, 1, 1)
+    assert best == BEST
     assert asked[0] == TrialRequest(BASELINE, 1, 0.0)
     # the grid with 5 repeats
     assert len(asked) < 5 * of.size / 10
@@ -81,7 +83,7 @@ def test_the_best_is_found_in_a_fraction_of_the_grid():
 def test_noise_costs_hardly_anything(seed):
     of = space()
     best, _ = searched(of, product, 0.02, seed)
-    assert product(best) > 0.95 * product((1, 1, 0, 2, 1, 1))
+    assert product(best) > 0.95 * product(BEST)
 
 
 def test_a_precision_that_gains_only_with_the_full_recipe_is_found():
@@ -114,6 +116,28 @@ def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once(
     )
     tried = [recipes[ask.places[1]] for ask in asked]
     assert sum("compile" in recipe for recipe in tried) == 1 and "fused" in tried
+
+
+MODES = ("", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@pytest.mark.parametrize(
+    ("fastest", "tried"),
+    [("", set()), ("compile", {*MODES[1:]}), ("fused+compile+capture", {MODES[2]})],
+)
+def test_a_compile_mode_is_tried_only_where_it_has_an_effect(fastest: str, tried: set[str]) -> None:
+    recipes = ("", "compile", "fused+compile+capture")
+    of = space(batch=1, loader=1, checkpointing=1, exchange=1, precision=1)
+    options = {
+        kind: tuple(Option(name, {key: name} if name else {}) for name in names)
+        for kind, key, names in (("recipe", "step.recipe", recipes), ("compile", "step.compile_mode", MODES))
+    }
+    of = replace(of, options={**of.options, **options})
+    asked = asked_for(of, lambda ask: TrialResult(200.0 if recipes[ask.places[1]] == fastest else 100.0))
+    found = [of.changes(ask.places) for ask in asked]
+    with_mode = [changes for changes in found if "step.compile_mode" in changes]
+    assert {changes["step.recipe"] for changes in with_mode} <= {fastest}
+    assert {changes["step.compile_mode"] for changes in with_mode} == tried
 
 
 def test_where_the_baseline_fails_nothing_else_is_tried():

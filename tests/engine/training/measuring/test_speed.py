@@ -55,6 +55,19 @@ def test_the_speed_is_the_median_over_blocks(samples, seconds, warmup_steps, spe
     assert found.step_ms == pytest.approx(1e3 * np.median(seconds))
 
 
+def test_measured_steps_in_which_something_was_compiled_are_in_no_block() -> None:
+    seconds = [3.0, *[0.02] * 19, 5.0, *[0.02] * 41]
+    tally = Tally(Measure(block_steps=10, warmup_steps=10))
+    # the first is part of the warm-up
+    for first in (0, 31):
+        rows = rows_of([64] * 31, seconds[first : first + 31], first + 1)
+        tally.add(rows, 10, [1, 21, 40])
+    found = tally.summary(steps_per_epoch=62, is_scaled=False)
+    assert tally.speed().interval == pytest.approx((3_200, 3_200))
+    assert (tally.recompiled.steps, tally.recompiled.seconds) == (2, pytest.approx(5.02))
+    assert found.warmup_steps == 10 and tally.measured.steps == 52
+
+
 @pytest.mark.parametrize("steps", [1, 29, 59])
 def test_a_short_run_says_why_it_has_no_speed(steps: int) -> None:
     speed = speed_of([64] * steps, [0.02] * steps, block_steps=10, warmup_steps=10)

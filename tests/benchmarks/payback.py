@@ -1,0 +1,133 @@
+"""The payback of compiling as told after 60 steps, next to the step at which long runs really overtook.
+
+    uv run python tests/benchmarks/payback.py [--cases 5] [--most-seconds 120]
+
+Each case is a model of element-wise operations and small matmuls on the CPU. A plain and a compiled run of 60
+steps tell the payback, with an empty and with a filled cache of the compiler. Then a plain and a compiled run
+of 1.5 times as many steps show it. Every run is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from engine.compare.comparison import compare
+from engine.compare.evidence import evidence_of
+from engine.compare.metrics import SPEED
+from engine.compare.payback import paybacks
+from engine.experiment.experiment import experiment_from
+from engine.experiment.own.code import read_code
+from engine.runner import Runner
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+
+_TOLD_AFTER, _AIM = 60, 0.15
+_SIZES = ((2, 64, 4_096), (6, 32, 4_096), (4, 64, 2_048), (3, 32, 8_192), (8, 48, 2_048))
+"""Blocks, width and batch size of each case."""
+
+_MODEL = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm({width}), nn.Linear({width}, {width})
+
+    def forward(self, inputs):
+        gate = torch.sigmoid(inputs) * torch.tanh(inputs) + torch.exp(-inputs.square())
+        return inputs + self.linear(nn.functional.gelu(self.norm(inputs)) * gate)
+
+def model():
+    return nn.Sequential(*(Block() for _ in range({blocks})), nn.Linear({width}, 1))
+
+def batch(size):
+    inputs = torch.randn(size, {width})
+    return inputs, inputs.sum(1, keepdim=True)
+"""
+
+
+class Case:
+    """A model, and its runs in a store."""
+
+    def __init__(self, store: Store, folder: Path, blocks: int, width: int, batch_size: int) -> None:
+        self._store, self._folder, self._caches = store, folder, count()
+        self._file = folder / f"net_{blocks}_{width}.py"
+        self._file.write_text(_MODEL.format(blocks=blocks, width=width), encoding="utf-8")
+        self._batch_size = batch_size
+
+    def new_cache(self) -> Path:
+        return self._folder / f"{self._file.stem}_{next(self._caches)}"
+
+    def trained(self, steps: int, cache: Path | None = None) -> RunRecord:
+        """Train that many steps, compiled with this folder as cache, or plain. Return the saved run."""
+        settings = {
+            "model": str(self._file),
+            "code": read_code(self._file).to_json(),
+            "dataset": "own",
+            "device": "cpu",
+            "batch_size": self._batch_size,
+            "steps": steps,
+            "step": {"recipe": "plain" if cache is None else "compile"},
+        }
+        run = self._store.add(experiment_from(settings))
+        environment = {} if cache is None else {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        with Launcher(environment=environment) as launcher:
+            for _ in Runner(self._store, launcher).run(run.id):
+                pass
+        return self._store.run(run.id)
+
+    def told(self, plain: RunRecord, compiled: RunRecord) -> tuple[float, float, bool | None]:
+        """Return the step of the payback, the ratio of speeds, and whether all graphs were in the cache."""
+        found = compare(evidence_of(self._store, [plain, compiled]), plain.id)
+        ratio = found.cells(compiled.id)[SPEED.name].ratio
+        if ratio is None:
+            raise SystemExit(f"A run has no speed: {found.report(compiled.id).text}")
+        (payback,) = paybacks(found.report(compiled.id).side, found.baseline, ratio, None)
+        return payback.steps, ratio, payback.is_cached
+
+    def overtaken(self, plain: RunRecord, compiled: RunRecord) -> float:
+        """Return the first step at which the compiled run had taken no more time than the plain one."""
+        late, base = (np.asarray(self._store.samples(run.id)["seconds"]) for run in (compiled, plain))
+        steps = np.flatnonzero(late <= base[: len(late)])
+        return float(steps[0] + 1) if len(steps) else math.inf
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=len(_SIZES))
+    parser.add_argument("--most-seconds", type=float, default=120.0, help="of a long plain run")
+    options = parser.parse_args()
+    print(f"{'case':<28}{'cache':>8}{'ratio':>8}{'told':>9}{'really':>9}{'off by':>9}")
+    good = total = 0
+    with tempfile.TemporaryDirectory() as name, Store(Path(name) / "runs.sqlite") as store:
+        for blocks, width, batch_size in _SIZES[: options.cases]:
+            case = Case(store, Path(name), blocks, width, batch_size)
+            filled = case.new_cache()
+            for fresh in (True, False):
+                plain, short = case.trained(_TOLD_AFTER), case.trained(_TOLD_AFTER, filled)
+                steps, ratio, is_cached = case.told(plain, short)
+                title = f"{blocks} of width {width}, {batch_size:,}"
+                lead = f"{title:<28}{'filled' if is_cached else 'empty':>8}{ratio:>8.2f}{steps:>9,.0f}"
+                step_ms = plain.summary.step_ms if plain.summary else None
+                if math.isinf(steps) or 1.5e-3 * steps * (step_ms or 0.0) > options.most_seconds:
+                    print(f"{lead}  too long to see", flush=True)
+                    continue
+                long = max(2 * _TOLD_AFTER, int(1.5 * steps))
+                compiled = case.trained(long, case.new_cache() if fresh else filled)
+                really = case.overtaken(case.trained(long), compiled)
+                off = steps / really - 1
+                good, total = good + (abs(off) <= _AIM), total + 1
+                print(f"{lead}{really:>9,.0f}{off:>9.0%}", flush=True)
+    print(f"within {_AIM:.0%}: {good} of {total}")
+
+
+if __name__ == "__main__":
+    main()
