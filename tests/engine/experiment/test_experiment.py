@@ -30,7 +30,7 @@ from engine.experiment.experiment import (
 )
 from engine.experiment.presets import parse_toml
 from engine.experiment.problem import ProblemError
-from engine.experiment.settings import RECIPE_PARTS, Part, joined
+from engine.experiment.settings import GRAPH_MODES, RECIPE_PARTS, Part, joined
 from engine.words.names import applying_settings
 
 names = st.text(min_size=1, max_size=40)
@@ -93,6 +93,8 @@ def agreeing(settings: dict[str, Any]) -> Experiment:
         settings["optimizer"]["stochastic_rounding"] = False
     if settings["precision"] in (Precision.FP16_UNSCALED, Precision.BF16_PURE):
         settings["scaler"]["mode"] = "auto"
+    if settings["step"]["compile_mode"] in GRAPH_MODES:
+        settings["step"]["gradient_accumulation"] = 1
     if settings["epochs"] is not None:
         settings["steps"] = None
     return Experiment.model_validate(settings)

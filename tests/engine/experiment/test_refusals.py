@@ -88,6 +88,11 @@ def test_several_wrong_values_are_all_named() -> None:
             "one-cycle warms up by itself",
         ),
         (
+            {"step": {"recipe": "compile", "compile_mode": "max-autotune", "gradient_accumulation": 2}},
+            "step.compile_mode",
+            "CUDA graphs overwrite the gradients",
+        ),
+        (
             {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},
             "scaler.mode",
             "trains without a loss scaler",

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.settings import COMPILE_MODES
 from engine.protocol.events import Failed, Finished, Log
 from engine.protocol.tune import Tuning, TuningPlan
 from engine.store.record import Status
@@ -233,6 +235,28 @@ def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
     assert words == ["BF16 AMP", *scaled, "Pure BF16"] and "FP8" not in said
     words, said = space("small-cnn", allowed=True)
     assert words == ["BF16 AMP", "Pure BF16"] and "FP8: it does not apply to convolutions." in said
+
+
+def test_compile_modes_that_make_cuda_graphs_are_tried_on_a_gpu_without_accumulation(catalog):
+    gpu = catalog.devices[0].model_copy(update={"name": "cuda:0"})
+
+    def modes(device: DeviceEntry, accumulated: int) -> list[str]:
+        given = experiment_from(
+            {
+                **GIVEN.model_dump(mode="json"),
+                "device": device.name,
+                "step": {"gradient_accumulation": accumulated},
+            }
+        )
+        of_it = catalog.model_copy(update={"devices": (device,)})
+        space = space_of(baseline_of(given), TuningPlan(), of_it, {})
+        assert len(space.options["compile"]) + len(
+            [sentence for sentence in space.not_tried if "Compile mode" in sentence]
+        ) == len(COMPILE_MODES)
+        return [option.changes["step.compile_mode"] for option in space.options["compile"][1:]]
+
+    assert modes(catalog.devices[0], 1) == modes(gpu, 2) == ["max-autotune-no-cudagraphs"]
+    assert modes(gpu, 1) == [*COMPILE_MODES[1:]]
 
 
 def test_where_fp8_is_emulated_it_is_never_tried_and_that_is_said_once():

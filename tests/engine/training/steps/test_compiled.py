@@ -12,10 +12,11 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.events import PhaseName
+from engine.protocol.events import Log, PhaseName
 from engine.training.data.batches import cut_batches, generated_samples
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
+from tests.engine.training.conftest import OwnRuns, line_of
 
 CPU = torch.device("cpu")
 # torch 2.11 uses what it deprecates as it loads its compiler
@@ -94,6 +95,63 @@ def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     torch._dynamo.utils.counters.clear()
     losses(step, *([turn] for turn in cut_batches(drawn, 8)))
     assert step.record.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(("dynamic", "recompilations"), [(None, 0), (True, 0), (False, 1)])
+def test_a_smaller_batch_runs_uncompiled_or_is_compiled_as_the_setting_says(
+    dynamic: bool | None, recompilations: int
+) -> None:
+    groups = [[batch(8, 1)], [batch(5, 2)], [batch(8, 3)]]
+    step = step_of("compile", dropout=0.0, compile_dynamic=dynamic)
+    assert losses(step, *groups) == pytest.approx(losses(step_of("plain", dropout=0.0), *groups), rel=1e-4)
+    assert step.compile_watch is not None
+    found = step.compile_watch.compilation(0, 0.0)
+    assert (found.recompilations, found.graph_breaks) == (recompilations, 0)
+    notes = step.record.pop_notes()
+    assert len(notes) == recompilations
+    assert all(note.startswith("Recompilation at test_compiled.py:") for note in notes)
+
+
+CHANGING = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.calls, self.power = nn.Linear(4, 1), 0, 1
+
+    def forward(self, inputs):
+        outputs = self.linear(inputs) ** self.power
+        return outputs
+
+def model():
+    net = Net()
+    net.register_forward_pre_hook(count)
+    return net
+
+@torch._dynamo.disable
+def count(net, inputs):
+    net.calls += 1
+    net.power = 1 + net.calls // 5
+
+def batch(size):
+    return torch.randn(size, 4), torch.randn(size, 1)
+"""
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_run_reports_recompilations_and_excludes_measured_ones_from_its_throughput(own: OwnRuns) -> None:
+    run = own.run(CHANGING, step={"recipe": "compile"}, steps=9)
+    found = run.summary.compilation
+    assert found is not None and found.measured_steps == 1 and found.measured_seconds > 0
+    assert run.summary.warmup_steps == 1 and run.summary.compile_seconds is not None
+    line = line_of(CHANGING, "** self.power")
+    assert [event.kind for event in found.events].count("recompilation") == found.recompilations > 0
+    assert any(event.place == f"net.py:{line}, forward" for event in found.events_of("recompilation"))
+    told = [log.message for log in run.of(Log) if log.message.startswith("Recompilation")]
+    assert told == [f"Recompilation at {event.words}." for event in found.events_of("recompilation")]
 
 
 @pytest.mark.slow
