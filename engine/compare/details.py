@@ -166,9 +166,9 @@ def _training(summary: Summary) -> Iterator[Pair]:
     yield "Not applied", "\n".join(filter(None, (left_out_words(summary.left_out), *not_done)))
     yield "FP32 matmul", _FLOAT32.get(summary.float32_mode or "", "")
     compiled = summary.compilation or Compilation()
-    cache = f" with {CACHES[compiled.is_cached]}" if compiled.is_cached is not None else ""
-    parts = ((f"compiling{cache}", summary.compile_seconds), ("capturing", summary.capture_seconds))
+    parts = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
     known = " and ".join(f"{name} {_seconds(seconds)}" for name, seconds in parts if seconds)
+    known += f" (with {CACHES[compiled.is_cached]})" if known and compiled.is_cached is not None else ""
     yield "Warm-up", f"{_seconds(summary.warmup_seconds)}{f', including {known}' if known else ''}"
     for title, count in (
         ("Recompilations", compiled.recompilations),

@@ -110,7 +110,7 @@ def payback_sentence(side: Side, baseline: Side, names: tuple[str, str], speed: 
     words = listed([each.words for each in found])
     if min(each.steps for each in found) > min(lengths):
         length = counted(min(lengths), "step")
-        return f"With its start, {names[0]} does not overtake {names[1]} in {length}, but after {words}."
+        return f"With its start, {names[0]} does not overtake {names[1]} in {length}. It would after {words}."
     return f"With its start, {names[0]} has overtaken {names[1]} after {words}."
 
 

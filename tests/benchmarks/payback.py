@@ -29,7 +29,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 
 _TOLD_AFTER, _AIM = 60, 0.15
-_SIZES = ((3, 64, 8_192), (2, 128, 4_096), (4, 32, 16_384), (3, 256, 4_096), (5, 64, 4_096))
+_SIZES = ((3, 128, 8_192), (2, 256, 8_192), (4, 64, 16_384), (3, 256, 6_144), (2, 128, 16_384))
 """Blocks, width and batch size of each case."""
 
 _MODEL = """
@@ -42,9 +42,9 @@ class Block(nn.Module):
         self.scale, self.shift = nn.Parameter(torch.ones({width})), nn.Parameter(torch.zeros({width}))
 
     def forward(self, inputs):
-        moved = torch.tanh(inputs * self.scale + self.shift)
-        gate = torch.sigmoid(inputs) * torch.exp(-moved.square()) + nn.functional.gelu(moved)
-        return inputs + 0.1 * gate * moved - 0.01 * inputs.square()
+        moved = torch.relu(inputs * self.scale + self.shift) - 0.1 * inputs
+        gate = torch.clamp(moved, -3, 3) + 0.01 * moved.square()
+        return 0.5 * (inputs + gate).abs() - 0.1 * moved
 
 def model():
     return nn.Sequential(*(Block() for _ in range({blocks})), nn.Linear({width}, 1))
