@@ -249,6 +249,7 @@ class CompiledStep(PlainStep):
         self._compiled: nn.Module | None = None
         mode, dynamic = experiment.step.compile_mode, experiment.step.compile_dynamic
         self._has_one_shape = dynamic is None
+        self._makes_graphs = experiment.step.compiles_graphs and device.type == "cuda"
         if self.record.has("compile"):
             # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
             try:
@@ -274,6 +275,9 @@ class CompiledStep(PlainStep):
         watch = self.compile_watch
         if watch is None:
             return super().gradients(batches)
+        if self._makes_graphs:
+            # nothing of the last step is read any more, so its memory may be overwritten
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         with watch.watching() as events:
             loss = self._compiled_gradients(batches)
         for event in events:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from engine.compare.details import device_rows
+from collections.abc import Callable
+
+from engine.compare.details import details_of, device_rows
 from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Experiment
-from engine.protocol.summary import RankMetrics, Summary
+from engine.protocol.summary import Compilation, CompileEvent, RankMetrics, Summary
+from engine.store.record import RunRecord
 
 
 def rank(speed: float | None = 100.0, peak: float | None = 50.0, exposed: float | None = None) -> RankMetrics:
@@ -45,3 +48,16 @@ def test_what_is_unknown_is_a_dash_in_a_table_and_left_out_of_a_line() -> None:
 
 def test_a_run_on_a_single_device_has_no_rows() -> None:
     assert device_rows(None, Experiment()) == device_rows(Summary(), Experiment()) == ()
+
+
+def test_recompilations_and_graph_breaks_are_listed_with_their_lines(
+    record: Callable[..., RunRecord],
+) -> None:
+    places = {"recompilation": "net.py:12, forward", "graph break": "net.py:20, forward"}
+    events = tuple(CompileEvent(kind=kind, reason="why", place=place) for kind, place in places.items())
+    compiled = Compilation(recompilations=2, graph_breaks=1, events=events, is_cached=True)
+    run = record(1, Experiment(), warmup_seconds=9.0, compile_seconds=8.0, compilation=compiled)
+    rows = dict(pair for _, pairs in details_of(run) for pair in pairs)
+    assert rows["Warm-up"] == "9.0 s, including compiling 8.0 s (with a filled compiler cache)"
+    assert rows["Recompilations"] == "2\nnet.py:12, forward: why"
+    assert rows["Graph breaks"] == "1\nnet.py:20, forward: why"

@@ -143,6 +143,20 @@ def test_the_flags_of_float32_products_are_the_precisions(
     assert bool(flags) == ("allow_tf32" in text)
 
 
+@pytest.mark.parametrize(
+    ("settings", "call"),
+    [
+        ({}, "torch.compile(model, dynamic=False)"),
+        ({"compile_dynamic": True}, "torch.compile(model, dynamic=True)"),
+        ({"compile_mode": "max-autotune"}, 'torch.compile(model, mode="max-autotune", dynamic=False)'),
+    ],
+)
+def test_a_script_compiles_as_the_run_did(
+    run_of: Callable[..., RunRecord], settings: dict[str, Any], call: str
+) -> None:
+    assert call in script_source(run_of(step={"recipe": "compile", **settings}))
+
+
 def test_the_recipe_is_the_one_that_was_in_force_if_it_is_known(
     exports_store: Store, trained: Callable[..., str]
 ) -> None:
