@@ -105,6 +105,8 @@ def payback_sentence(side: Side, baseline: Side, names: tuple[str, str], speed: 
         interval = None if interval is None else (1 / interval[1], 1 / interval[0])
     found = paybacks(late, other, ratio, interval)
     lengths = [run.summary.steps for run in late.runs if run.summary is not None]
+    if not found:
+        return ""
     if all(math.isinf(each.steps) for each in found):
         return f"With its start, {names[0]} never overtakes {names[1]}, because its steps are not faster."
     words = listed([each.words for each in found])

@@ -305,13 +305,8 @@ class Step(Part):
     compile_mode: CompileMode = setting(
         "default",
         "Compile mode",
-        "The mode of torch.compile. Reduce overhead records CUDA graphs of the compiled code, and replaces "
-        "Capture. Max autotune also searches for the fastest kernels, which takes minutes.",
-        words={
-            "reduce-overhead": "Reduce overhead",
-            "max-autotune": "Max autotune",
-            "max-autotune-no-cudagraphs": "Max autotune, no CUDA graphs",
-        },
+        "The mode of torch.compile. Reduce-overhead records CUDA graphs of the compiled code, and replaces "
+        "Capture. Max-autotune also searches for the fastest kernels, which takes minutes.",
         group=Group.MACHINE,
         when=FormValues.compiles,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -24,12 +24,8 @@ _NOT_TRACED = ("Unsupported", "UserError")
 _LONGEST = 200
 
 
-class _Position(NamedTuple):
-    frames: int
-    last: Any
-    breaks: int
-    hits: int
-    misses: int
+_Position = tuple[int, Any, int, int, int]
+"""Compiled functions, the last record, graph breaks, and the hits and misses of the cache."""
 
 
 class CompileWatch:
@@ -53,7 +49,7 @@ class CompileWatch:
         """Watch the enclosed calls. The list has the new events after them, each only once in a run."""
         before, new = self._position(), list[CompileEvent]()
         yield new
-        self.has_compiled = self._dynamo.counters["frames"]["total"] != before.frames
+        self.has_compiled = self._dynamo.counters["frames"]["total"] != before[0]
         if self.has_compiled:
             new += self._read(before)
 
@@ -73,7 +69,7 @@ class CompileWatch:
         records, counters = dynamo.get_compilation_metrics(), dynamo.counters
         # a graph comes from the cache of forward and backward passes, or else from that of single graphs
         graphs, passes = counters["inductor"], counters["aot_autograd"]
-        return _Position(
+        return (
             counters["frames"]["total"],
             records[-1] if records else None,
             len(dynamo.graph_break_reasons),
@@ -82,16 +78,15 @@ class CompileWatch:
         )
 
     def _read(self, before: _Position) -> Iterator[CompileEvent]:
-        after = self._position()
-        self._hits += after.hits - before.hits
-        self._misses += after.misses - before.misses
+        (_, last, known_breaks, *cache), (*_, hits, misses) = before, self._position()
+        self._hits += hits - cache[0]
+        self._misses += misses - cache[1]
         records = self._dynamo.get_compilation_metrics()
         # PyTorch keeps the last 64
-        known = next((at for at, record in enumerate(records, 1) if record is before.last), 0)
+        known = next((at for at, record in enumerate(records, 1) if record is last), 0)
         found = [event for record in records[known:] if (event := self._event_of(record)) is not None]
         self._recompilations += sum(event.kind == "recompilation" for event in found)
-        breaks = self._dynamo.graph_break_reasons[before.breaks :]
-        for reason in breaks:
+        for reason in self._dynamo.graph_break_reasons[known_breaks:]:
             frames = ((frame.filename, frame.lineno or 0, frame.name) for frame in reason.user_stack)
             found.append(_event("graph break", _explained(reason.reason), _place_in(frames)))
         for event in found:
