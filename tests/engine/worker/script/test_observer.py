@@ -232,7 +232,7 @@ def test_its_own_errors_do_no_harm(tmp_path: Path, kind: str) -> None:
     assert seen.err.startswith(error) and seen.err.count("\n") == bool(error)
     if kind == "broken":
         assert len(seen.one.problems) == 1
-        assert seen.one.problems[0].startswith("StopIteration")
+        assert seen.one.problems[0].startswith("IndexError")
     else:
         assert not seen.processes
 
