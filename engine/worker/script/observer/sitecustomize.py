@@ -218,7 +218,13 @@ class Observer:
     def on_layer(self, module, args, output, *_):
         output = output[0] if isinstance(output, tuple) else output
         if self.torch.is_grad_enabled() and isinstance(output, self.tensor):
-            self.layers[_name(output.dtype)] = self.layers.get(_name(output.dtype), 0) + 1
+            weights = [
+                each.numel() for each in module._parameters.values() if each is not None and each.dim() > 1
+            ]
+            # each weight is used at every place of the output
+            channels = output.shape[1 if hasattr(module, "kernel_size") else -1]
+            work = output.numel() // (channels or 1) * sum(weights)
+            self.layers[_name(output.dtype)] = self.layers.get(_name(output.dtype), 0) + work
 
     def on_autocast(self, context, *_):
         if self.step < _WATCHED_STEPS and context._enabled and self.torch.is_grad_enabled():
@@ -323,8 +329,8 @@ class Observer:
         for each in trained if module is None else module.parameters():
             counts[_name(each.dtype)] = counts.get(_name(each.dtype), 0) + each.numel()
         line.update(optimizer=type(optimizer).__name__ if optimizer else "", parameters=counts)
-        calls = sum(self.layers.values())
-        line.update(layers={name: count / calls for name, count in self.layers.items()})
+        all_work = sum(self.layers.values()) or 1
+        line.update(layers={name: work / all_work for name, work in self.layers.items()})
         line.update(autocast=self.autocast.get(device.type), has_scaler=self.scale is not None)
         return {**line, "batch_size": rows[-1]["samples"] or None, "is_compiled": self.graphs > 0}
 
