@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ _Formula = Callable[[_Inputs, Any], Flops]
 
 def has_flops(packet: Any) -> bool:
     """Return whether the FLOPs of an operation have a formula."""
-    return _short_name(packet) in _FORMULAS or packet in flop_registry
+    return _short_name(packet) in _FORMULAS or _registered(packet) is not None
 
 
 def flops_of(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Flops | None:
@@ -50,10 +50,16 @@ def flops_of(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], re
         schema = getattr(operator, "_schema", None)
         names = ("query", "key", "value") if schema is None else [known.name for known in schema.arguments]
         return formula({**dict(zip(names, args, strict=False)), **kwargs}, result)
-    registered = flop_registry.get(packet)
+    registered = _registered(packet)
     if registered is None:
         return None
     return _dense_flops(registered(*args, **kwargs, out_val=result))
+
+
+def _registered(packet: Any) -> Callable[..., float] | None:
+    # its module loads Triton, and whoever registered a formula has loaded it
+    module = sys.modules.get("torch.utils.flop_counter")
+    return None if module is None else module.flop_registry.get(packet)
 
 
 def _short_name(packet: Any) -> str:
