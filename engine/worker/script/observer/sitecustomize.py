@@ -222,13 +222,11 @@ class Observer:
 
     def on_layer(self, module, args, output, *_):
         output = output[0] if isinstance(output, tuple) else output
-        if self.torch.is_grad_enabled() and isinstance(output, self.tensor):
-            weights = [
-                each.numel() for each in module._parameters.values() if each is not None and each.dim() > 1
-            ]
+        if self.torch.is_grad_enabled() and isinstance(output, self.tensor) and output.dim():
             # each weight is used at every place of the output
-            channels = output.shape[1 if hasattr(module, "kernel_size") else -1]
-            work = output.numel() // (channels or 1) * sum(weights)
+            held = [each for each in module._parameters.values() if each is not None and each.dim() > 1]
+            channels = output.shape[1 if hasattr(module, "kernel_size") and output.dim() > 2 else -1]
+            work = output.numel() // (channels or 1) * sum(each.numel() for each in held)
             self.layers[_name(output.dtype)] = self.layers.get(_name(output.dtype), 0) + work
 
     def on_autocast(self, context, *_):
