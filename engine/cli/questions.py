@@ -291,7 +291,8 @@ def tune(
 ) -> int:
     """Find the fastest settings for this model, data and device, and verify them against plain FP32.
 
-    Short runs screen precisions, optimizations, activation checkpointing, batch sizes and loader settings.
+    Short runs screen precisions, optimizations, attention kernels, activation checkpointing, batch sizes and
+    loader settings.
     Fast ones get more and longer runs. The fastest settings and plain FP32 then train alternately as saved
     runs. --memory-gib limits the memory.
     """

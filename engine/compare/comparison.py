@@ -156,8 +156,8 @@ class SideReport:
 class Comparison:
     """The result of `compare`: the sides, their metrics and settings, and a report on each.
 
-    `settings` are the rows of `all_settings` whose values differ. `observed` are the observations of scripts
-    that differ, and `same` the others in one line: "torch 2.15 · batch 12".
+    `settings` are the rows of `all_settings` whose values differ. `observed` are the formats of runs
+    and observations of scripts that differ, and `same` the others in one line: "torch 2.15 · batch 12".
     """
 
     sides: tuple[Side, ...]
@@ -250,20 +250,20 @@ def compare(
 
 
 def observations(sides: Sequence[Side]) -> tuple[tuple[MetricRow, ...], str]:
-    """Return the observations of scripts: rows of those that differ, and the others in one line.
+    """Return formats of sides and observations of scripts: rows where they differ, and the rest in a line.
 
-    A side that is no script, or has not ended yet, has none.
+    A side that has not ended yet has none.
     """
-    seen = [side.observed for side in sides]
-    by_side = [() if each is None else facts_of(each) for each in seen]
+    by_side = [{fact.title: fact for fact in facts_of(side.seen)} for side in sides]
     known = [facts for facts in by_side if facts]
-    rows, same = [], [f"torch {torch}" for torch in _shared_torch(sides)] if known else []
-    for place, fact in enumerate(known[0] if known else ()):
-        if len({facts[place].text for facts in known}) == 1:
+    is_of_scripts = any(side.observed for side in sides)
+    rows, same = [], [f"torch {torch}" for torch in _shared_torch(sides)] if is_of_scripts else []
+    for title, fact in {title: fact for facts in known for title, fact in facts.items()}.items():
+        if all(title in facts and facts[title].text == fact.text for facts in known):
             same.append(fact.brief)
             continue
-        metric = Metric(fact.title, fact.title, "", None, has_ratio=False, value=lambda run: None)
-        texts = (facts[place].text if facts else NONE for facts in by_side)
+        metric = Metric(title, title, "", None, has_ratio=False, value=lambda run: None)
+        texts = (facts[title].text if title in facts else NONE for facts in by_side)
         cells = tuple(MetricCell(None, (), text=text) for text in texts)
         rows.append(MetricRow(metric, cells))
     lead = f"The same in {'both' if len(known) == 2 else 'all'}: " if len(known) > 1 else ""

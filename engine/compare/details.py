@@ -77,10 +77,11 @@ def details_of(run: AnyRun) -> list[tuple[str, list[Pair]]]:
     summary = run.summary
     if summary is None:
         return []
+    seen = [*_seen(run, summary)]
     groups = (
         ("", [*_metrics(run, summary)]),
-        (OBSERVED, [*_observed(summary)]),
-        ("Training", [*_training(summary)]),
+        (OBSERVED, seen if summary.observed is not None else []),
+        ("Training", [*(seen if summary.observed is None else []), *_training(summary)]),
         (MEMORY, [(part.capitalize(), memory_text(mib)) for part, mib in memory_parts(summary)]),
         (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment)]),
     )
@@ -120,10 +121,9 @@ def gpu_words(
     return " · ".join(known)
 
 
-def _observed(summary: Summary) -> Iterator[Pair]:
-    if summary.observed is not None:
-        yield from ((fact.title, fact.text) for fact in facts_of(summary.observed))
-        yield "Caution", "\n".join(cautions_of(summary))
+def _seen(run: AnyRun, summary: Summary) -> Iterator[Pair]:
+    yield from ((fact.title, fact.text) for fact in facts_of(summary))
+    yield "Caution", "\n".join(cautions_of(summary, run.experiment.precision))
 
 
 def _metrics(run: AnyRun, summary: Summary) -> Iterator[Pair]:

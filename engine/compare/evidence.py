@@ -25,11 +25,11 @@ from engine.compare.sides import (
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence
 from engine.lazy_imports import np
-from engine.protocol.events import Epoch, Event, Started, Summary
+from engine.protocol.events import Epoch, Event, Started
 from engine.statistics import Interval, is_wide, shared_drifts, steadiness
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from engine.words.names import sample_unit, setting_text
+from engine.words.names import listed, sample_unit, setting_text
 from engine.words.numbers import counted, memory_text, number
 
 if TYPE_CHECKING:
@@ -179,8 +179,7 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt
     for (kind, _), (first, *more) in sentences.items():
         alike = f" The same applies to {len(more):,} more of its runs." if more else ""
         yield Doubt(side.id, kind, first + alike)
-    summaries = (run.summary for run in side.runs if run.summary is not None and run.summary.observed)
-    for sentence in cautions_of(next(summaries, Summary()), side.title):
+    for sentence in cautions_of(side.seen, side.precision, side.title):
         yield Doubt(side.id, "observed", sentence)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
@@ -307,6 +306,10 @@ def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
         both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
         yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
+    kernels = [listed(sorted({use.kernel for use in each.seen.attention})) for each in (side, baseline)]
+    if all(kernels) and kernels[0] != kernels[1]:
+        both = f"{kernels[0]} for {side.title}, {kernels[1]} for {baseline.title}"
+        yield Doubt(side.id, "setting", f"Attention kernels: {both}.")
 
 
 def _unlike_scripts(side: Side, baseline: Side) -> Iterator[Doubt]:

@@ -1,10 +1,11 @@
-"""The observations of a script in words: rows of a table, one sentence, and the cautions about them."""
+"""The formats that a run computed in, and a script's observations: rows of a table, a sentence, cautions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from engine.experiment.catalog import NARROW_FORMATS, Precision
 from engine.protocol.summary import Observed, Summary
 from engine.words.names import listed
 from engine.words.numbers import NONE
@@ -20,44 +21,55 @@ class Fact(NamedTuple):
     brief: str
 
 
-def facts_of(observed: Observed) -> tuple[Fact, ...]:
-    """Return the observations of a script, the same ones in the same order for every script."""
-    autocast, share = observed.autocast, ""
-    if autocast is not None and observed.layers:
-        share = f"{100 * observed.layers.get(autocast, 0.0):.0f}% of layers"
-    lead = "no autocast" if autocast is None else f"{autocast} autocast"
+def formats_of(summary: Summary) -> Mapping[str, float]:
+    """Return the shares of matmul and convolution FLOPs by dtype, of a script those of its layers."""
+    observed = summary.observed
+    return summary.formats if observed is None else observed.layers
+
+
+def facts_of(summary: Summary) -> tuple[Fact, ...]:
+    """Return what is known of a run's formats and kernels, and the observations of a script, in order."""
+    facts = [] if summary.observed is None else [*_script_facts(summary.observed)]
+    if formats := formats_of(summary):
+        shares = [(_percent(share), dtype) for dtype, share in formats.items() if _percent(share) != "0%"]
+        text = ", ".join(f"{share} {dtype}" for share, dtype in shares)
+        brief = listed([f"{share} in {dtype}" for share, dtype in shares])
+        facts.append(Fact("Matmuls and convolutions", text, f"matmul FLOPs {brief}"))
+    if summary.attention:
+        kernels = listed([f"{use.kernel} in {use.dtype}" for use in summary.attention])
+        facts.append(Fact("Attention", kernels, f"attention by {kernels}"))
+    return tuple(facts)
+
+
+def _script_facts(observed: Observed) -> Iterator[Fact]:
+    autocast = observed.autocast
+    yield Fact("Autocast", autocast or "none", "no autocast" if autocast is None else f"{autocast} autocast")
     scaler = "GradScaler" if observed.has_scaler else "none"
+    yield Fact("Loss scaler", scaler, "no GradScaler" if scaler == "none" else scaler)
     tf32, compiled = _tf32(observed), "compiled" if observed.is_compiled else "not compiled"
+    yield Fact("TF32", tf32 or NONE, _phrase("TF32", " ", tf32))
+    yield Fact("torch.compile", compiled, compiled)
     batch = "" if observed.batch_size is None else f"{observed.batch_size:,}"
+    yield Fact("Batch", batch or NONE, _phrase("batch", " ", batch))
     count, formats = parameter_count(observed), listed(sorted(observed.parameters))
+    parameters = _phrase(f"{count} parameters", " in ", formats)
+    yield Fact("Parameters", _phrase(count, ", ", formats) or NONE, parameters)
+    yield Fact("Optimizer", observed.optimizer or NONE, observed.optimizer)
     several = f"{observed.processes:,} processes" if observed.processes > 1 else ""
-    return (
-        Fact(
-            "Autocast",
-            ": ".join(filter(None, (autocast or "none", share))),
-            _phrase(lead, " in ", share) or lead,
-        ),
-        Fact("Loss scaler", scaler, "no GradScaler" if scaler == "none" else scaler),
-        Fact("TF32", tf32 or NONE, _phrase("TF32", " ", tf32)),
-        Fact("torch.compile", compiled, compiled),
-        Fact("Batch", batch or NONE, _phrase("batch", " ", batch)),
-        Fact(
-            "Parameters",
-            _phrase(count, ", ", formats) or NONE,
-            _phrase(f"{count} parameters", " in ", formats),
-        ),
-        Fact("Optimizer", observed.optimizer or NONE, observed.optimizer),
-        Fact("Processes", f"{observed.processes:,}", several),
-    )
+    yield Fact("Processes", f"{observed.processes:,}", several)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
 
 
 def _phrase(lead: str, joint: str, rest: str) -> str:
     return f"{lead}{joint}{rest}" if rest else ""
 
 
-def observed_sentence(observed: Observed) -> str:
+def observed_sentence(summary: Summary) -> str:
     """Return what the observer saw, in one sentence."""
-    return f"The observer saw {listed([fact.brief for fact in facts_of(observed) if fact.brief])}."
+    return f"The observer saw {listed([fact.brief for fact in facts_of(summary) if fact.brief])}."
 
 
 def parameter_count(observed: Observed) -> str:
@@ -69,18 +81,41 @@ def parameter_count(observed: Observed) -> str:
     return f"{count:,.0f}"
 
 
-def cautions_of(summary: Summary, name: str = "") -> Iterator[str]:
-    """Yield a sentence for each reason to trust a script's metrics less, with the `name` of its side."""
-    observed = summary.observed
-    if observed is None:
+def cautions_of(summary: Summary, precision: Precision, name: str = "") -> Iterator[str]:
+    """Yield a sentence for each reason to doubt a run's formats, with the `name` of its side."""
+    observed, begin = summary.observed, f"{name}: " if name else ""
+    autocast = None if observed is None else observed.autocast
+    lead = f"{begin}autocast({autocast}) is on, but"
+    contradiction = _contradiction(
+        formats_of(summary), precision.formats if autocast is None else (autocast,)
+    )
+    if contradiction and autocast is not None:
+        yield f"{lead} {contradiction}."
+    elif contradiction:
+        why = f", because {summary.formats_reason}" if summary.formats_reason else ""
+        yield f"{begin}{contradiction}{why}."
+    if observed is None or autocast is None:
         return
-    lead = f"{f'{name}: ' if name else ''}autocast({observed.autocast}) is on, but"
-    if observed.autocast is not None and observed.layers and not observed.layers.get(observed.autocast):
-        yield f"{lead} no Linear or Conv layer ran in it."
-    if observed.autocast is not None and observed.is_compiled and not observed.layers:
+    if observed.is_compiled and not observed.layers:
         yield f"{lead} torch.compile hid in which format the layers ran."
-    if observed.autocast == "float16" and not observed.has_scaler:
+    if autocast == "float16" and not observed.has_scaler:
         yield f"{lead} a GradScaler is missing, so small gradients become zero."
+
+
+_MOST, _TELLING = 0.5, 0.1
+"""The least share in the dtypes of a 16-bit precision, and the least in 16 bits that contradicts FP32."""
+
+
+def _contradiction(formats: Mapping[str, float], wanted: tuple[str, ...]) -> str:
+    if wanted[0] in NARROW_FORMATS:
+        share, named = sum(formats.get(dtype, 0.0) for dtype in wanted), wanted
+        is_wrong = bool(formats) and share < _MOST
+    else:
+        named = tuple(dtype for dtype in formats if dtype in NARROW_FORMATS)
+        share = sum(formats[dtype] for dtype in named)
+        is_wrong = share >= _TELLING
+    dtypes = " or ".join(named)
+    return f"{_percent(share)} of the FLOPs of matmuls and convolutions ran in {dtypes}" if is_wrong else ""
 
 
 def _tf32(observed: Observed) -> str:

@@ -23,7 +23,7 @@ from engine.experiment.settings import (
 )
 from engine.experiment.value import shortened
 from engine.lazy_imports import np
-from engine.protocol.summary import Observed
+from engine.protocol.summary import Observed, Summary
 from engine.statistics import outlying_side
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
@@ -327,9 +327,15 @@ class Side:
         return self.runs[0].experiment.is_script
 
     @property
+    def seen(self) -> Summary:
+        """The summary of the first run whose formats are known, or whose script was observed. Else empty."""
+        known = (run.summary for run in self.runs if run.summary)
+        return next((summary for summary in known if summary.formats or summary.observed), Summary())
+
+    @property
     def observed(self) -> Observed | None:
         """The observations of a script's first run that has any."""
-        return next((run.summary.observed for run in self.runs if run.summary and run.summary.observed), None)
+        return self.seen.observed
 
     @property
     def recipe(self) -> str:

@@ -224,7 +224,7 @@ def _baseline_verdict(
     if is_alone and found and trained:
         return "spoiled", (_UNRELIABLE,), (found[0].sentence, f"As measured, it {trained}."), found[:1]
     if is_alone and trained:
-        seen = () if side.observed is None else (observed_sentence(side.observed),)
+        seen = () if side.observed is None else (observed_sentence(side.seen),)
         return "alone", ((*title, Piece(f" {trained}")),), seen, ()
     line = (*title, Piece(" was not measured")) if is_alone else (Piece("Baseline: "), *title)
     if trained:

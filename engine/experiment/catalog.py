@@ -50,6 +50,22 @@ class Precision(StrEnum):
         """Return True if matmuls are computed in formats of fewer than 32 bits, by autocast or throughout."""
         return self.is_autocast or self is Precision.BF16_PURE
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The dtypes in which most matmuls should compute. With FP8, other layers than linear use BF16."""
+        if self in (Precision.FP16, Precision.FP16_UNSCALED):
+            return ("float16",)
+        bf16 = ("float8", "bfloat16") if self is Precision.FP8 else ("bfloat16",)
+        return bf16 if self.is_narrow else ("float32",)
+
+    def contradicts(self, dtype: str) -> bool:
+        """Return True if matmuls in this dtype are not what the precision's name says."""
+        return dtype not in self.formats if self.is_narrow else dtype in NARROW_FORMATS
+
+
+NARROW_FORMATS = ("float16", "bfloat16", "float8")
+"""The dtypes of fewer than 32 bits. Both dtypes of FP8 count as one."""
+
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]  # advice comes with any of them
 Task = Literal["classification", "regression", "language", "own"]  # "own": only the file knows

@@ -247,6 +247,11 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
         kept = ", ".join(experiment.step.fp32_modules)
         message = f"is {kept}, but in {experiment.precision.label} every module is in BF16."
         yield setting_problem("step.fp32_modules", message, "Leave it empty, or use bf16.", value=kept)
+    if experiment.step.attention in ("efficient", "cudnn") and not device.is_gpu:
+        allowed = "auto, flash, math"
+        yield _setting_problem(
+            experiment, "step.attention", "a CPU has no such kernel.", f"Use one of: {allowed}.", allowed
+        )
     yield from _several_problems(experiment, device, catalog)
     cap = experiment.memory_cap_gib
     if cap is not None and cap * MIB_PER_GIB > device.memory_mib:

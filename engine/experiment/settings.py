@@ -288,6 +288,7 @@ CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotun
 COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
 GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """The modes of torch.compile that record CUDA graphs."""
+AttentionKernel = Literal["auto", "flash", "efficient", "cudnn", "math"]
 
 UNCAPTURED_STEPS = 3  # before a capture: they leave the optimizer's state and tuned kernels, which it needs
 
@@ -367,6 +368,14 @@ class Step(Part):
         "Activation checkpointing",
         "Recomputes activations in the backward pass instead of storing them. Takes less memory, "
         "but steps are slower.",
+        group=Group.FORMATS,
+    )
+    attention: AttentionKernel = setting(
+        "auto",
+        "Attention kernel",
+        "The kernel of scaled_dot_product_attention. Auto: PyTorch chooses. On a GPU, flash and cuDNN need "
+        "16-bit inputs. A CPU has flash and math.",
+        words={"cudnn": "cuDNN"},
         group=Group.FORMATS,
     )
     autocast_tf32: bool = setting(

@@ -173,6 +173,7 @@ class FindingKind(StrEnum):
     HALF_IN_FORWARD = "half in forward"  # the code itself casts to 16 bits, whatever the precision
     AUTOCAST = "autocast"  # the code itself enters it or switches it off
     EPSILON = "epsilon"  # a number that should keep another from being 0, but is 0 itself in FP16
+    ATTENTION = "attention"  # kernels that cannot compute it here
     WAITS = "waits"
     BRANCHES = "branches"  # Python branches on a tensor's value: it waits, and cannot be captured
     EMULATED = "emulated"

@@ -106,7 +106,7 @@ Shares = Annotated[dict[Line, Fraction], Field(max_length=20)]
 class Observed(Message):
     """The observations of a script's first steps.
 
-    `autocast` is the format of the autocast that was on, if any. `layers` are the shares of calls of linear,
+    `autocast` is the format of the autocast that was on, if any. `layers` are the shares of FLOPs of linear,
     convolution and other layers with a weight matrix, by the format of their outputs, and empty if none was
     seen. `parameters` are counted by format. `is_compiled`: torch.compile compiled a part of it.
     """
@@ -156,6 +156,14 @@ class Compilation(Message):
 
     def events_of(self, kind: str) -> tuple[CompileEvent, ...]:
         return tuple(event for event in self.events if event.kind == kind)
+
+
+class AttentionUse(Message):
+    """The attention calls of a step that one kernel computed in one dtype: "flash", "float16", 12 calls."""
+
+    kernel: Line
+    dtype: Line
+    calls: Positive
 
 
 class RankMetrics(Message):
@@ -219,6 +227,10 @@ class Summary(Message):
     optimization, or FP8, is missing. `not_done` has the requested settings that were not applied, by dotted
     key, each with the reason.
 
+    Formats: `formats` are the shares of matmul and convolution FLOPs by dtype in the first step, and
+    `formats_reason` says, as a clause, why they contradict the precision. `attention` are the kernels of
+    `scaled_dot_product_attention` in that step. Empty if unknown.
+
     Sensors: utilization, activity, power and clock are means over the measured steps, temperature and other
     programs' memory are maxima. With multiple devices, speeds and energies are of all together, peaks and
     times of the device with the highest, and `ranks` has each device. `observed` is for scripts only.
@@ -273,5 +285,8 @@ class Summary(Message):
     seconds: Seconds = 0.0
     ranks: Annotated[tuple[RankMetrics, ...], Field(max_length=100)] = ()
     observed: Observed | None = None
+    formats: Shares = Field(default_factory=dict)
+    formats_reason: Line = ""
+    attention: Annotated[tuple[AttentionUse, ...], Field(max_length=100)] = ()
 
     _drop_removed = dropping("sampling_seconds")

@@ -14,7 +14,9 @@ from engine.words.numbers import times
 
 TuningPhase = Literal["candidates", "halving", "proof", "gains", "over"]
 
-ChangeKind = Literal["precision", "recipe", "checkpointing", "batch", "exchange", "loader", "compile"]
+ChangeKind = Literal[
+    "precision", "recipe", "attention", "checkpointing", "batch", "exchange", "loader", "compile"
+]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 MOST_PROOF_REPEATS = 20
@@ -47,7 +49,8 @@ class TuningTrial(Message):
 
     `round` counts from 1, and is 0 for the trials that measure the gain of each change. A failed trial has a
     `problem` and no speed. A trial with both ran, but its speed does not count. `left_out` has the
-    optimizations that are not possible here, each with the reason.
+    optimizations that are not possible here, each with the reason. Without `has_attention`, the model does
+    not call `scaled_dot_product_attention`.
     """
 
     round: Whole
@@ -62,6 +65,7 @@ class TuningTrial(Message):
     steps_per_epoch: Positive | None = None
     is_disturbed: bool = False
     left_out: Reasons = Field(default_factory=dict)
+    has_attention: bool = True
 
     @property
     def is_usable(self) -> bool:

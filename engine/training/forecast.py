@@ -22,6 +22,7 @@ from engine.training.data.datasets import footprint
 from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
+from engine.training.models.attention import attention_kernel
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
@@ -76,6 +77,8 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
         FakeTensorMode(),
         LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
         CudaSemantics() if is_cuda else nullcontext(),
+        # a CPU's flash kernel keeps what a GPU's fused kernels keep, and only math keeps all scores
+        attention_kernel("math" if plan.experiment.step.attention == "math" else "auto"),
     ):
         fill_with_fakes(model)
         step = _step(plan, model)

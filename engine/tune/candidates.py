@@ -147,10 +147,13 @@ COARSE: Mapping[Precision, str] = {
 }
 """Precisions that are tried only where that is allowed, each with the reason."""
 
+NO_ATTENTION = "Attention kernels: the model does not call scaled_dot_product_attention."
+
 _UNWANTED: Mapping[ChangeKind, str] = {
     "precision": "Other precisions: not selected.",
     "recipe": "Other optimizations: not selected.",
     "batch": "Other batch sizes: not selected.",
+    "attention": "Other attention kernels: not selected.",
     "checkpointing": "Activation checkpointing: not selected.",
     "exchange": "Other ways to synchronize gradients: not selected.",
     "loader": "Other loader settings: not selected.",
@@ -223,6 +226,15 @@ class _Values:
         smaller = [given // 2**power for power in range(1, _MOST_HALVINGS + 1)]
         for size in (*(size for size in larger if size <= most), *(size for size in smaller if size >= 1)):
             yield _batch(size, accumulated)
+
+    def attention(self) -> Iterator[Option]:
+        if self._is_known and self.model.task != "language" and not self.model.name.startswith("vit_"):
+            self.not_tried.append(NO_ATTENTION)
+            return
+        kernels = ("flash", "efficient", "cudnn", "math") if self.device.kind == "cuda" else ("math",)
+        for kernel in kernels:
+            if kernel != self.experiment.step.attention:
+                yield Option(f"{kernel} attention", {"step.attention": kernel})
 
     def checkpointing(self) -> Iterator[Option]:
         if not self.experiment.step.activation_checkpointing:
@@ -317,6 +329,7 @@ _OF_KIND = {
     "precision": _Values.precisions,
     "recipe": _Values.recipes,
     "batch": _Values.batches,
+    "attention": _Values.attention,
     "checkpointing": _Values.checkpointing,
     "exchange": _Values.exchanges,
     "loader": _Values.loaders,

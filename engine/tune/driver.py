@@ -24,7 +24,7 @@ from engine.store.record import Status
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.sweep.order import PilotWatch
-from engine.tune.candidates import Changes, Space, baseline_of, space_of
+from engine.tune.candidates import NO_ATTENTION, Changes, Space, baseline_of, space_of
 from engine.tune.halving import SHORT, TrialRequest, TrialResult, search
 from engine.tune.verification import (
     BASELINE_LABEL,
@@ -353,6 +353,10 @@ class TuneDriver(Driver[Tuning]):
         is_offered = any(key in option.changes for option in self._space.options["checkpointing"])
         if is_offered and not any(key in trial.changes for trial in tuning.trials):
             sentences.append("Activation checkpointing: memory was sufficient, and it slows down every step.")
+        if len(self._space.options["attention"]) > 1 and not all(
+            trial.has_attention for trial in tuning.trials
+        ):
+            sentences.append(NO_ATTENTION)
         if self._is_spent(_SEARCH_FRACTION):
             sentences.append("The short runs ended early, to leave time for verification.")
         tried = {repr(sorted(trial.changes.items())) for trial in tuning.trials}

@@ -50,6 +50,7 @@ class TrialResult:
     peak_mib: float | None = None
     is_out_of_memory: bool = False
     left_out: frozenset[str] = frozenset()
+    has_attention: bool = True
 
 
 Steps = Generator[TrialRequest, TrialResult, tuple[Places, ...]]
@@ -132,6 +133,7 @@ class _Search:
         self._round = 0
         self._failed: set[Places] = set()
         self._impossible: frozenset[str] = frozenset()
+        self._has_attention = True
         self._needs_memory: list[Places] = []
         self._peaks: dict[Places, float] = {}
 
@@ -142,6 +144,8 @@ class _Search:
         leaders = yield from self._halved(self._with_full_recipes(), 2)
         leaders = yield from self._varied(leaders, "recipe")
         leaders = yield from self._varied(leaders, "compile")
+        if self._has_attention:
+            leaders = yield from self._varied(leaders, "attention")
         leaders = yield from self._climbed(leaders)
         leaders = yield from self._with_checkpointing(leaders)
         leaders = yield from self._varied(leaders, "exchange")
@@ -235,6 +239,7 @@ class _Search:
                 continue
             outcome = yield TrialRequest(places, self._round, seconds)
             self._impossible |= outcome.left_out
+            self._has_attention &= outcome.has_attention
             if outcome.peak_mib is not None:
                 self._peaks[places] = outcome.peak_mib
             if outcome.speed is not None:

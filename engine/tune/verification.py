@@ -243,6 +243,7 @@ def shown(
         "final_loss": pilot.final_loss,
         "is_disturbed": was_slowed_down(last.summary),
         "left_out": last.summary.left_out,
+        "has_attention": bool(last.summary.attention) or not last.summary.formats,
     }
     known = trial.model_copy(update=figures)
     return known.model_copy(update={"problem": _why_unusable(known, last.summary, tuning)})
@@ -271,7 +272,7 @@ def trial_result(trial: TuningTrial) -> TrialResult:
     """Return a saved trial as the result for the search."""
     speed = trial.samples_per_second if trial.is_usable else None
     is_out = trial.problem is not None and trial.problem.kind is Kind.OUT_OF_MEMORY
-    return TrialResult(speed, trial.peak_mib, is_out, frozenset(trial.left_out))
+    return TrialResult(speed, trial.peak_mib, is_out, frozenset(trial.left_out), trial.has_attention)
 
 
 ROUNDS = 3

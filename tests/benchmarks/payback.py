@@ -34,7 +34,7 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 
 _TOLD_AFTER, _AIM, _STORE = 60, 0.15, "runs.sqlite"
-_SIZES = ((3, 128, 8_192), (2, 256, 8_192), (4, 64, 16_384), (3, 256, 6_144), (2, 128, 16_384))
+_SIZES = ((2, 256, 8_192), (4, 64, 16_384), (3, 128, 8_192), (3, 256, 6_144), (2, 128, 16_384))
 """Blocks, width and batch size of each case."""
 
 _MODEL = """

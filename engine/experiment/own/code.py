@@ -97,6 +97,33 @@ class Code(Message):
         return self.model_dump_json()
 
 
+@dataclass(frozen=True)
+class File:
+    """A Python file as text and as its syntax tree."""
+
+    name: str
+    text: str
+    tree: ast.Module
+
+
+def parse_files(code: Code | None) -> Iterator[File]:
+    """Yield the workload file and its companion modules, parsed. Nothing without a file."""
+    for name, text in ((code.file, code.text), *code.beside.items()) if code is not None else ():
+        # importing a module that is not Python says so
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            yield File(name, text, ast.parse(text))
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last name of an expression: "step" of `train.optimizer.step`, "a" of `a[0]`, or ""."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
 @lru_cache(maxsize=64)
 def code_from(text: str) -> Code:
     """Read code from the output of `Code.to_json`. Raises ValueError, also for invalid Python."""

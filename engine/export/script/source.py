@@ -95,6 +95,7 @@ _LIBRARY_MODULES = ("numpy as np", "pyarrow.parquet", "safetensors.numpy", "timm
 _LIBRARY_NAMES = {
     "torch": ("distributed", "nn"),
     "torch.distributed.algorithms.ddp_comm_hooks": ("default_hooks",),
+    "torch.nn.attention": ("SDPBackend", "sdpa_kernel"),
     "torch.nn.parallel": ("DistributedDataParallel",),
     "torch.utils.checkpoint": ("checkpoint",),
     "torchao.float8": ("Float8LinearConfig", "convert_to_float8_training"),

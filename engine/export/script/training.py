@@ -169,6 +169,12 @@ class TrainingFacts:
         return precision is Precision.TF32 or (precision.is_autocast and self.experiment.step.autocast_tf32)
 
     @property
+    def attention_backend(self) -> str:
+        """The name of the attention kernel in `torch.nn.attention.SDPBackend`."""
+        name = self.experiment.step.attention.upper()
+        return name if name == "MATH" else f"{name}_ATTENTION"
+
+    @property
     def autocast_dtype(self) -> str | None:
         return _FORMATS.get(self.experiment.precision)
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
@@ -17,8 +13,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks.places import CodePlace, calling_line, finding_at
-from engine.training.checks.static import last_name, parse_files
-from engine.training.models.own import is_own_file, shown_file
+from engine.training.models.autocasts import AutocastContexts
 from engine.training.precision import autocast_dtype, dtype_name, leaf_tensors
 
 _MATRIX_WORK = frozenset(
@@ -33,21 +28,6 @@ _TELLING, _LARGE, _ALL = 0.01, 0.1, 0.995  # shares of that work
 _FULL = torch.float32
 
 
-@dataclass(frozen=True)
-class _Context:
-    """An `autocast` context in the user's code that covers the lines from `first` to `last`.
-
-    An argument is None if its value cannot be read from the source text.
-    """
-
-    first: int
-    last: int
-    line: int
-    device: str | None
-    is_on: bool | None
-    dtype: torch.dtype | None
-
-
 class AutocastWatch(TorchFunctionMode):
     """Finds matmuls that the code's own autocast contexts compute in another dtype than the run's precision.
 
@@ -57,7 +37,7 @@ class AutocastWatch(TorchFunctionMode):
 
     def __init__(self, experiment: Experiment, precision: Precision, target: str) -> None:
         super().__init__()
-        self._contexts = {file.name: [*_contexts(file.tree)] for file in parse_files(experiment.own_code)}
+        self._contexts = AutocastContexts(experiment.own_code)
         self._expected = autocast_dtype(precision) or _FULL
         # a pass may be made in BF16 in place of the experiment's FP16
         stands_for = (
@@ -102,12 +82,12 @@ class AutocastWatch(TorchFunctionMode):
         if dtype is not on_cpu:
             return self._expected, None
         is_of_cpu = False
-        for file, line, context in self._contexts_around():
+        for context in self._contexts.around():
+            place = CodePlace(context.file, context.line)
             if context.device not in (None, self._target):
-                self._without_effect.setdefault(CodePlace(file, line), context.device)
+                self._without_effect.setdefault(place, context.device)
                 is_of_cpu |= context.device == "cpu"
                 continue
-            place = CodePlace(file, line)
             if context.device is None or self._target == "cpu":
                 return (self._expected, None) if is_of_cpu else (on_cpu, place)
             if context.is_on is None:
@@ -118,17 +98,6 @@ class AutocastWatch(TorchFunctionMode):
         if on_cpu not in self._elsewhere:
             self._elsewhere[on_cpu] = calling_line()
         return on_cpu, self._elsewhere[on_cpu]
-
-    def _contexts_around(self) -> Iterator[tuple[str, int, _Context]]:
-        """Yield the contexts in the text around the running line, the innermost first."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            path, line = frame.f_code.co_filename, frame.f_lineno
-            if is_own_file(path):
-                file = shown_file(path)
-                within = [it for it in self._contexts.get(file, ()) if it.first <= line <= it.last]
-                yield from ((file, it.line, it) for it in sorted(within, key=lambda it: -it.first))
-            frame = frame.f_back
 
     def findings(self, *, counts: bool) -> Iterator[Finding]:
         """Yield a finding for each place. A finding in a pass that the run does not make is a note."""
@@ -162,51 +131,3 @@ def _multiply_adds(name: str, tensors: list[torch.Tensor], result: torch.Tensor)
     if name == "scaled_dot_product_attention":
         return 2 * result.numel() * tensors[1].shape[-2]
     return result.numel() * (first.shape[-1] if first.dim() else 1)
-
-
-def _contexts(tree: ast.Module) -> Iterator[_Context]:
-    for node in ast.walk(tree):
-        calls: list[ast.expr] = []
-        if isinstance(node, ast.With | ast.AsyncWith):
-            calls = [item.context_expr for item in node.items]
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            calls = node.decorator_list
-        for call in calls:
-            if isinstance(call, ast.Call) and (found := _context(call, node)) is not None:
-                yield found
-
-
-def _context(call: ast.Call, node: Any) -> _Context | None:
-    name, given = last_name(call.func), {it.arg: it.value for it in call.keywords}
-    is_cast = name == "custom_fwd" and "cast_inputs" in given
-    if name != "autocast" and not is_cast:
-        return None
-    if call.args:
-        # the older torch.cuda.amp.autocast is given `enabled` first
-        is_bool = isinstance(_constant(call.args[0]), bool)
-        given.setdefault("enabled" if is_bool else "device_type", call.args[0])
-    device = _constant(given.get("device_type"))
-    if "device_type" not in given and (isinstance(call.func, ast.Name) or is_cast):
-        device = "cuda"
-    elif "device_type" not in given and isinstance(call.func, ast.Attribute):
-        older = ast.unparse(call.func.value)
-        device = next((kind for kind in ("cuda", "cpu", "xpu") if f"{kind}.amp" in older), None)
-    if device is None and not call.args and not call.keywords:
-        return None  # train.autocast()
-    is_on: object = not is_cast
-    if "enabled" in given:
-        is_on = _constant(given["enabled"])
-    dtype = getattr(torch, last_name(given["dtype"]), None) if "dtype" in given else None
-    first = node.body[0].lineno
-    return _Context(
-        first=first,
-        last=node.end_lineno or first,
-        line=call.lineno,
-        device=device if isinstance(device, str) else None,
-        is_on=is_on if isinstance(is_on, bool) else None,
-        dtype=dtype if isinstance(dtype, torch.dtype) else None,
-    )
-
-
-def _constant(node: ast.expr | None) -> object:
-    return node.value if isinstance(node, ast.Constant) else None

@@ -131,6 +131,9 @@ class Pass:
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
         target = subject.plan.device.type
         self._autocasts = AutocastWatch(subject.workload.experiment, precision, target)
+        # without effect in a pass of another precision than the run's
+        device = subject.plan.device if counts else torch.device("meta")
+        self._attention = watches.AttentionWatch(subject.workload.experiment.step.attention, device)
         self._infinite_loss: float | None = None
         self._step: OwnStep | None = None
 
@@ -152,7 +155,7 @@ class Pass:
             with ExitStack() as stack:
                 stack.enter_context(CudaSemantics() if self._subject.is_cuda else nullcontext())
                 watched = (self._gradients, self._losses, self._refusals, self._waits, self._autocasts)
-                for watch in (*watched, *self._formats):
+                for watch in (*watched, *self._formats, self._attention):
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
                 with_forward_line(self._make)
@@ -165,7 +168,7 @@ class Pass:
                 self._look_again_as_on_cuda()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
-        noting = (self._waits, self._losses, self._refusals, *self._formats)
+        noting = (self._waits, self._losses, self._refusals, self._attention, *self._formats)
         self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
         self.findings += self._autocasts.findings(counts=self.counts)
 

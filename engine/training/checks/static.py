@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code
+from engine.experiment.own.code import Code, File, last_name, parse_files
 from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.places import CodePlace, finding_at
 
@@ -26,15 +25,6 @@ _SCHEDULER_CLASS = re.compile(r"(LR|Scheduler|Restarts)$")
 _LOOKS = re.compile(r"scale|skip|found_inf", re.IGNORECASE)
 # names in a condition that tells the precision
 _CHOOSES = re.compile(r"16|half|amp|dtype|precision|scaler", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class File:
-    """A Python file as text and as its syntax tree."""
-
-    name: str
-    text: str
-    tree: ast.Module
 
 
 @dataclass(frozen=True)
@@ -239,16 +229,6 @@ def _assigned(tree: ast.Module, made: re.Pattern[str]) -> Iterator[str]:
                 yield from map(last_name, targets)
 
 
-def last_name(node: ast.expr) -> str:
-    """Return the last name of an expression: "step" of `train.optimizer.step`, "a" of `a[0]`, or ""."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    match node:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
-
-
 _READS = frozenset({"item", "tolist", "numpy", "cpu"})
 _PASSES = frozenset({"forward", "loss"})
 _HALF = frozenset({"half", "bfloat16", "float16"})
@@ -288,14 +268,6 @@ def definition_place(code: Code | None, name: str) -> CodePlace | None:
     body = ast.parse("" if code is None else code.text).body
     found = (node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name)
     return next((CodePlace(code.file, node.lineno) for node in found if code is not None), None)
-
-
-def parse_files(code: Code | None) -> Iterator[File]:
-    """Yield the workload file and its companion modules, parsed. Nothing without a file."""
-    for name, text in ((code.file, code.text), *code.beside.items()) if code is not None else ():
-        # importing a module that is not Python says so
-        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            yield File(name, text, ast.parse(text))
 
 
 def _waits(file: File) -> Iterator[Finding]:

@@ -11,11 +11,13 @@ from typing import Any, Self, TypeAlias
 
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_title
+from engine.experiment.settings import AttentionKernel
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks.places import (
     CodePlace,
@@ -25,10 +27,12 @@ from engine.training.checks.places import (
     finding_at,
     forward_place,
 )
+from engine.training.models.attention import AttentionCall
 from engine.training.models.own import is_repeated
 from engine.training.models.weightless import IN_FLOAT32, PRODUCTS, is_transform, refusal
 from engine.training.precision import are_finite, leaf_tensors, masks_with
 from engine.training.ranks import unused_problem
+from engine.words.names import listed
 
 _HALF = (torch.float16, torch.bfloat16)
 _READS = {
@@ -301,6 +305,61 @@ class NonfiniteWatch(TorchFunctionMode):
         if name:
             return f": {name} is the first to return such a value", f"Check the input of {name}."
         return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."
+
+
+class AttentionWatch(_Watch):
+    """Finds calls of `scaled_dot_product_attention` that some kernel cannot compute on the run's device.
+
+    Calls within `nn.MultiheadAttention`, which no function mode sees, are found too.
+    """
+
+    def __init__(self, wanted: AttentionKernel, device: torch.device) -> None:
+        super().__init__()
+        self._wanted, self._device = wanted, device
+        self._original = functional.scaled_dot_product_attention
+        self._is_within = False
+
+    def __enter__(self) -> Self:
+        functional.scaled_dot_product_attention = self._called
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        functional.scaled_dot_product_attention = self._original
+
+    def _called(self, *args: Any, **settings: Any) -> Any:
+        self._note(args, settings)
+        self._is_within = True
+        try:
+            return self._original(*args, **settings)
+        finally:
+            self._is_within = False
+
+    def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        if name == "scaled_dot_product_attention" and not self._is_within:
+            self._note(args, settings)
+
+    def _note(self, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        call = AttentionCall(*args, **settings)
+        is_narrow = torch.is_autocast_enabled("cpu") or call.query.dtype in _HALF
+        if impossible := call.impossible(self._device, is_narrow=is_narrow):
+            self._noted[tuple(impossible.items()), calling_line()] += 1
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield a finding for each line, a note if PyTorch chooses the kernel."""
+        for (impossible, place), count in self._noted.items():
+            refused = (
+                impossible if self._wanted == "auto" else [it for it in impossible if it[0] == self._wanted]
+            )
+            if not refused:
+                continue
+            severity: Severity = "note" if self._wanted == "auto" else "warning"
+            remedy = "PyTorch chooses among the other kernels."
+            if self._wanted != "auto":
+                remedy = f"Set {setting_title('step.attention')} to auto, or the run fails."
+            message = f"This attention cannot use {listed([f'{name} ({why})' for name, why in refused])}."
+            yield finding_at(place, FindingKind.ATTENTION, severity, message, remedy, count)
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,7 @@ from engine.experiment.experiment import Experiment, setting_error
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
+from engine.training.models.attention import attention_kernel
 from engine.training.precision import float32_mode
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import build_plain_step, fetch_data, with_plain_step
@@ -133,7 +134,10 @@ class Bench:
     def trainee(self, experiment: Experiment | None = None) -> Iterator[Trainee]:
         """Create a new trainee of the bench's experiment, or of another `experiment`."""
         settings = experiment or self.experiment
-        with float32_mode(settings.precision, settings.step.autocast_tf32):
+        with (
+            float32_mode(settings.precision, settings.step.autocast_tf32),
+            attention_kernel(settings.step.attention),
+        ):
             trainee = Trainee(self.plan, settings, self._weights)
             yield trainee
         trainee.close()

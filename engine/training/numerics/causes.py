@@ -17,6 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Changes
 from engine.protocol.numerics import Cause, Direction, FirstNonfinite
 from engine.protocol.ranges import ELSEWHERE, FORMATS, LOSS, OPTIMIZER, dtype_label, module_title
+from engine.training.models.attention import kernel_of
 from engine.training.numerics.watch import Call
 from engine.training.precision import are_finite, floating, masks_with, without_fp8
 from engine.words.names import listed
@@ -262,6 +263,8 @@ def _origin_sentence(cause: Cause, origin: Origin, around: Circumstances) -> str
 def _operation_words(origin: Origin) -> str:
     name = origin.operation.removeprefix("aten.").rstrip("_")
     words = f"cast to {_format(origin)}" if name in _CASTS else _WORDS.get(name, f"operation {name}")
+    if kernel := kernel_of(name):
+        words = "softmax of the math attention" if kernel == "math" else f"{kernel} attention"
     forward = _NODE.sub("", origin.found_cause.node)
     if origin.direction == "forward" or not forward:
         return words

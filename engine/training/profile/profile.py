@@ -16,7 +16,6 @@ from typing import Any
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from engine.experiment.experiment import Precision, setting_error
@@ -28,6 +27,7 @@ from engine.protocol.jobs import Control
 from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
+from engine.training.measuring.flops import FlopCounter
 from engine.training.models.weightless import Weightless
 from engine.training.precision import EMULATED_NOTE, float32_mode
 from engine.training.profile.breakdown import build_tables, step_bar
@@ -51,7 +51,6 @@ from engine.training.profile.recording import (
     validate_batch,
     warm_up,
 )
-from engine.training.profile.trace import flops_of
 from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import prepare_unsaved, select_device, training_conditions, with_plain_step
@@ -344,7 +343,7 @@ def _count_on(
         body=workload.body,
     )
     assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
-    with _recurrent_in_parts(), _Counter() as counter:
+    with _recurrent_in_parts(), FlopCounter() as counter:
         step.gradients(group)
     return counter.flops or None
 
@@ -360,32 +359,3 @@ def _recurrent_in_parts() -> Iterator[None]:
     finally:
         for backend, was_enabled in zip(backends, before, strict=True):
             backend.enabled = was_enabled
-
-
-class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts by the formulas, without recomputation in the backward pass.
-
-    `torch.utils.checkpoint` recomputes with gradients enabled, in a backward pass without. A pass that
-    started with gradients enabled (`create_graph`) counts completely. PyTorch's `FlopCounterMode` also counts
-    by module, with hooks that fail in `torch.autograd.grad`.
-    """
-
-    supports_higher_order_operators = True
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = 0.0
-        self._began_enabled: dict[int, bool] = {}
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        settings = kwargs or {}
-        result = function(*args, **settings)
-        if not self._is_recomputed() and (flops := flops_of(function, args, settings, result)) is not None:
-            self.flops += flops.needed
-        return result
-
-    def _is_recomputed(self) -> bool:
-        backward, is_enabled = torch._C._current_graph_task_id(), torch.is_grad_enabled()
-        return backward != -1 and not self._began_enabled.setdefault(backward, is_enabled) and is_enabled

@@ -46,6 +46,7 @@ def train(
         with closing(run):
             yield from thumbnail_events(run.experiment, run.source)
             control.may_begin(run.telemetry.steps)
+            run.record_formats()
             while not (run.must_end or run.is_over):
                 # a run may resume after its last step, with only the validation missing
                 if not run.is_complete:

@@ -26,6 +26,7 @@ from engine.training.measuring.instruments import EnergyMeter, Instruments, ener
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.measuring.sensors import SensorGauge, sensor_gauge
+from engine.training.models.attention import attention_kernel
 from engine.training.models.build import count_parameters
 from engine.training.models.own import seed_everything
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
@@ -53,12 +54,13 @@ def select_device(plan: RunPlan) -> None:
 
 @contextmanager
 def training_conditions(plan: RunPlan) -> Iterator[None]:
-    """Set the plan's memory cap, FP32 mode and cuDNN search for this process in this context."""
+    """Set the plan's memory cap, FP32 mode, cuDNN search and attention kernel for this process."""
     settings = plan.experiment
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
         float32_mode(settings.precision, settings.step.autocast_tf32),
         cudnn_search(bool(settings.step.parts)),
+        attention_kernel(settings.step.attention),
     ):
         yield
 

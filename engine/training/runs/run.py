@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.protocol.jobs import Control
 from engine.protocol.summary import Compilation, RankMetrics
 from engine.training.data.batches import Batch, BatchSource, batch_samples, requested_samples
 from engine.training.failures import check_normalized
+from engine.training.measuring.formats import FormatRecord
 from engine.training.measuring.instruments import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, ValidationResult, validate
@@ -40,6 +41,7 @@ from engine.training.runs.checkpoints import (
 from engine.training.runs.plan import RunPlan
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
+from engine.training.steps.rehearsal import rehearse
 
 _SAMPLES = 8
 _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a percent, and take next to nothing
@@ -126,6 +128,7 @@ class Run:
         self._unchanged = UnchangedWeights(step.model, self.total_steps) if is_pure else None
         self.not_done: dict[str, str] = {}
         self._recompiled: list[int] = []
+        self._formats: FormatRecord | None = None
         self._batches_done = 0
         self._paused_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -217,6 +220,7 @@ class Run:
             cudnn_search(False)
             if sum(map(requested_samples, group)) < self.experiment.device_step_samples
             else nullcontext(),
+            self._recording(group[0]) if begun == 0 and is_warming else nullcontext(),
         ):
             try:
                 figures = self.step(group)
@@ -234,6 +238,24 @@ class Run:
         if begun <= SAMPLED_FIRST:
             self.step.note_communication()
         self._batches_done += len(group)
+
+    def record_formats(self) -> None:
+        """Record the dtypes of the first step's matmuls, unless it is measured or the model is sharded."""
+        if not is_sharded(self.step.model):
+            self._formats = FormatRecord(self.experiment, self.device)
+
+    def _recording(self, batch: Batch) -> AbstractContextManager[object]:
+        if self._formats is None or not (self._compiles or current_rank().count > 1):
+            return self._formats or nullcontext()
+        # neither compiled code nor DistributedDataParallel shows its operations
+        rehearse(self.step, batch, self._formats)
+        return nullcontext()
+
+    @property
+    def _compiles(self) -> bool:
+        code = self.experiment.own_code
+        of_code = code is not None and any("compile" in text for text in (code.text, *code.beside.values()))
+        return of_code or self.step.compiles
 
     def begin_epoch(self) -> None:
         self.epoch += 1
@@ -372,6 +394,7 @@ class Run:
             "compilation": self._compilation(),
             "capture_seconds": self.step.capture_seconds,
             "paused_seconds": self._paused_seconds or None,
+            **({} if self._formats is None else self._formats.figures(self.step)),
         }
         return self._as_rank(totals.model_copy(update=figures))
 

@@ -279,6 +279,7 @@ class OwnStep(PlainStep):
         super().__init__(*args, **settings)
         self._averaged: set[int] = set()
         self._body = body
+        self.has_autocast = False  # True once the body has entered train.autocast()
         self._train = StepContext(self, optimizers)
         self._unscaled: set[int] = set()
         self._stepped: set[int] = set()
@@ -348,6 +349,7 @@ class OwnStep(PlainStep):
         return self(batches)[0]
 
     def autocast(self) -> AbstractContextManager[object]:
+        self.has_autocast = True
         return autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts)
 
     def backward(self, loss: Tensor, settings: Mapping[str, Any]) -> None:

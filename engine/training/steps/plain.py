@@ -370,6 +370,16 @@ class PlainStep:
         self._factors = [float(group["lr"]) / peak if has_own_rates else 1.0 for group in groups]
 
     @property
+    def compiles(self) -> bool:
+        """True if a part of the step is compiled."""
+        return self._is_torchaos
+
+    def uncompiled_loss(self, batch: Batch) -> Tensor:
+        """Return the loss of the model itself, without the wrappers that compile or distribute it."""
+        with autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts):
+            return self._loss_function(self._call(self.model, batch[0]), batch[1])
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of the values: "loss", then those of the scaler and of clipping, if any."""
         scaled = ("grad_scale", "found_inf") if self.scaler.is_enabled() else ()

@@ -33,6 +33,7 @@ from engine.training.steps.plain import (
     no_fused_form,
     uses_torchao,
 )
+from engine.training.steps.rehearsal import ForwardState
 
 Shapes = tuple[Any, ...]
 _NOT_SHARDED: dict[RecipePart, str] = {
@@ -209,26 +210,6 @@ def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> N
 Shape = tuple[torch.Size, ...]
 
 
-class _ForwardState:
-    # a copy of the model's buffers (such as BatchNorm's running means) and of the random state
-
-    def __init__(self, model: nn.Module, device: torch.device) -> None:
-        self._device = device
-        self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-        self._random = torch.get_rng_state()
-        self._device_random: Tensor | None = None
-        if device.type != "cpu":
-            self._device_random = torch.get_device_module(device).get_rng_state()
-
-    def restore(self) -> None:
-        with torch.no_grad():
-            for buffer, saved in self._buffers:
-                buffer.copy_(saved)
-        torch.set_rng_state(self._random)
-        if self._device_random is not None:
-            torch.get_device_module(self._device).set_rng_state(self._device_random)
-
-
 class CompiledStep(PlainStep):
     """A plain step whose model is compiled by `torch.compile`, if requested.
 
@@ -260,6 +241,10 @@ class CompiledStep(PlainStep):
                 self.record.leave_out("compile", error_reason(error))
         self._shape: Shape | None = None
         self._samples = 0
+
+    @property
+    def compiles(self) -> bool:
+        return super().compiles or self._compiled is not None
 
     @property
     def watched(self) -> nn.Module:
@@ -297,7 +282,7 @@ class CompiledStep(PlainStep):
         return self._call(self._compiled, inputs)
 
     def _compile(self, batches: Sequence[Batch], shape: Shape) -> Tensor:
-        state = _ForwardState(self.model, self.device)
+        state = ForwardState(self.model, self.device)
         self._shape = shape
         _synchronize(self.device)
         began = time.perf_counter()

@@ -108,7 +108,8 @@ def test_what_was_seen_is_a_row_where_it_differs_and_else_one_line() -> None:
     comparison = pair()
     (section,) = metrics_sections(comparison)
     rows = {str(row[0]): [getattr(cell, "value", cell) for cell in row[1:]] for row in section.rows}
-    assert rows["Autocast"] == ["none", "bfloat16: 96% of layers"]
+    assert rows["Autocast"] == ["none", "bfloat16"]
+    assert rows["Matmuls and convolutions"] == ["–", "96% bfloat16, 4% float32"]
     assert "Loss at the end" in rows and "Training time, s" not in rows
     assert comparison.same == (
         "The same in both: torch 2.15 · no GradScaler · not compiled · batch 12"
@@ -137,7 +138,8 @@ def test_a_ranking_has_the_observations_as_columns() -> None:
         (
             {"layers": {"float32": 1.0}},
             {},
-            "train.py --amp: autocast(bfloat16) is on, but no Linear or Conv layer ran in it.",
+            "train.py --amp: autocast(bfloat16) is on, but 0% of the FLOPs of matmuls and convolutions ran in"
+            " bfloat16.",
         ),
         (
             {"layers": {}, "is_compiled": True},
@@ -218,8 +220,9 @@ def test_memory_of_a_process_is_no_reason_to_doubt() -> None:
 def test_a_single_script_says_what_was_seen() -> None:
     run = script_run(1, AMP, observed={**SEEN, **AUTOCAST}, samples_per_second=9.0, peak_allocated_mib=1.0)
     assert compared(run).reports[0].text == (
-        "train.py --amp trained at 9.00 samples/s. The observer saw bfloat16 autocast in 96% of layers,"
-        " no GradScaler, not compiled, batch 12, 124.3 M parameters in float32 and AdamW."
+        "train.py --amp trained at 9.00 samples/s. The observer saw bfloat16 autocast, no GradScaler, not"
+        " compiled, batch 12, 124.3 M parameters in float32, AdamW and matmul FLOPs 96% in bfloat16 and 4% in"
+        " float32."
     )
 
 

@@ -168,7 +168,7 @@ CASES: dict[str, dict[str, Any]] = {
         "steps": 4,
         "optimizer": {"name": "adam", "weight_decay": 0.01},
         "schedule": {"name": "cosine", "warmup_steps": 1, "final_fraction": 0.3},
-        "step": {"activation_checkpointing": True},
+        "step": {"activation_checkpointing": True, "attention": "math"},
     },
     "fused, channels last, recomputed, decays every second epoch after a warm-up": {
         **TURNS,

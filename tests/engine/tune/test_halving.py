@@ -11,20 +11,21 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.tune import CHANGE_KINDS, TuningTrial
-from engine.tune.candidates import BASELINE, Option, Places, Space
+from engine.tune.candidates import BASELINE, Option, Places, Space, value_of
 from engine.tune.halving import TrialRequest, TrialResult, kept, ranking, search
 
 Speed = Callable[[Places], float]
 FACTORS = (
     (1.0, 1.6, 1.1),
     (1.0, 1.5, 1.1, 1.3),
+    (1.0, 0.9, 1.2),
     (1.0, 0.7),
     (1.0, 1.2, 1.3, 1.1),
     (1.0, 1.04),
     (1.0, 1.05, 0.9),
-    *((1.0,),) * (len(CHANGE_KINDS) - 6),
+    *((1.0,),) * (len(CHANGE_KINDS) - 7),
 )
-BEST: Places = (1, 1, 0, 2, 1, 1, *(0,) * (len(CHANGE_KINDS) - 6))
+BEST: Places = (1, 1, 2, 0, 2, 1, 1, *(0,) * (len(CHANGE_KINDS) - 7))
 
 
 def space(**of_kind: int) -> Space:
@@ -90,25 +91,36 @@ def test_a_precision_that_gains_only_with_the_full_recipe_is_found():
     def speed(places: Places) -> float:
         return 100 * {(0, 0): 1.0, (1, 0): 0.8, (0, 1): 1.2, (1, 1): 2.0}.get(places[:2], 0.9)
 
-    best, _ = searched(space(batch=1, loader=1, checkpointing=1), speed)
+    best, _ = searched(space(batch=1, loader=1, checkpointing=1, attention=1), speed)
     assert best[:2] == (1, 1)
 
 
+def test_kernels_are_tried_only_for_a_model_with_attention():
+    for has_attention in (True, False):
+        result = TrialResult(100.0, has_attention=has_attention)
+        asked = asked_for(space(), lambda ask, result=result: result)
+        assert any(value_of(ask.places, "attention") for ask in asked) is has_attention
+
+
 def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing():
+    batch, recomputes = (
+        lambda ask, kind=kind: value_of(ask.places, kind) for kind in ("batch", "checkpointing")
+    )
+
     def outcome(ask: TrialRequest) -> TrialResult:
-        fits = ask.places[3] == 0 or ask.places[2] == 1
+        fits = not batch(ask) or recomputes(ask)
         return TrialResult(product(ask.places)) if fits else TrialResult(None, None, True)
 
     asked = asked_for(space(), outcome)
-    too_large = [ask.places for ask in asked if ask.places[3] and not ask.places[2]]
+    too_large = [ask.places for ask in asked if batch(ask) and not recomputes(ask)]
     assert len(too_large) == len(set(too_large)) == 1
-    assert any(ask.places[2] for ask in asked)
+    assert any(map(recomputes, asked))
 
 
 def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once():
     recipes = ("", "fused+compile", "fused", "compile")
     options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
-    of = space(batch=1, loader=1, checkpointing=1)
+    of = space(batch=1, loader=1, checkpointing=1, attention=1)
     of = replace(of, options={**of.options, "recipe": options})
     impossible = TrialResult(None, left_out=frozenset({"compile"}))
     asked = asked_for(
@@ -154,7 +166,7 @@ def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too():
 def test_fp8_that_does_nothing_for_the_model_is_asked_for_once():
     scalings = [{"precision": "fp8", "step.fp8_recipe": name} for name in ("tensorwise", "rowwise")]
     options = (Option("as given", {}), *(Option("FP8", changes) for changes in scalings))
-    of = space(batch=1, loader=1, checkpointing=1, exchange=1)
+    of = space(batch=1, loader=1, checkpointing=1, attention=1, exchange=1)
     of = replace(of, options={**of.options, "precision": options})
     idle = TrialResult(None, left_out=frozenset({"fp8"}))
     asked = asked_for(of, lambda ask: idle if ask.places[0] else TrialResult(100.0))

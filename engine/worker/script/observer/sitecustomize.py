@@ -222,8 +222,12 @@ class Observer:
 
     def on_layer(self, module, args, output, *_):
         output = output[0] if isinstance(output, tuple) else output
-        if self.torch.is_grad_enabled() and isinstance(output, self.tensor):
-            self.layers[_name(output.dtype)] = self.layers.get(_name(output.dtype), 0) + 1
+        if self.torch.is_grad_enabled() and isinstance(output, self.tensor) and output.dim():
+            # each weight is used at every place of the output
+            held = [each for each in module._parameters.values() if each is not None and each.dim() > 1]
+            channels = output.shape[1 if hasattr(module, "kernel_size") and output.dim() > 2 else -1]
+            work = output.numel() // (channels or 1) * sum(each.numel() for each in held)
+            self.layers[_name(output.dtype)] = self.layers.get(_name(output.dtype), 0) + work
 
     def on_autocast(self, context, *_):
         if self.step < _WATCHED_STEPS and context._enabled and self.torch.is_grad_enabled():
@@ -330,8 +334,8 @@ class Observer:
         for each in trained if module is None else module.parameters():
             counts[_name(each.dtype)] = counts.get(_name(each.dtype), 0) + each.numel()
         line.update(optimizer=type(optimizer).__name__ if optimizer else "", parameters=counts)
-        calls = sum(self.layers.values())
-        line.update(layers={name: count / calls for name, count in self.layers.items()})
+        all_work = sum(self.layers.values()) or 1
+        line.update(layers={name: work / all_work for name, work in self.layers.items()})
         line.update(autocast=self.autocast.get(device.type), has_scaler=self.scale is not None)
         return {**line, "batch_size": rows[-1]["samples"] or None, "is_compiled": self.graphs > 0}
 

@@ -103,6 +103,18 @@ def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already()
 
 
 @pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ("aten._scaled_dot_product_flash_attention_for_cpu", "the flash attention in layer"),
+        ("aten._scaled_dot_product_cudnn_attention", "the cudnn attention in layer"),
+        ("aten._safe_softmax", "the softmax of the math attention in layer"),
+    ],
+)
+def test_the_kernel_of_an_attention_is_named(operation, words):
+    assert words in told(OVERFLOW, operation=operation).sentence
+
+
+@pytest.mark.parametrize(
     ("operation", "remedy"),
     [("aten.add", "Combine the masks as booleans"), ("aten._to_copy", "Fill the mask in FP16")],
 )

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.training.profile.profile import _Counter
-from engine.training.profile.trace import Flops, flops_of
+from engine.training.measuring.flops import FlopCounter, Flops, flops_of
 
 N = 2
 """Samples of a batch."""
@@ -25,7 +24,7 @@ def tensor(*shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) 
 
 def counted(model: Callable[[Tensor], Tensor], inputs: Tensor) -> tuple[float, float]:
     """The FLOPs of the forward and of the backward pass."""
-    with _Counter() as counter:
+    with FlopCounter() as counter:
         outputs = model(inputs)
         forward = counter.flops
         outputs.abs().sum().backward()
@@ -81,15 +80,15 @@ def test_products(function, shapes, multiply_adds):
     first, *rest = (
         tensor(*shape, dtype=whole if i == 0 else torch.float32) for i, shape in enumerate(shapes)
     )
-    with _Counter() as counter:
+    with FlopCounter() as counter:
         function(first, *rest)
     assert counter.flops == 2 * multiply_adds
 
 
 def test_a_complex_multiply_add_is_eight_and_zeros_of_a_sparse_matrix_are_none():
-    with _Counter() as complex_numbers:
+    with FlopCounter() as complex_numbers:
         tensor(3, 4, dtype=torch.complex64) @ tensor(4, 5, dtype=torch.complex64)
-    with _Counter() as sparse:
+    with FlopCounter() as sparse:
         torch.sparse.mm(torch.eye(50).to_sparse(), torch.ones(50, 3))
     assert (complex_numbers.flops, sparse.flops) == (8 * 3 * 4 * 5, 2 * 50 * 3)
 

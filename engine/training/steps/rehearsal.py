@@ -1,0 +1,58 @@
+"""A pass of a batch before training, to observe its operations, after which everything is as before."""
+
+from __future__ import annotations
+
+import random
+from contextlib import AbstractContextManager, suppress
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.training.data.batches import Batch
+from engine.training.steps.own import OwnStep
+from engine.training.steps.plain import PlainStep
+
+
+class ForwardState:
+    """A copy of a model's buffers, such as BatchNorm's running means, and of all random states."""
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        self._device = device
+        self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self._hosts_random = random.getstate(), np.random.get_state()
+        self._random = torch.get_rng_state()
+        self._device_random: Tensor | None = None
+        if device.type != "cpu":
+            self._device_random = torch.get_device_module(device).get_rng_state()
+
+    def restore(self) -> None:
+        """Bring the copied state back, into the same tensors."""
+        with torch.no_grad():
+            for buffer, saved in self._buffers:
+                buffer.copy_(saved)
+        torch.set_rng_state(self._random)
+        random.setstate(self._hosts_random[0])
+        np.random.set_state(self._hosts_random[1])
+        if self._device_random is not None:
+            torch.get_device_module(self._device).set_rng_state(self._device_random)
+
+
+def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> None:
+    """Pass a batch forward and backward within `watch`, uncompiled and alone, and restore all state.
+
+    Gradients are neither kept nor sent to other devices. A failure, as for lack of memory, has no effect. A
+    step that the model's file defines is not rehearsed, because it changes weights.
+    """
+    if isinstance(step, OwnStep):
+        return
+    state = ForwardState(step.model, step.device)
+    weights = [weight for weight in step.model.parameters() if weight.requires_grad]
+    with suppress(Exception), torch.compiler.set_stance("force_eager"), watch:
+        torch.autograd.grad(step.uncompiled_loss(batch), weights, allow_unused=True)
+    state.restore()
+    if step.device.type in ("cuda", "xpu"):
+        # its memory is not the run's
+        module = torch.get_device_module(step.device)
+        module.empty_cache()
+        module.reset_peak_memory_stats(step.device)
