@@ -304,8 +304,9 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
     if own is not None and code is not None:
         message = f"is FSDP2, but {code.file} defines {own}(), which needs the full model."
         yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
-    if experiment.optimizer.kind.is_low_bit:
-        but = "Ammeter does not yet combine low-bit optimizers with FSDP2."
+    kind = experiment.optimizer.kind
+    if kind.is_low_bit or kind.rest:
+        but = f"Ammeter does not yet combine {kind.label if kind.rest else 'low-bit optimizers'} with FSDP2."
         yield _setting_problem(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
     if experiment.precision is Precision.FP8:
         but = "Ammeter does not yet combine FP8 with FSDP2."

@@ -25,8 +25,8 @@ from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
-from engine.training.steps.own import combine_optimizers
-from engine.training.steps.plain import PlainStep, RecipeRecord, allocate_state, build_optimizer, uses_torchao
+from engine.training.steps.optimizers import allocate_state, build_optimizer, combine_optimizers, uses_torchao
+from engine.training.steps.plain import PlainStep, RecipeRecord
 from engine.training.steps.recipe import without_garbage_collection
 
 # workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200

@@ -23,15 +23,9 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel, shard_model, uses_fsdp
-from engine.training.steps.own import Body, OwnStep, combine_optimizers
-from engine.training.steps.plain import (
-    PlainStep,
-    RecipeRecord,
-    build_optimizer,
-    error_reason,
-    no_fused_form,
-    uses_torchao,
-)
+from engine.training.steps.optimizers import build_optimizer, combine_optimizers, no_fused_form, uses_torchao
+from engine.training.steps.own import Body, OwnStep
+from engine.training.steps.plain import PlainStep, RecipeRecord, error_reason
 
 Shapes = tuple[Any, ...]
 _NOT_SHARDED: dict[RecipePart, str] = {
@@ -495,5 +489,6 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "the loss scaler synchronizes with the GPU unless the optimizer is fused"
     kind = experiment.optimizer.kind
     if not kind.is_capturable and not is_fused:
-        return f"{kind.label} reads its learning rate on the host unless it is fused"
+        unless = " unless it is fused" if kind.has_fused else ""
+        return f"{kind.label} reads its learning rate on the host{unless}"
     return None

@@ -24,7 +24,7 @@ WRONG = [
     ("model", "", "at least 1 characters"),
     ("on_nan", "panic", "continue, stop or fail"),
     ("label_smoothing", "1", "less than 1"),
-    ("optimizer.name", "lion", "adamw, adam, sgd, adamw-8bit, adamw-4bit or adamw-fp8"),
+    ("optimizer.name", "lion", "adamw, adam, sgd, muon, adamw-8bit, adamw-4bit or adamw-fp8"),
     ("optimizer.fused", "perhaps", "true or false"),
     ("optimizer.learning_rate", "nan", "a finite number"),
     ("optimizer.learning_rate", "fast", "a number"),

@@ -24,7 +24,8 @@ from engine.training.runs import workload
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import build, build_plain_step
 from engine.training.runs.trial import _model_mib
-from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
+from engine.training.steps.optimizers import build_optimizer
+from engine.training.steps.plain import PlainStep, RecipeRecord
 
 from .conftest import refusal
 
@@ -95,8 +96,9 @@ def real_peak_mib(experiment: Experiment) -> float:
         LANGUAGE,
         {**LANGUAGE, "precision": "bf16"},
         {**LANGUAGE, "precision": "bf16-pure"},
+        {**LANGUAGE, "optimizer": {"name": "muon"}},
     ],
-    ids=["accumulated", "sgd-recomputed", "kept-in-fp32", "text", "text-bf16", "text-pure"],
+    ids=["accumulated", "sgd-recomputed", "kept-in-fp32", "text", "text-bf16", "text-pure", "text-muon"],
 )
 def test_fake_tensors_take_what_real_ones_take(settings):
     experiment = experiment_from(settings)
