@@ -270,7 +270,7 @@ class OwnStep(PlainStep):
         self.optimizer.zero_grad(set_to_none=True)
         self._worst = self._norm = self._total = None
         self._has_made = self._has_unscaled = False
-        with self.rules.in_call():
+        with self.rules.in_call(), self._stores:
             returned = [self._body(self._train, batch) for batch in batches][-1]
         if self._worst is not None:
             self._idle_calls = None

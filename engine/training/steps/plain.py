@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.own import run_backward, with_forward_line
+from engine.training.models.recompute import Offload
 from engine.training.precision import autocast
 from engine.training.ranks import (
     DistributedModel,
@@ -199,6 +201,9 @@ class PlainStep:
         self._clip_norm = experiment.step.clip_norm
         self._cache_casts = cache_casts
         self._is_torchaos = uses_torchao(experiment)
+        self.experiment = experiment
+        offloads = experiment.step.offload_activations
+        self._stores: AbstractContextManager[Any] = Offload(model) if offloads else nullcontext()
         self._parameters = list(model.parameters())
         self._called = self._shared(experiment)
         self._learning_rate: float | None = None
@@ -266,7 +271,8 @@ class PlainStep:
             if len(batches) > 1:
                 # what is accumulated is sent once
                 set_gradient_sync(self._called, number == len(batches))
-            with autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts):
+            is_cached = self._cache_casts
+            with self._stores, autocast(self.autocast_precision, self.device, cache_enabled=is_cached):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
                 loss = loss / (samples / batch_samples(batch))

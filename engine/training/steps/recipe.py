@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Any, cast
 
 import torch
+import torch._functorch.config as functorch_config
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
@@ -233,6 +234,7 @@ class CompiledStep(PlainStep):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._compiled: nn.Module | None = None
+        _set_budget(self.experiment.step.activation_budget)
         if self.record.has("compile"):
             # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
             try:
@@ -296,6 +298,13 @@ class CompiledStep(PlainStep):
         state.restore()
         self.record.leave_out("compile", f"it failed here ({reason})")
         return super().gradients(batches)
+
+
+def _set_budget(budget: float | None) -> None:
+    wanted = 1.0 if budget is None else budget
+    if functorch_config.activation_memory_budget != wanted:
+        torch._dynamo.reset()  # what was compiled with another budget
+        functorch_config.activation_memory_budget = wanted
 
 
 def _shape(inputs: Any) -> Shape:
@@ -483,6 +492,8 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "a step that synchronizes gradients is not captured"
     if device.type != "cuda":
         return "only CUDA devices support CUDA graphs"
+    if experiment.step.offload_activations:
+        return "activations that are offloaded would be allocated in the graph"
     if uses_torchao(experiment):
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:

@@ -34,6 +34,10 @@ WRONG = [
     ("step.recipe", "turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
     ("step.recipe", "fused+turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
     ("step.fp32_modules", 5, "a list"),
+    *(
+        ("step.activation_checkpointing", value, "none, selective, full, or a budget from 0 to 1")
+        for value in ("half", "1.5", "nan")
+    ),
     ("data.workers", "257", "at most 256"),
 ]
 

@@ -51,7 +51,7 @@ VARIETIES: list[dict[str, Any]] = [
     {"step": {"recipe": "fused"}, "data": {"augment": True}},
     {
         "model": "hf:vit",
-        "overrides": "hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, patch_size=4",
+        "overrides": "hidden_size=16, num_hidden_layers=1, num_attention_heads=2, patch_size=4",
         "precision": "fp16",
         "optimizer": {"name": "muon"},
         "scaler": {"growth_interval": 7},
