@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.settings import SELECTIVE
+from engine.experiment.settings import SELECTIVE, Step
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine, highest_line, upper_hull
@@ -41,6 +41,7 @@ _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
 _COMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
+_BUDGETED = "The estimate is for the uncompiled step, without its activation budget. A run corrects it."
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
@@ -211,8 +212,14 @@ def _forecast_from(
         needed_mib=decisive.at(batch_size),
         lines=lines,
         seconds=seconds,
-        note=_COMPILED if "compile" in plan.experiment.step.parts else None,
+        note=_note_on(plan.experiment.step),
     )
+
+
+def _note_on(step: Step) -> str | None:
+    if step.activation_budget is not None:
+        return _BUDGETED
+    return _COMPILED if "compile" in step.parts else None
 
 
 def _line(small: int, large: int) -> MemoryLine:

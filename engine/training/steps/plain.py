@@ -29,6 +29,7 @@ from engine.training.ranks import (
     set_gradient_sync,
     wrap_model,
 )
+from engine.training.steps.counters import HostCounters
 from engine.training.steps.optimizers import uses_torchao
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
@@ -195,6 +196,7 @@ class PlainStep:
         self.compile_seconds: float | None = None
         self.capture_seconds: float | None = None
         self.capture_failed = False  # not where a capture was ruled out before it was tried
+        self.counters: HostCounters | None = None
         self._loss_function = loss_function
         # sharded, it casts by itself
         self.autocast_precision = Precision.FP32 if is_sharded(model) else experiment.precision
@@ -239,7 +241,17 @@ class PlainStep:
         The loss is the mean over the group's samples, the loss scale is the one used by this step, and the
         norm is the one before clipping.
         """
+        self.count_passes(batches)
         return self.update(self.gradients(batches))
+
+    def count_passes(self, batches: Sequence[Batch]) -> None:
+        """Count the passes of a group on the host, if BatchNorm's counters are there."""
+        if self.counters is not None:
+            self.counters.count(len(batches), lambda: self._pass(batches[0][0]))
+
+    def _pass(self, inputs: Any) -> None:
+        with autocast(self.autocast_precision, self.device):
+            self._call(self.model, inputs)
 
     @property
     def rate_factor(self) -> float:

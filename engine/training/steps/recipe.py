@@ -24,6 +24,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel, shard_model, uses_fsdp
+from engine.training.steps.counters import HostCounters
 from engine.training.steps.optimizers import build_optimizer, combine_optimizers, no_fused_form, uses_torchao
 from engine.training.steps.own import Body, OwnStep
 from engine.training.steps.plain import PlainStep, RecipeRecord, error_reason
@@ -365,7 +366,10 @@ class CapturedStep(CompiledStep):
             return self._uncaptured(batches)
         if action is GroupAction.CAPTURE:
             self._capture = self._captured(batches)
-        return super().__call__(batches) if self._capture is None else self._capture.replay(batches)
+        if self._capture is None:
+            return super().__call__(batches)
+        self.count_passes(batches)
+        return self._capture.replay(batches)
 
     def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:
         # On the capture's own stream: gradients accumulate on the stream that first made them, and any other
@@ -453,7 +457,11 @@ def build_step(
         optimizers = optimizer if made is None else made
         return OwnStep(model, loss_function, experiment, device, body=body, optimizers=optimizers, **settings)
     kind = CapturedStep if is_captured else CompiledStep if record.has("compile") else PlainStep
-    return kind(model, loss_function, experiment, device, **settings)
+    step = kind(model, loss_function, experiment, device, **settings)
+    # of a model file, no one knows whether its passes are alike
+    if experiment.step.recipe == FAST and experiment.own_code is None and not uses_fsdp(experiment):
+        step.counters = HostCounters(model)
+    return step
 
 
 @contextmanager
