@@ -50,17 +50,19 @@ class HostCounters:
         hooks = [norm.register_forward_pre_hook(lambda module, _: calls.update([module])) for norm in norms]
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         try:
-            state = chain(self._model.named_parameters(), self._model.named_buffers())
-            # else numbers on the host would change
-            imagined = {name: fakes.from_tensor(tensor) for name, tensor in state}
-            with removed_at_end(hooks), _reparametrize_module(self._model, imagined), fakes, torch.no_grad():
-                forward()
+            with removed_at_end(hooks), torch.no_grad():
+                state = chain(self._model.named_parameters(), self._model.named_buffers())
+                # else numbers on the host would change
+                imagined: dict[str, torch.Tensor] = {name: fakes.from_tensor(each) for name, each in state}
+                with _reparametrize_module(self._model, imagined), fakes:
+                    forward()
         except Exception:  # noqa: BLE001 - a model that reads its own numbers fails in any way
             for norm, counter in norms.items():
                 setattr(norm, _NAME, counter)
             return {}
         for norm in norms:
-            norm.register_state_dict_post_hook(lambda *given: self._add(*given))  # PyTorch marks what it gets
+            # PyTorch marks what it gets
+            norm.register_state_dict_post_hook(lambda *given: self._add(*given))  # type: ignore[no-untyped-call]
         return {norm: (counter, calls[norm] * norm.training) for norm, counter in norms.items()}
 
     def _add(self, norm: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
