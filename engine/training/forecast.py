@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.settings import SELECTIVE, Step
+from engine.experiment.settings import SELECTIVE
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine, highest_line, upper_hull
@@ -189,6 +189,7 @@ def _forecast_from(
     plan: RunPlan, small: _Imagined, large: _Imagined, parts: Breakdown, seconds: float
 ) -> ForecastMade:
     batch_size = plan.experiment.batch_size
+    has_budget = plan.experiment.step.activation_budget is not None
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
     # each moment of the step is a line; only the peak where the two steps differ in their operations
     moments = {(max(small.timeline), max(large.timeline))}
@@ -212,14 +213,8 @@ def _forecast_from(
         needed_mib=decisive.at(batch_size),
         lines=lines,
         seconds=seconds,
-        note=_note_on(plan.experiment.step),
+        note=_BUDGETED if has_budget else _COMPILED if "compile" in plan.experiment.step.parts else None,
     )
-
-
-def _note_on(step: Step) -> str | None:
-    if step.activation_budget is not None:
-        return _BUDGETED
-    return _COMPILED if "compile" in step.parts else None
 
 
 def _line(small: int, large: int) -> MemoryLine:

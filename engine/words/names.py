@@ -79,8 +79,7 @@ def dataset_words(dataset: str) -> str:
 
 def checkpointing_words(value: str) -> str:
     """Return a value of activation checkpointing as a noun phrase: "selective checkpointing"."""
-    has_budget = value[:1].isdigit()
-    return f"activation budget {value}" if has_budget else f"{value.replace('none', 'no')} checkpointing"
+    return f"activation budget {value}" if value[:1].isdigit() else f"{value} checkpointing"
 
 
 _PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing", "fp8": "FP8"}
@@ -183,8 +182,6 @@ def setting_text(key: str, value: Any) -> str:
         return code_from(value).short
     if key == "step.recipe":
         return recipe_words(str(value))
-    if key == "step.activation_checkpointing" and str(value)[:1].isdigit():
-        return f"budget {value}"
     if isinstance(value, bool):
         return "on" if value else "off"
     if key == "devices" and value == 0:

@@ -269,11 +269,7 @@ class Draft:
         draft = cls(preset, has_gpu=has_gpu, keeps_code=state.get("keeps_code") is True)
         state = _as_now(state, draft)
         given = dict(state["axes"]).items()
-        axes = {
-            key: tuple(_text_now(key, value) for value in values)
-            for key, values in given
-            if key in draft.base and values
-        }
+        axes = {key: tuple(map(str, values)) for key, values in given if key in draft.base and values}
         draft = draft._with_axes(axes)
         if preset.name == state["preset"]:
             given = dict(state["changes"]).items()
