@@ -80,9 +80,6 @@ def script(
     """
     if not all(line.strip() for line in commands):
         raise request_error("A command is empty.", "Enter it as in a terminal, in quotes.", key="command")
-    if len({" ".join(line.split()) for line in commands}) < len(commands):
-        message = "The same command is given twice."
-        raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
     ci = options.parse_ci(require, junit, markdown)
     if ci.requirements and len(commands) < 2:
         message = "A requirement is relative to a baseline, but there is only one command."
@@ -101,6 +98,9 @@ def script(
         )
         for line in commands
     ]
+    if len({(*one.command.changes.items(), *one.command.words) for one in experiments}) < len(commands):
+        message = "The same command is given twice."
+        raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
     with open_session(target, machine) as session:
         for experiment in experiments:
             session.launcher.trusted_code.name_command(experiment.command)

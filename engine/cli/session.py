@@ -382,8 +382,7 @@ def train(session: CommandSession, added: RunRecord, title: str) -> Event:
 
 def failure_in(store: Store, run: RunRecord) -> Failure | None:
     """Return why a run, alone or in its comparison, failed. None if it did not fail."""
-    group = run.comparison
-    runs = [run] if group is None else [each for each in store.runs() if each.comparison == group]
+    runs = [run] if run.comparison is None else store.of_comparison(run.comparison)
     return failure_of(runs, Forecasts(store.path.parent, run.machine), None, run_id=run.id)
 
 
