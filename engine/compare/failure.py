@@ -337,7 +337,7 @@ class _Reader:
         else:
             outcome = "Recomputes activations in the backward pass. Takes less memory, but steps are slower."
             yield from self.changed(
-                "Use activation checkpointing", outcome, {"step.activation_checkpointing": True}
+                "Use activation checkpointing", outcome, {"step.activation_checkpointing": "full"}
             )
 
     def fitting(self, memory: MemoryShortage) -> int | None:

@@ -15,9 +15,18 @@ from engine.experiment.checks import core_count, dataset_of
 from engine.experiment.experiment import Experiment, changed, flattened
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import FormValues
-from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
+from engine.experiment.settings import (
+    FULL,
+    NO_CHECKPOINTING,
+    PLAIN,
+    RECIPE_PARTS,
+    SELECTIVE,
+    RecipePart,
+    Step,
+    joined,
+)
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
-from engine.words.names import recipe_title
+from engine.words.names import checkpointing_words, recipe_title
 from engine.words.numbers import counted
 
 Changes = Mapping[str, Any]
@@ -28,14 +37,19 @@ BASELINE: Places = (0,) * len(CHANGE_KINDS)
 
 _MOST_DOUBLINGS, _MOST_HALVINGS = 6, 2
 _LOADER_WORKERS = (2, 4, 8)
+_BUDGETS = ("0.5", "0.25")
 
 
 @dataclass(frozen=True)
 class Option:
-    """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key."""
+    """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key.
+
+    It `needs` these optimizations beside it.
+    """
 
     words: str
     changes: Changes
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -75,6 +89,10 @@ class Space:
         changes = self.changes(places)
         parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
         return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
+
+    def is_possible(self, places: Places) -> bool:
+        """Return True if the candidate has the optimizations that its other changes need."""
+        return all(option.needs <= self.parts(places) for _, option in self.chosen(places))
 
     def places_for(self, changes: Changes) -> Places:
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
@@ -223,8 +241,12 @@ class _Values:
                 yield Option(f"{kernel} attention", {"step.attention": kernel})
 
     def checkpointing(self) -> Iterator[Option]:
-        if not self.experiment.step.activation_checkpointing:
-            yield Option("activation checkpointing", {"step.activation_checkpointing": True})
+        if self.experiment.step.activation_checkpointing == NO_CHECKPOINTING:
+            for value in (SELECTIVE, FULL, *_BUDGETS):
+                needs = frozenset(("compile",) if value in _BUDGETS else ())
+                yield Option(checkpointing_words(value), {"step.activation_checkpointing": value}, needs)
+        if self.device.kind in ("cuda", "xpu") and not self.experiment.step.offload_activations:
+            yield Option("offloaded activations", {"step.offload_activations": True})
         if self.experiment.optimizer.name == "adamw":
             self.not_tried.append("Low-bit AdamW: it saves memory, not time. It cannot be fused or captured.")
 

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Any, cast
 
 import torch
+import torch._functorch.config as functorch_config
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
@@ -23,15 +24,10 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel, shard_model, uses_fsdp
-from engine.training.steps.own import Body, OwnStep, combine_optimizers
-from engine.training.steps.plain import (
-    PlainStep,
-    RecipeRecord,
-    build_optimizer,
-    error_reason,
-    no_fused_form,
-    uses_torchao,
-)
+from engine.training.steps.counters import HostCounters
+from engine.training.steps.optimizers import build_optimizer, combine_optimizers, no_fused_form, uses_torchao
+from engine.training.steps.own import Body, OwnStep
+from engine.training.steps.plain import PlainStep, RecipeRecord, error_reason
 from engine.training.steps.rehearsal import ForwardState
 
 Shapes = tuple[Any, ...]
@@ -220,6 +216,7 @@ class CompiledStep(PlainStep):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._compiled: nn.Module | None = None
+        _set_budget(self.experiment.step.activation_budget)
         if self.record.has("compile"):
             # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
             try:
@@ -289,6 +286,13 @@ class CompiledStep(PlainStep):
         return super().gradients(batches)
 
 
+def _set_budget(budget: float | None) -> None:
+    wanted = 1.0 if budget is None else budget
+    if functorch_config.activation_memory_budget != wanted:
+        torch._dynamo.reset()  # what was compiled with another budget
+        functorch_config.activation_memory_budget = wanted
+
+
 def _shape(inputs: Any) -> Shape:
     if isinstance(inputs, Tensor):  # the usual case first
         return (inputs.shape,)
@@ -347,7 +351,10 @@ class CapturedStep(CompiledStep):
             return self._uncaptured(batches)
         if action is GroupAction.CAPTURE:
             self._capture = self._captured(batches)
-        return super().__call__(batches) if self._capture is None else self._capture.replay(batches)
+        if self._capture is None:
+            return super().__call__(batches)
+        self.count_passes(batches)
+        return self._capture.replay(batches)
 
     def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:
         # On the capture's own stream: gradients accumulate on the stream that first made them, and any other
@@ -435,7 +442,11 @@ def build_step(
         optimizers = optimizer if made is None else made
         return OwnStep(model, loss_function, experiment, device, body=body, optimizers=optimizers, **settings)
     kind = CapturedStep if is_captured else CompiledStep if record.has("compile") else PlainStep
-    return kind(model, loss_function, experiment, device, **settings)
+    step = kind(model, loss_function, experiment, device, **settings)
+    # of a model file, no one knows whether its passes are alike
+    if experiment.step.recipe == FAST and experiment.own_code is None and not uses_fsdp(experiment):
+        step.counters = HostCounters(model)
+    return step
 
 
 @contextmanager
@@ -474,11 +485,14 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "a step that synchronizes gradients is not captured"
     if device.type != "cuda":
         return "only CUDA devices support CUDA graphs"
+    if experiment.step.offload_activations:
+        return "activations that are offloaded would be allocated in the graph"
     if uses_torchao(experiment):
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
         return "the loss scaler synchronizes with the GPU unless the optimizer is fused"
     kind = experiment.optimizer.kind
     if not kind.is_capturable and not is_fused:
-        return f"{kind.label} reads its learning rate on the host unless it is fused"
+        unless = " unless it is fused" if kind.has_fused else ""
+        return f"{kind.label} reads its learning rate on the host{unless}"
     return None
