@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QElapsedTimer, QSize, Signal
-from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.checks import Catalog
@@ -39,12 +39,11 @@ from gui.setup.question import (
     examined,
     plan_text,
 )
-from gui.setup.saving import OwnPresets
+from gui.setup.saving import OwnPresets, SetupHead
 from gui.setup.script.draft import ScriptDraft
 from gui.setup.script.form import ScriptForm
 from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
-from gui.widgets import ElidedLabel, IconButton
-from gui.widgets.actions import connect_button, make_action, set_enabled
+from gui.widgets.actions import ClickGuard, connect_button, make_action, set_enabled
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.focus_ring import tab_after
 
@@ -89,8 +88,7 @@ class SetupPanel(Surface):
         self._without_engine: str | None = None
         self.question: Question = "compare"
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
-        self._pressed = QElapsedTimer()
-        self._last: object = None
+        self._clicks = ClickGuard()
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
@@ -163,7 +161,7 @@ class SetupPanel(Surface):
         """Fit into a low or narrow window, with labels inside the fields."""
         self.form.set_compact(is_compact)
         self.question_box.set_compact(is_compact)
-        self._head.setContentsMargins(16, 6 if is_compact else 14, 12, 0)
+        self._head.set_compact(is_compact)
         self._asked.setContentsMargins(16, 6, 16, 8 if is_compact else 12)
         self._refresh()
 
@@ -364,13 +362,7 @@ class SetupPanel(Surface):
     def _submit_form(self) -> None:
         if self.draft is None:
             return
-        interval = QGuiApplication.styleHints().mouseDoubleClickInterval()
-        pressed = (self.question, self.draft, self.scripts.draft)
-        is_repeated = self._last == pressed and not self._pressed.hasExpired(interval)
-        self._last = pressed
-        self._pressed.start()
-        if is_repeated:
-            # the second click of a double click would queue the same again
+        if self._clicks.is_repeated((self.question, self.draft, self.scripts.draft)):
             return
         if self.question != "script":
             self.picker.remember(self.draft)
@@ -392,6 +384,10 @@ class SetupPanel(Surface):
             self._show_scripts()
         elif self.draft is not None:
             self._show_draft(self.draft)
+        if self.draft is not None:
+            asked, cells = self._asked_draft, self.survey_thread.cells
+            idle = button_text(self.question, asked, self._outcome, cells)
+            self.run_action.setText("Add to queue" if self._is_busy else idle)
         survey, against = self.survey(), self._against(self.question)
         unfit = _OF_MODELS if is_script else self._outcome.reason or self._unready()
         unfit = unfit or (_NOT_NOW if self._is_busy else None)
@@ -409,13 +405,8 @@ class SetupPanel(Surface):
         set_enabled(self.reset_action, None if self.draft else against, tip)
 
     def _plan(self, survey: Survey | None) -> str:
-        return plan_text(self.question, self._asked_draft, self._outcome, survey, self._seconds())
-
-    def _seconds(self) -> float | None:
-        outcome = self._outcome
-        runs = [] if outcome.reason is not None else [experiment for _, experiment in outcome.experiments]
-        seconds = [self.expected_seconds(run) for run in runs]
-        return None if None in seconds else sum(filter(None, seconds)) or None
+        seconds = self._outcome.seconds(self.expected_seconds)
+        return plan_text(self.question, self._asked_draft, self._outcome, survey, seconds)
 
     def _show_draft(self, draft: Draft) -> None:
         catalog, refused, file_problem = self._catalog, self._refused, self._file_problem
@@ -434,15 +425,11 @@ class SetupPanel(Surface):
         self.folder.set_paused(self._is_busy)
         self.folder.follow(asked, catalog)
         self._show_folder()
-        idle = button_text(self.question, asked, outcome, self.survey_thread.cells)
-        self.run_action.setText("Add to queue" if self._is_busy else idle)
 
     def _show_scripts(self) -> None:
         if self.scripts.make():
             tab_after(self.question_box, self.scripts)
         self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
-        idle = button_text("script", self._asked_draft, self._outcome)
-        self.run_action.setText("Add to queue" if self._is_busy else idle)
 
     def _reset(self) -> None:
         if self.question == "script":
@@ -501,20 +488,7 @@ class SetupPanel(Surface):
         self.changed_itself.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
 
     def _lay_out(self, trusted: TrustedCode) -> None:
-        buttons = []
-        for icon, name, action in (
-            ("pencil", "Rename the preset", self.own_presets.rename_action),
-            ("trash", "Delete the preset", self.own_presets.delete_action),
-            ("save", "Save as a preset", self.own_presets.save_action),
-            ("reset", "Reset the form", self.reset_action),
-        ):
-            # without a parent it would be shown as a window of its own for a moment
-            buttons.append(IconButton(icon, name, parent=self))
-            connect_button(buttons[-1], action)
-        title = ElidedLabel(role="title")
-        # the buttons of an own preset leave room for the shorter one
-        title.set_whole_text("What do you want to know?", "Question")
-        self._head = in_row(wide(title), *buttons, margins=(16, 14, 12, 0), spacing=4)
+        self._head = SetupHead(self.own_presets, self.reset_action, self)
         self.question_box = QuestionBox(self)
         self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
         self._area = FormArea(SetupForm, self)

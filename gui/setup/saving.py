@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QInputDialog, QWidget
 
 from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
@@ -24,7 +25,9 @@ from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE
-from gui.widgets.actions import make_action, set_enabled
+from gui.widgets import ElidedLabel, IconButton
+from gui.widgets.actions import connect_button, make_action, set_enabled
+from gui.widgets.boxes import in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.messages import ask
 
@@ -153,3 +156,29 @@ class OwnPresets(QObject):
                     self.reported.emit(error.problem)
                     return None
                 hint = f"{error.problem.message} {error.problem.remedy}"
+
+
+class SetupHead(QWidget):
+    """The title of the form, with buttons for the actions on presets and for that which resets the form."""
+
+    def __init__(self, presets: OwnPresets, reset: QAction, parent: QWidget) -> None:
+        super().__init__(parent)
+        buttons = []
+        for icon, name, action in (
+            ("pencil", "Rename the preset", presets.rename_action),
+            ("trash", "Delete the preset", presets.delete_action),
+            ("save", "Save as a preset", presets.save_action),
+            ("reset", "Reset the form", reset),
+        ):
+            # without a parent it would be shown as a window of its own for a moment
+            buttons.append(IconButton(icon, name, parent=self))
+            connect_button(buttons[-1], action)
+        title = ElidedLabel(role="title")
+        # the buttons of an own preset leave room for the shorter one
+        title.set_whole_text("What do you want to know?", "Question")
+        self._row = in_row(wide(title), *buttons, parent=self, spacing=4)
+        self.set_compact(False)
+
+    def set_compact(self, is_compact: bool) -> None:
+        """Fit into a low window."""
+        self._row.setContentsMargins(16, 6 if is_compact else 14, 12, 0)

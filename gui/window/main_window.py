@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
@@ -47,6 +47,9 @@ from gui.window.queue_popover import QueuePopover
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import TopBar
 
+if TYPE_CHECKING:
+    from gui.window.pages import OtherPages
+
 FIRST_PRESET = "fashion"
 GUIDES = {
     "compare": "compare-precisions",
@@ -77,29 +80,6 @@ _LATER = (
     "gui.window.pages",
 )
 """What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
-
-
-class LaterPages(Protocol):
-    """What the window uses of `OtherPages`, which it imports only after its first paint."""
-
-    @property
-    def is_measuring(self) -> bool: ...
-    def set_in_sight(self, key: str) -> None: ...
-    def open(self, kind: str, key: str) -> None: ...
-    def parts(self) -> dict[Key, HasState]: ...
-    def focus_stop(self, what: str | None) -> None: ...
-    def tells_of(self, run_id: str, /) -> bool: ...
-    def read_answer(self, run_ids: tuple[str, ...], /) -> None: ...
-    def profile_runs(self, run_ids: tuple[str, ...], /) -> None: ...
-    def replay(self, run_ids: tuple[str, ...], /) -> None: ...
-    def export_runs(self, run_ids: tuple[str, ...], /) -> None: ...
-    def welcome(self) -> None: ...
-    def present(self) -> None: ...
-    def export(self) -> None: ...
-    def ask_for_archive(self) -> None: ...
-    def import_archive(self, path: Path, /) -> None: ...
-    def polish(self) -> None: ...
-    def stop(self) -> None: ...
 
 
 class MainWindow(QMainWindow):
@@ -195,7 +175,7 @@ class MainWindow(QMainWindow):
         )
 
     @cached_property
-    def others(self) -> LaterPages:
+    def others(self) -> OtherPages:
         """Return all pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
