@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QHideEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QWidget
 
+from engine.experiment.command import usual_repeats
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
@@ -18,7 +19,8 @@ from gui.setup.data import PathEdit
 from gui.setup.fields import SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
-from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts, environment_words
+from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts
+from gui.setup.script.places import Found, Place, PlaceReader
 from gui.setup.tiles import Expander
 from gui.theme.theme import theme
 from gui.widgets import (
@@ -107,7 +109,10 @@ class ScriptForm(FormColumn):
         self.draft = ScriptDraft()
         self.precision_seen: Callable[[str, Experiment], Precision | None] = lambda _name, _experiment: None
         """Returns the precision that the last run of a command was seen to use. Set by the window."""
-        self._trusted = trusted
+        self._trusted, self._reader = trusted, PlaceReader(self)
+        self._is_here = True
+        self._found: Found | None = None
+        self._reader.changed.connect(self.changed)
         self.lines: list[CommandEdit] = []
         self._column = in_column(parent=self, margins=(MARGIN, 0, MARGIN, 0), spacing=0)
 
@@ -146,6 +151,9 @@ class ScriptForm(FormColumn):
             "require": SettingRow(require, editor=requirements),
         }
         self.rows["require"].set_note("optional")
+        repeats = self.rows["repeat"].editor
+        assert isinstance(repeats, NumberEdit)
+        self._repeats = repeats
         for key, row in self.rows.items():
             row.edited.connect(lambda _key, text, key=key: self._change(**{key: text}))
         self.done = Segmented(_DONE_CHOICES, _DONE, _DONE_TIP)
@@ -184,9 +192,8 @@ class ScriptForm(FormColumn):
 
         Unless `is_here`, the scripts are on another machine, where they are not looked for.
         """
-        draft = self.draft
-        may_look = is_here and all(map(self._trusted.may_look, (draft.folder, draft.venv)))
-        outcome = check_scripts(draft, may_look=may_look)
+        draft, self._is_here = self.draft, is_here
+        outcome = check_scripts(draft, self._find)
         seen = {run.command.line: self.precision_seen(name, run) for name, run in outcome.experiments}
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
         while len(self.lines) < len(draft.lines):
@@ -206,7 +213,8 @@ class ScriptForm(FormColumn):
             text = getattr(draft, key)
             row.show_text(text)
             row.set_problem(sentences.get(key) if text.strip() or key in TITLES else None)
-        self.rows["folder"].set_note(environment_words(draft.folder, draft.venv) if may_look else "")
+        self.rows["folder"].set_note("" if self._found is None else self._found.environment)
+        self._repeats.setPlaceholderText(str(usual_repeats(len(outcome.experiments))))
         self._check.setVisible(bool(draft.require.strip()) and "require" not in sentences)
         is_alone = len(outcome.experiments) == 1 and bool(draft.require.strip())
         self.rows["require"].set_hint(_NEEDS_TWO if is_alone else _ALSO)
@@ -228,6 +236,15 @@ class ScriptForm(FormColumn):
         for experiment in experiments:
             if experiment.command.line in typed:
                 self._trusted.name_command(experiment.command)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._reader.stop()
+
+    def _find(self, place: Place) -> Found | None:
+        may_look = self._is_here and all(map(self._trusted.may_look, (place.folder, place.venv)))
+        self._found = self._reader.find(place) if may_look else None
+        return self._found
 
     def _make_line(self, place: int) -> None:
         edit = CommandEdit(place)
