@@ -46,33 +46,32 @@ class RequirementsCard(Surface):
         for old in self.rows:
             old.hide()
             old.deleteLater()
-        reasons = ["", *(one.reason for one in shown)]
-        self.rows = [
-            OutcomeRow(one, looks[one.side.id], is_alone=len(shown) == 1, has_reason=one.reason != before)
-            for before, one in zip(reasons, shown, strict=False)
-        ]
-        for row in self.rows:
+        self.rows, told = [], {*comparison.report(side_id).verdict.notes}
+        for one in shown:
+            row = OutcomeRow(
+                one, looks[one.side.id], len(shown) == 1, "" if one.reason in told else one.reason
+            )
+            told.add(one.reason)
+            self.rows.append(row)
             self._column.addWidget(row)
         self._name.set_whole_text(shown[0].name if len(shown) == 1 else "")
         set_text(self._status, str(judgement.exit_status))
         self.setVisible(bool(shown))
 
-    def status(self) -> str:
-        """Return the exit status that is shown."""
-        return self._status.text()
-
 
 class OutcomeRow(QWidget):
     """The outcome of a requirement: the answer in large type, the reason, and the interval at the bound."""
 
-    def __init__(self, outcome: Outcome, look: SideLook, *, is_alone: bool, has_reason: bool) -> None:
+    def __init__(self, outcome: Outcome, look: SideLook, is_alone: bool, words: str) -> None:
+        """Show the `words` of the reason, "" if they are said elsewhere."""
         super().__init__()
         self._outcome, self._mark, self._is_alone = outcome, QLabel(), is_alone
         self._size, width, height = _LARGE if is_alone else _SMALL
         answer = label(outcome.word, "answer" if is_alone else "stat")
         name = ElidedLabel("" if is_alone else outcome.name, "mono")
         head = in_row(self._mark, answer, wide(name), spacing=12 if is_alone else 8)
-        reason = wrapped(outcome.reason if has_reason else "", "body")
+        reason = wrapped(words, "body")
+        reason.setHidden(not words)
         told = in_column(*([head] if is_alone else []), reason, Stretch(1), spacing=2)
         self._row = in_row(wide(told), spacing=12)
         in_column(*([] if is_alone else [head]), self._row, parent=self, spacing=2)

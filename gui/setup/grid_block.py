@@ -69,7 +69,12 @@ class CellsMap(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         describe(self, "Combinations of the sweep", "Show all combinations")
+        self.clicked.connect(self._open)
         theme().changed.connect(self.update)
+
+    def _open(self) -> None:
+        if self._survey is not None:
+            GridDialog(self._survey, self.window()).show()
 
     def show_survey(self, survey: Survey) -> None:
         if survey is not self._survey:

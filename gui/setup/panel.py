@@ -20,19 +20,17 @@ from engine.experiment.sweep import Grid
 from engine.export.document import changes_words
 from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
-from gui.setup.check import Outcome, check, converted_length, named_request, request, unresolved
+from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
 from gui.setup.facts import preset_caption
 from gui.setup.fields import CHECK_TIP
 from gui.setup.foot import SetupFoot
-from gui.setup.form import FormArea, SetupForm
-from gui.setup.grid_block import GridDialog
+from gui.setup.form import FormArea, FormColumn, SetupForm
 from gui.setup.model.picker import ModelPicker
 from gui.setup.question import (
     QUESTIONS,
     Question,
-    QuestionBox,
     build_job,
     button_text,
     disabled_reason,
@@ -44,13 +42,12 @@ from gui.setup.script.draft import ScriptDraft
 from gui.setup.script.form import ScriptForm
 from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
 from gui.widgets.actions import ClickGuard, connect_button, make_action, set_enabled
-from gui.widgets.boxes import Surface, in_column, in_row, wide
+from gui.widgets.boxes import Surface, in_column, wide
 from gui.widgets.focus_ring import tab_after
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _NOT_NOW = "The model can be checked when no run is active."
-_OF_MODELS = "This is not available for scripts."
 
 
 class SetupPanel(Surface):
@@ -160,9 +157,7 @@ class SetupPanel(Surface):
     def set_compact(self, is_compact: bool) -> None:
         """Fit into a low or narrow window, with labels inside the fields."""
         self.form.set_compact(is_compact)
-        self.question_box.set_compact(is_compact)
         self._head.set_compact(is_compact)
-        self._asked.setContentsMargins(16, 6, 16, 8 if is_compact else 12)
         self._refresh()
 
     def set_question(self, question: Question) -> None:
@@ -228,8 +223,7 @@ class SetupPanel(Surface):
         With `precisions`, these are selected in place of the run's own. A run of a script opens its question.
         """
         if experiment.is_script:
-            self.scripts.set_draft(self.scripts.draft.with_experiment(experiment))
-            self.set_question("script")
+            self._ask(self.scripts.draft.with_experiment(experiment))
             return
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)
@@ -250,8 +244,7 @@ class SetupPanel(Surface):
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
         if self.question == "script":
-            self.scripts.trust_typed(experiment for _, experiment in self._outcome.experiments)
-            return named_request(None, self._outcome)
+            return self.scripts.request(self._outcome)
         first, survey = request(self.draft, self._outcome), self.survey()
         if self.question != "sweep":
             return first
@@ -310,15 +303,13 @@ class SetupPanel(Surface):
 
     def open_script(self, file: Path) -> None:
         """Put a Python file without a model into the form as a script, and show a message."""
-        before, question = self.scripts.draft, self.question
-
-        def undo() -> None:
-            self.scripts.set_draft(before)
-            self.set_question(question)
-
-        self.scripts.set_draft(before.with_file(file))
-        self.set_question("script")
+        undo = partial(self._ask, self.scripts.draft, self.question)
+        self._ask(self.scripts.draft.with_file(file))
         self.changed_itself.emit(f"{file.name} has no model(), so it was opened as a script.", undo)
+
+    def _ask(self, scripts: ScriptDraft, question: Question = "script") -> None:
+        self.scripts.set_draft(scripts)
+        self.set_question(question)
 
     def change(self, change: Callable[[Draft], Draft]) -> None:
         """Change the draft, as if the user did."""
@@ -377,36 +368,33 @@ class SetupPanel(Surface):
             self.check_wanted.emit(experiment)
 
     def _refresh(self) -> None:
-        is_script = self.question == "script"
-        self._area.setHidden(is_script)
-        self._script_area.setVisible(is_script)
-        if self.draft is not None and is_script:
-            self._show_scripts()
-        elif self.draft is not None:
-            self._show_draft(self.draft)
+        form: FormColumn = self.scripts if self.question == "script" else self.form
+        self._area.setVisible(form is self.form)
+        self._script_area.setVisible(form is self.scripts)
+        planned, survey = "", None
         if self.draft is not None:
-            asked, cells = self._asked_draft, self.survey_thread.cells
-            idle = button_text(self.question, asked, self._outcome, cells)
+            if form is self.scripts:
+                if self.scripts.make():
+                    tab_after(self.question_box, self.scripts)
+                self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
+            else:
+                self._show_draft(self.draft)
+            asked, survey = self._asked_draft, self.survey()
+            idle = button_text(self.question, asked, self._outcome, self.survey_thread.cells)
             self.run_action.setText("Add to queue" if self._is_busy else idle)
-        survey, against = self.survey(), self._against(self.question)
-        unfit = _OF_MODELS if is_script else self._outcome.reason or self._unready()
-        unfit = unfit or (_NOT_NOW if self._is_busy else None)
-        set_enabled(self.check_action, unfit, CHECK_TIP)
-        planned = "" if self.draft is None else self._plan(survey)
+            seconds = self._outcome.seconds(self.expected_seconds)
+            planned = plan_text(self.question, asked, self._outcome, survey, seconds)
+        against = self._against(self.question)
         set_enabled(self.run_action, against, planned)
+        unfit = form.refused or self._outcome.reason or self._unready()
+        set_enabled(self.check_action, unfit or (_NOT_NOW if self._is_busy else None), CHECK_TIP)
         may_wait = self.question in ("compare", "script", "sweep") and not self._is_busy
         self.foot.set_facts(plan=planned, against=against or "", may_wait=may_wait)
         if survey is not None:
             self.foot.need.show_words(memory_words(survey))
-        unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
-        unsound = _OF_MODELS if is_script else unsound
+        unsound = form.refused or (self._against("sweep") if self.is_sweeping else self._outcome.reason)
         self.own_presets.refresh(self.draft, unsound if self.draft is not None else against)
-        tip = "Clear the form" if is_script else "Discard the changes to the preset"
-        set_enabled(self.reset_action, None if self.draft else against, tip)
-
-    def _plan(self, survey: Survey | None) -> str:
-        seconds = self._outcome.seconds(self.expected_seconds)
-        return plan_text(self.question, self._asked_draft, self._outcome, survey, seconds)
+        set_enabled(self.reset_action, None if self.draft else against, form.reset_tip)
 
     def _show_draft(self, draft: Draft) -> None:
         catalog, refused, file_problem = self._catalog, self._refused, self._file_problem
@@ -425,11 +413,6 @@ class SetupPanel(Surface):
         self.folder.set_paused(self._is_busy)
         self.folder.follow(asked, catalog)
         self._show_folder()
-
-    def _show_scripts(self) -> None:
-        if self.scripts.make():
-            tab_after(self.question_box, self.scripts)
-        self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
 
     def _reset(self) -> None:
         if self.question == "script":
@@ -452,10 +435,6 @@ class SetupPanel(Surface):
     def _on_change(self) -> None:
         self._refresh()
         self.draft_changed.emit()
-
-    def _open_grid(self) -> None:
-        if (survey := self.survey_thread.survey()) is not None and survey.grid is not None:
-            GridDialog(survey, self.window()).show()
 
     def _show_folder(self) -> None:
         draft = None if self.draft is None else self._asked_draft
@@ -484,19 +463,15 @@ class SetupPanel(Surface):
         self.set_presets(all_presets())
         self.set_draft(draft)
 
-    def _on_preset_deleted(self, draft: Draft, bring_back: Callable[[], object]) -> None:
-        self.changed_itself.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
-
     def _lay_out(self, trusted: TrustedCode) -> None:
         self._head = SetupHead(self.own_presets, self.reset_action, self)
-        self.question_box = QuestionBox(self)
-        self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
+        self.question_box = self._head.question_box
         self._area = FormArea(SetupForm, self)
         self._script_area = FormArea(partial(ScriptForm, trusted=trusted), self)
         self.form, self.scripts = self._area.form, self._script_area.form
         self.foot = SetupFoot(self.run_action)
         areas = (wide(self._area), wide(self._script_area))
-        in_column(self._head, self._asked, *areas, self.foot, parent=self, spacing=0)
+        in_column(self._head, *areas, self.foot, parent=self, spacing=0)
         self.setMinimumWidth(288)
 
     def _connect(self) -> None:
@@ -511,7 +486,6 @@ class SetupPanel(Surface):
         form.batch.find_max.clicked.connect(lambda: self.submit("limit"))
         form.model.typed.connect(lambda text: picker.set_model(text, is_typed=True))
         form.kept_code.button.clicked.connect(picker.use_file)
-        form.grid_wanted.connect(self._open_grid)
         picker.changed.connect(self._use_picked)
         picker.script_opened.connect(self.open_script)
         picker.reread.connect(self.reread)
@@ -519,7 +493,7 @@ class SetupPanel(Surface):
         picker.reported.connect(self.reported)
         presets.form = self._form_to_save
         presets.chosen.connect(self._show_presets)
-        presets.deleted.connect(self._on_preset_deleted)
+        presets.deleted.connect(self.changed_itself)
         presets.reported.connect(self.reported)
         self.folder.changed.connect(self._show_folder)
         self.data.changed.connect(self._on_change)

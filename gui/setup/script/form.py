@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QPointF, Qt, Signal
@@ -13,7 +13,8 @@ from engine.experiment.command import usual_repeats
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
-from gui.setup.check import Outcome, explanation
+from gui.session.request import Request
+from gui.setup.check import Outcome, explanation, named_request
 from gui.setup.controls import FLUSH, InnerNote, NumberEdit
 from gui.setup.data import PathEdit
 from gui.setup.fields import SETTINGS
@@ -103,6 +104,8 @@ class ScriptForm(FormColumn):
     """
 
     changed = Signal()
+    refused = "This is not available for scripts."
+    reset_tip = "Clear the form"
 
     def __init__(self, parent: QWidget, trusted: TrustedCode) -> None:
         super().__init__(parent)
@@ -230,12 +233,16 @@ class ScriptForm(FormColumn):
             self.more.setChecked(True)
         return outcome
 
-    def trust_typed(self, experiments: Iterable[Experiment]) -> None:
-        """Trust the commands that the user typed here. Others must be accepted before they run."""
+    def request(self, outcome: Outcome) -> Request:
+        """Create the request of a valid form.
+
+        Commands that the user typed here are trusted. Others must be accepted before they run.
+        """
         typed = {line.strip() for line in self.draft.typed}
-        for experiment in experiments:
+        for _, experiment in outcome.experiments:
             if experiment.command.line in typed:
                 self._trusted.name_command(experiment.command)
+        return named_request(None, outcome)
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)

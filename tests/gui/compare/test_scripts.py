@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
@@ -75,7 +75,8 @@ def test_the_card_has_a_row_for_each_requirement(
     answer.show_comparison(runs, runs.comparison.sides[1].id)
     card = answer.above.required
     assert [row.accessibleName() for row in card.rows] == shown
-    assert (card.isVisible(), card.status()) == (bool(shown), status)
+    assert card.isVisible() is bool(shown)
+    assert status in [label.text() for label in card.findChildren(QLabel)]
     assert answer.above.table.x() > 300 if shown else answer.above.table.x() == 0
 
 
