@@ -14,7 +14,6 @@ from shiboken6 import isValid
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import Preset
-from gui.setup.axes import AxesEditor
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import ChoiceBox, LengthEdit, RecipeEdit
 from gui.setup.data import PathEdit
@@ -31,6 +30,7 @@ from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.rows import BatchEdit, Editor, KeptCodeLine, MoreOptions, SettingRow
+from gui.setup.sweep.axes import AxesEditor
 from gui.setup.tiles import PrecisionTiles
 from gui.widgets import Button, Field, divider, label
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row

@@ -40,7 +40,7 @@ from gui.setup.question import (
 from gui.setup.saving import OwnPresets, SetupHead
 from gui.setup.script.draft import ScriptDraft
 from gui.setup.script.form import ScriptForm
-from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
+from gui.setup.sweep.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
 from gui.widgets.actions import ClickGuard, connect_button, make_action, set_enabled
 from gui.widgets.boxes import Surface, in_column, wide
 from gui.widgets.focus_ring import tab_after

@@ -15,7 +15,7 @@ from gui.train.race_view import LiveRaceView
 from gui.train.strip import LiveGauges, LiveStrip, RankMemoryStrip
 from gui.widgets.boxes import Placed, Stretch, in_column, wide
 
-_PLOTS = 236
+_PLOTS = 196
 """The least height of the plots between the parts of an answer about scripts."""
 _COMPACT_BELOW, _LOW_BELOW, _NARROW_BELOW = 560, 748, 880
 """Of the page: the window is 52 higher."""

@@ -29,7 +29,7 @@ from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
-from gui.setup.survey import EstimateData
+from gui.setup.sweep.survey import EstimateData
 from gui.theme.theme import theme
 from gui.train.failure import open_file
 from gui.train.panel import LivePanel

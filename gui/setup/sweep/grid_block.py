@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, Q
 
 from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
-from gui.setup.survey import Survey, plan_words, skipped_words, time_words
+from gui.setup.sweep.survey import Survey, plan_words, skipped_words, time_words
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
