@@ -26,18 +26,6 @@ _CARD, _BESIDE, _WIDEST = 344, 860, 2**24 - 1
 _LINES, _LINE, _COLUMNS, _LOG_HEIGHT = 6, 20, 2, 320
 
 
-class ScriptAnswer:
-    """The two parts of the answer: `above` the charts, and `below` them."""
-
-    def __init__(self) -> None:
-        self.above, self.below = RequiredMetrics(), PrintedLines()
-
-    def show_comparison(self, compared: ComparedRuns, side_id: str) -> None:
-        """Show a comparison of scripts, with the side in its sentence."""
-        self.above.show_comparison(compared.comparison, side_id)
-        self.below.show_comparison(compared)
-
-
 class RequiredMetrics(QWidget):
     """The requirements to the left of the metrics of all sides, or above them in little room."""
 

@@ -19,7 +19,7 @@ from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
 from gui.answer.controller import StudyController
 from gui.compare.reading import ComparedRuns, read_and_compare
-from gui.compare.scripts import ScriptAnswer
+from gui.compare.scripts import PrintedLines, RequiredMetrics
 from gui.demo.controller import DemoController
 from gui.demo.panel import DemoPanel
 from gui.limit.controller import LimitController
@@ -255,10 +255,10 @@ class AnswerController(QObject):
         return partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others)
 
     @cached_property
-    def _scripts(self) -> ScriptAnswer:
-        scripts = ScriptAnswer()
-        self._live.page.add_around_plots(scripts.above, scripts.below)
-        return scripts
+    def _of_scripts(self) -> tuple[RequiredMetrics, PrintedLines]:
+        parts = RequiredMetrics(), PrintedLines()
+        self._live.page.add_around_plots(*parts)
+        return parts
 
     def _copy_command(self, run_ids: tuple[str, ...]) -> None:
         sides: dict[str, list[RunRecord]] = {}
@@ -288,7 +288,9 @@ class AnswerController(QObject):
         answer = make_answer(compared.comparison, [run for run in runs if run is not None], datetime.now())
         if answer is not None:
             if answer.is_of_scripts and answer.side is not None:
-                self._scripts.show_comparison(compared, answer.side.id)
+                above, below = self._of_scripts
+                above.show_comparison(compared.comparison, answer.side.id)
+                below.show_comparison(compared)
             self._live.show_answer(self._run_ids, answer)
 
 

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.reading import ComparedRuns, read_and_compare
-from gui.compare.scripts import ScriptAnswer
+from gui.compare.scripts import PrintedLines, RequiredMetrics
 from gui.widgets.boxes import in_column
 
 Trained = Callable[..., RunRecord]
@@ -40,13 +40,13 @@ def compared(saved: Store, trained: Trained) -> Callable[..., ComparedRuns]:
 
 
 @pytest.fixture
-def answer(qtbot: QtBot) -> Iterator[ScriptAnswer]:
-    answer, window = ScriptAnswer(), QWidget()
+def parts(qtbot: QtBot) -> Iterator[tuple[RequiredMetrics, PrintedLines]]:
+    parts, window = (RequiredMetrics(), PrintedLines()), QWidget()
     qtbot.addWidget(window)
-    in_column(answer.above, answer.below, parent=window)
+    in_column(*parts, parent=window)
     window.resize(1_088, 700)
     window.show()
-    yield answer
+    yield parts
 
 
 @pytest.mark.parametrize(
@@ -66,26 +66,25 @@ def answer(qtbot: QtBot) -> Iterator[ScriptAnswer]:
 )
 def test_the_card_has_a_row_for_each_requirement(
     compared: Callable[..., ComparedRuns],
-    answer: ScriptAnswer,
+    parts: tuple[RequiredMetrics, PrintedLines],
     require: str,
     shown: list[str],
     status: str,
 ) -> None:
-    runs = compared(require)
-    answer.show_comparison(runs, runs.comparison.sides[1].id)
-    card = answer.above.required
+    above, comparison = parts[0], compared(require).comparison
+    above.show_comparison(comparison, comparison.sides[1].id)
+    card = above.required
     assert [row.accessibleName() for row in card.rows] == shown
     assert card.isVisible() is bool(shown)
     assert status in [label.text() for label in card.findChildren(QLabel)]
-    assert answer.above.table.x() > 300 if shown else answer.above.table.x() == 0
+    assert above.table.x() > 300 if shown else above.table.x() == 0
 
 
 def test_each_side_shows_what_it_printed_last(
-    compared: Callable[..., ComparedRuns], answer: ScriptAnswer, qtbot: QtBot
+    compared: Callable[..., ComparedRuns], parts: tuple[RequiredMetrics, PrintedLines], qtbot: QtBot
 ) -> None:
-    runs = compared("")
-    answer.show_comparison(runs, runs.comparison.sides[1].id)
-    plain, quiet = answer.below.cards
+    parts[1].show_comparison(compared(""))
+    plain, quiet = parts[1].cards
     qtbot.waitUntil(plain.isVisible)
     assert plain.lines() == [f"iter {step}" for step in range(34, 40)]
     assert quiet.lines() == [] and not quiet.whole.isVisible()
