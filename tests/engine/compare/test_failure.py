@@ -10,11 +10,9 @@ import pytest
 from engine.experiment.experiment import Precision
 from engine.experiment.own.code import Code, place_of
 from engine.experiment.problem import Kind, Problem
-from engine.store.record import Status
 from engine.store.store import Store
 from tests.failures import CAPPED, CASES, LARGE, OUT_OF_MEMORY, Failures
 from tests.golden import Golden
-from tests.records import script_run
 
 NUMBER = "9" * 5_000
 
@@ -70,14 +68,6 @@ def test_the_last_failure_is_explained_and_without_one_there_is_none(failures: F
     assert failure.title == "It ended" and failure.run.side == "BF16 AMP"
     with pytest.raises(AssertionError):
         failures.read([replace(run, problem=None) for run in runs])
-
-
-def test_the_failure_of_a_script_is_said_once_and_has_no_remedy_of_a_model(failures: Failures) -> None:
-    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It ran out.", remedy="Use a smaller batch.")
-    failed = replace(script_run(1, "python train.py"), status=Status.FAILED, problem=problem)
-    failure = failures.read([failed])
-    assert failure.lines()[:2] == ["It ran out", "Use a smaller batch."] and failure.tried == ()
-    assert [remedy.words for remedy in failure.remedies] == ["Try again"]
 
 
 def test_a_run_of_a_sweep_is_not_trained_again(failures: Failures) -> None:
