@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -17,9 +17,6 @@ from engine.experiment.problem import Problem, ProblemError, contradiction, requ
 from engine.experiment.setting import setting
 from engine.experiment.settings import Part
 from engine.experiment.value import one_line, shortened
-
-if TYPE_CHECKING:
-    from engine.experiment.experiment import Experiment
 
 STEPS, WARMUP_STEPS = 200, 20
 """The measured steps of a script, and those before them, unless the user asks for others."""
@@ -169,18 +166,16 @@ def usual_repeats(commands: int) -> int:
     return 1 if commands == 1 else 5
 
 
-def script_line(experiments: Sequence[Experiment], repeats: int, machine: str = "") -> str:
-    """Return the line that measures these commands again in a terminal, the baseline first.
+def script_line(commands: Sequence[Command], steps: int, warmup: int, repeats: int, machine: str = "") -> str:
+    """Return the line that measures `steps` of these commands again in a terminal, the baseline first.
 
     It has every setting that differs from the default, and is quoted for a POSIX shell.
     """
-    first = experiments[0]
-    command, warmup = first.command, first.measure.warmup_steps
-    steps = (first.steps or 0) - warmup
+    command = commands[0]
     options = (
         ("--steps", "" if steps == STEPS else str(steps)),
         ("--warmup", "" if warmup == WARMUP_STEPS else str(warmup)),
-        ("--repeats", "" if repeats == usual_repeats(len(experiments)) else str(repeats)),
+        ("--repeats", "" if repeats == usual_repeats(len(commands)) else str(repeats)),
         *(("--require", text) for text in requirement_texts(command.require)),
         ("--folder", command.folder),
         ("--venv", command.venv),
@@ -188,7 +183,7 @@ def script_line(experiments: Sequence[Experiment], repeats: int, machine: str = 
     )
     flags = ["--whole"] * command.whole + ["--shell"] * command.shell
     words = [word for option, value in options if value for word in (option, value)]
-    return shlex.join(["ammeter", "script", *(one.command.line for one in experiments), *words, *flags])
+    return shlex.join(["ammeter", "script", *(one.line for one in commands), *words, *flags])
 
 
 # what Ammeter does with experiments of its own, and not with a script

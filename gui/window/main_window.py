@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
@@ -42,13 +42,11 @@ from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, describe_activity, start_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
+from gui.window.later import LATER, LaterPages
 from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import TopBar
-
-if TYPE_CHECKING:
-    from gui.window.pages import OtherPages
 
 FIRST_PRESET = "fashion"
 GUIDES = {
@@ -66,20 +64,6 @@ GUIDES = {
 FULL_SIZE = QSize(1440, 900)
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
-
-
-_LATER = (
-    "gui.charts.frame",
-    "gui.limit.controller",
-    "gui.numerics.controller",
-    "gui.profile.controller",
-    "gui.sweep.controller",
-    "gui.tune.controller",
-    "engine.race.race",
-    "gui.demo.controller",
-    "gui.window.pages",
-)
-"""What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
 
 
 class MainWindow(QMainWindow):
@@ -175,7 +159,7 @@ class MainWindow(QMainWindow):
         )
 
     @cached_property
-    def others(self) -> OtherPages:
+    def others(self) -> LaterPages:
         """Return all pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
@@ -351,7 +335,7 @@ class MainWindow(QMainWindow):
         # not before the first paint, from which the worker would take a core
         self.experiments.start()
         self.engine.start_checks()
-        self._load_next(iter(_LATER))
+        self._load_next(iter(LATER))
 
     def _load_next(self, modules: Iterator[str]) -> None:
         """Import and make the pages behind the first view, and handle events in between."""

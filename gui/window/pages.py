@@ -264,9 +264,10 @@ class AnswerController(QObject):
         sides: dict[str, list[RunRecord]] = {}
         for run in self._with_repeats(run_ids):
             sides.setdefault(run.side, []).append(run)
-        firsts = [runs[0] for runs in sides.values()]
-        repeats = max(map(len, sides.values()))
-        line = script_line([run.experiment for run in firsts], repeats, firsts[0].machine)
+        firsts, repeats = [runs[0] for runs in sides.values()], max(map(len, sides.values()))
+        commands, first = [run.experiment.command for run in firsts], firsts[0].experiment
+        warmup = first.measure.warmup_steps
+        line = script_line(commands, (first.steps or 0) - warmup, warmup, repeats, firsts[0].machine)
         QGuiApplication.clipboard().setText(line)
         self._notice.notify("Copied the command to the clipboard.")
 

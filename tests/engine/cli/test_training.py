@@ -24,7 +24,7 @@ from engine.cli import script
 from engine.cli.app import main
 from engine.cli.session import status_of
 from engine.experiment.checks import Catalog
-from engine.experiment.command import script_line, script_settings
+from engine.experiment.command import STEPS, WARMUP_STEPS, script_line, script_settings
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.paths import checkpoints_folder, store_path
 from engine.runner import Runner
@@ -158,7 +158,8 @@ def test_the_line_of_scripts_that_ran_asks_for_the_same_experiments(
     asked: list[Any] = []
     monkeypatch.setattr(script, "train_turns", lambda _session, *turns: asked.extend(turns))
     monkeypatch.setattr(script, "print_comparison", lambda *_: 0)
-    words = shlex.split(script_line(experiments, repeats))
+    commands = [experiment.command for experiment in experiments]
+    words = shlex.split(script_line(commands, *(steps or (STEPS, WARMUP_STEPS)), repeats))
     assert words[0] == "ammeter" and main([*words[1:], *IN_A_THREAD]) == 0
     sides, turns, _ = asked
     assert [experiment for _, experiment in sides] == experiments and len(turns) == repeats * len(lines)
