@@ -16,17 +16,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
+from engine.experiment.experiment import experiment_from
 from engine.machines.machine import Machine, Machines
 from engine.machines.ssh import SshConnection
-from engine.protocol.events import Event
-from engine.worker.launcher import Session, iterate
+from engine.protocol.events import Event, Finished, Samples, Started
+from engine.protocol.jobs import Train
+from engine.worker.launcher import Launcher, Session, iterate
 
 CLONE = Path(__file__).parents[1]
 SSHD = Path("/usr/sbin/sshd")
@@ -52,6 +54,35 @@ def has_ended(pid: int) -> bool:
 def events_of(session: Session) -> list[Event]:
     """All that a session has to say, to its end."""
     return [event for event in iterate(session) if event is not None]
+
+
+SCRIPT = """
+import os, torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+open("was_here", "w").close()
+while True:
+    model(torch.randn(3, 4)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def check_script(launcher: Launcher, folder: Path) -> None:
+    """Checks that a script in a new folder there runs in it for all its steps."""
+    folder.mkdir()
+    (folder / "train.py").write_text(SCRIPT)
+    command = {"line": f"'{sys.executable}' train.py", "folder": str(folder)}
+    measure = {"warmup_steps": 5, "block_steps": 3}
+    job = Train(experiment=experiment_from({"command": command, "steps": 30, "measure": measure}))
+    launcher.trusted_code.name_command(job.experiment.command)
+    with closing(launcher.start(job)) as session:
+        events = events_of(session)
+    (started,) = (event for event in events if isinstance(event, Started))
+    assert started.experiment.batch_size == 3 and started.experiment.command.folder == str(folder)
+    steps = [step for event in events if isinstance(event, Samples) for step in event.step]
+    assert steps == list(range(1, 31)) and isinstance(events[-1], Finished)
+    assert (folder / "was_here").exists()
 
 
 @dataclass

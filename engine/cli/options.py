@@ -80,8 +80,9 @@ Require = Annotated[
     typer.Option(
         "--require",
         metavar="TEXT",
-        help='Requirement on each side: "speed >= 1.05", "memory <= 0.8" (relative to the baseline) or '
-        '"loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. Repeatable.',
+        help='Requirement on each side: "speed >= 1.05", "memory <= 0.8", "time <= 0.9" (relative to the '
+        'baseline) or "loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. '
+        "Repeatable.",
     ),
 ]
 

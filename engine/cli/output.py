@@ -17,13 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.compare.details import details_of
+from engine.compare.evidence import was_slowed_down
 from engine.compare.failure import Failure
-from engine.experiment.experiment import Experiment, all_settings
+from engine.compare.metrics import shown_metrics
+from engine.experiment.experiment import all_settings
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.value import printable
 from engine.export.document import Document, Section
 from engine.export.writers.text import cell_words
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Status
 from engine.words.names import subject_words
 from engine.words.numbers import counted
 
@@ -64,9 +66,10 @@ def error(problem: Problem, as_json: bool, **values: Any) -> None:
         json_object({"error": problem.model_dump(mode="json"), **values})
     else:
         console = _console(sys.stderr)
-        # on the command line, settings are set by their keys
-        key = f" ({problem.key})" if problem.key in all_settings() else ""
-        console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
+        key = problem.key or ""
+        # settings are set by their keys, but a script's by options, which the message names
+        is_shown = key in all_settings() and not key.startswith("command.")
+        console.print(f"ammeter: {printable(problem.message)}{f' ({key})' * is_shown}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
 
 
@@ -184,14 +187,25 @@ def _console(stream: Any) -> Console:
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
-def title(experiment: Experiment) -> str:
-    """Return the model, its data and the precision as text."""
-    return f"{subject_words(experiment)}, {experiment.precision.label}"
+def title(run: RunRecord) -> str:
+    """Return the model, its data and the precision as text, or the name of a script's side."""
+    experiment = run.experiment
+    return run.side if experiment.is_script else f"{subject_words(experiment)}, {experiment.precision.label}"
+
+
+def run_outcome(run: RunRecord) -> str:
+    """Return the throughput and the accuracy of a run in short, or else its status."""
+    if run.machine and run.status is Status.RUNNING:
+        return f"training on {run.machine}"
+    found = [figure for figure in shown_metrics([run]) if figure.name in ("samples_per_second", "accuracy")]
+    known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
+    text = ", ".join(figure.text_with_unit(value) for figure, value in known)
+    return f"{text}, unreliable" if text and was_slowed_down(run.summary) else text or run.status.value
 
 
 def run_summary(run: RunRecord) -> None:
     """Print the metrics of a run in groups, and its id."""
-    line(f"{run.name}: {title(run.experiment)}{f' on {run.machine}' if run.machine else ''}")
+    line(f"{run.name}: {title(run)}{f' on {run.machine}' if run.machine else ''}")
     groups = details_of(run)
     for heading, rows in groups:
         if heading:

@@ -20,9 +20,10 @@ from engine.cli.options import AsJson, Force
 from engine.cli.session import RUN, SWEEP, Id, Ids, Match, failure_in, find, saved_results
 from engine.cli.study import OUTPUTS, show_study
 from engine.cli.sweep import show_sweep
-from engine.compare.evidence import was_slowed_down
+from engine.compare.comparison import compare
+from engine.compare.evidence import Evidence
 from engine.compare.failure import Failure
-from engine.compare.metrics import shown_metrics
+from engine.compare.requirement import Judgement, judge_saved
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
@@ -32,7 +33,7 @@ from engine.export.content import Content, Write, content_of
 from engine.export.formats import COMPARISON, is_mlflow, written_clause
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.export.writers.data import json_column
-from engine.store.record import RunRecord, Status, UnreadableRun
+from engine.store.record import RunRecord, UnreadableRun
 from engine.store.saved.studies import ANSWERS, Study, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -63,7 +64,7 @@ def results(
         if as_json:
             _print_json(listed, unreadable)
         else:
-            _print_table(listed, unreadable)
+            _print_table(store, listed, unreadable)
     return 0
 
 
@@ -113,11 +114,11 @@ def _other_results_json(results: Sequence[_Result]) -> dict[str, Any]:
     }
 
 
-def _print_table(listed: Iterator[_Result], unreadable: list[UnreadableRun]) -> None:
+def _print_table(store: Store, listed: Iterator[_Result], unreadable: list[UnreadableRun]) -> None:
     page = [*islice(listed, _PAGE_ROWS)]
     is_empty, is_long = not page, len(page) == _PAGE_ROWS
     while page:
-        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [*map(_row, page)]
+        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [_row(store, each) for each in page]
         if any(each.machine for each in page):
             headings.append("Machine")
             rows = [(*row, each.machine) for row, each in zip(rows, page, strict=True)]
@@ -134,9 +135,10 @@ def _result_kind(result: _Result) -> str:
     return SWEEP if isinstance(result, SweepRecord) else result.kind
 
 
-def _row(result: _Result) -> tuple[str, ...]:
+def _row(store: Store, result: _Result) -> tuple[str, ...]:
     if isinstance(result, RunRecord):
-        title, outcome = f"{shortened(result.name)}: {output.title(result.experiment)}", _run_outcome(result)
+        title = f"{shortened(result.name)}: {output.title(result)}"
+        outcome = ", ".join(filter(None, (output.run_outcome(result), _judgement(store, result).words)))
     elif isinstance(result, SweepRecord):
         title = f"{shortened(result.name)}: {', '.join(axis.title for axis in result.grid.axes)}"
         outcome = f"{counted(result.grid.size, 'combination')}, {shown.status(result)}"
@@ -145,13 +147,13 @@ def _row(result: _Result) -> tuple[str, ...]:
     return result.id, _result_kind(result), output.when(result.created), title, outcome
 
 
-def _run_outcome(run: RunRecord) -> str:
-    if run.machine and run.status is Status.RUNNING:
-        return f"training on {run.machine}"
-    found = [figure for figure in shown_metrics([run]) if figure.name in ("samples_per_second", "accuracy")]
-    known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
-    text = ", ".join(figure.text_with_unit(value) for figure, value in known)
-    return f"{text}, unreliable" if text and was_slowed_down(run.summary) else text or run.status.value
+def _judgement(store: Store, run: RunRecord) -> Judgement:
+    """Decide the requirements that the run's comparison was started with. Those of models are not saved."""
+    if run.comparison is None or not run.experiment.command.require:
+        return Judgement(())
+    # what varies within a run decides nothing
+    runs = store.of_comparison(run.comparison)
+    return judge_saved(compare([Evidence(each, np.empty(0), ()) for each in runs]))
 
 
 def _unreadable_json(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
@@ -203,8 +205,9 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
         message = f"{record.name} has no model file: {model} is a model of the catalog."
         remedy = "Remove --code, or name a run of a model file."
         raise request_error(message, remedy, key="code", value=record.id)
+    judgement = _judgement(store, record)
     if as_json:
-        value = record.to_dict()
+        value = record.to_dict() | (judgement.to_dict() if judgement.outcomes else {})
         if columns is not None:
             value["samples"] = {name: json_column(values) for name, values in columns.items()}
         if own is not None:
@@ -220,6 +223,10 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
             output.source(f"\n# {name}, next to {own.file}\n{text}")
     else:
         _print_run(record, columns, failure_in(store, record))
+        if judgement.outcomes:
+            output.line("\nRequirements")
+        for outcome in judgement.outcomes:
+            output.line(outcome.sentence)
 
 
 def delete(ids: Ids, as_json: AsJson = False) -> int:

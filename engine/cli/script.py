@@ -84,9 +84,6 @@ def script(
     """
     if not all(line.strip() for line in commands):
         raise request_error("A command is empty.", "Enter it as in a terminal, in quotes.", key="command")
-    if len({" ".join(line.split()) for line in commands}) < len(commands):
-        message = "The same command is given twice."
-        raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
     ci = options.parse_ci(require, junit, markdown)
     if ci.requirements and len(commands) < 2:
         message = "A requirement is relative to a baseline, but there is only one command."
@@ -96,6 +93,9 @@ def script(
     required = ", ".join(requirement.text for requirement in ci.requirements)
     place = {"folder": where, "venv": venv, "shell": shell, "whole": whole, "require": required}
     experiments = [experiment_from(script_settings(place, line, steps, warmup)) for line in commands]
+    if len({(*one.command.changes.items(), *one.command.words) for one in experiments}) < len(commands):
+        message = "The same command is given twice."
+        raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
     with open_session(target, machine) as session:
         for experiment in experiments:
             session.launcher.trusted_code.name_command(experiment.command)

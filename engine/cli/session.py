@@ -186,7 +186,7 @@ class RunProgress(ProgressLine):
             self._say(event.message, always=event.level == "problem")
 
 
-DONE, FAILED, UNDECIDED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 3, 4, 130
+DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 4, 130
 """Exit statuses: done, failed or a requirement is not met, a requirement is undecided, trained without
 something that was requested, and interrupted by Ctrl+C with the results so far saved."""
 
@@ -382,8 +382,7 @@ def train(session: CommandSession, added: RunRecord, title: str) -> Event:
 
 def failure_in(store: Store, run: RunRecord) -> Failure | None:
     """Return why a run, alone or in its comparison, failed. None if it did not fail."""
-    group = run.comparison
-    runs = [run] if group is None else [each for each in store.runs() if each.comparison == group]
+    runs = [run] if run.comparison is None else store.of_comparison(run.comparison)
     return failure_of(runs, Forecasts(store.path.parent, run.machine), None, run_id=run.id)
 
 

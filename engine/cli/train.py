@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,7 @@ from engine.compare.failure import Failure
 from engine.compare.metrics import MetricCell
 from engine.compare.ranking import MANY, ranking
 from engine.compare.requirement import Judgement, judge
+from engine.compare.verdict import join_pieces
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
@@ -109,7 +111,7 @@ def resume(
 
 def train_run(session: CommandSession, queued: RunRecord, as_json: bool) -> int:
     """Train a queued run, print its summary, and return the exit status."""
-    last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
+    last = train(session, queued, f"{queued.name}, {queued.side}")
     done = session.store.run(queued.id)
     if isinstance(last, Failed):
         _print_failure(last.problem, failure_in(session.store, done), as_json, run=done.to_dict())
@@ -217,6 +219,11 @@ def train_turns(
             machine=session.machine,
         )
         last = train(session, added, f"{count} of {len(turns)}, {turn.label}")
+        if not sys.stderr.isatty():
+            # in place of the progress line
+            ended = session.store.run(added.id)
+            known = "failed" if isinstance(last, Failed) else output.run_outcome(ended)
+            output.warning(f"run {count} of {len(turns)}: {turn.label}, {known}")
         if isinstance(last, Failed) and problem is None:
             problem, failed = last.problem, added.id
         ids.append(added.id)
@@ -240,11 +247,10 @@ def print_comparison(
     }
     judgement = Judgement(()) if content is None else judge(content.comparison, ci.requirements)
     if ci.requirements:
-        rows = [decided.to_dict() for decided in judgement.outcomes]
-        value |= {"requirements": rows, "passed": judgement.passed}
+        value |= judgement.to_dict()
     if content is not None:
         if not as_json:
-            show(content.comparison)
+            show(content.comparison, outcome.failure)
             for decided in judgement.outcomes:
                 output.line(decided.sentence)
         for path, write in ((ci.junit, write_junit), (ci.markdown, write_summary)):
@@ -263,19 +269,28 @@ def print_comparison(
     return judgement.exit_status
 
 
-def show(comparison: Comparison) -> None:
-    """Print the answer and its doubts, then the metrics: of three and more sides a ranking."""
+def show(comparison: Comparison, failure: Failure | None = None) -> None:
+    """Print the answer and its doubts, then the metrics: of three and more sides a ranking.
+
+    Why a side failed is not printed if its `failure` follows.
+    """
     reports = _ordered_reports(comparison)
     is_ranking = len(comparison.sides) >= MANY
     told = list(comparison.ranked[:1]) if is_ranking else reports
+    failed = {each.id for each in comparison.sides if failure and each.contains(failure.run.id)}
+    all_doubts = [doubt for report in reports for doubt in report.doubts]
+    said = {doubt.sentence for doubt in all_doubts if doubt.kind == "unfinished" and doubt.side_id in failed}
     for report in told:
-        output.line(answer_of(report, comparison).text if is_ranking else report.verdict.sentence)
+        notes = [note for note in report.verdict.notes if note not in said]
+        sentence = " ".join([join_pieces(report.verdict.pieces), *notes])
+        output.line(answer_of(report, comparison).text if is_ranking else sentence)
+        said.update(notes)
     for report in reports:
         if report.split is not None and not (is_ranking and report in told):
             output.line(f"Where the gain of {report.side.title} comes from: {report.split.sentence}.")
     cited = {doubt.sentence for report in told for doubt in report.verdict.reported_doubts}
-    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.doubts):
-        if sentence not in cited:
+    for sentence in dict.fromkeys(doubt.sentence for doubt in all_doubts):
+        if sentence not in cited | said:
             output.line(f"Caution: {sentence}")
     output.line()
     output.sections(metrics_sections(comparison))

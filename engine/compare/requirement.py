@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import DoubtKind
-from engine.compare.metrics import LOSS, PEAK_MEMORY, SPEED, Metric, MetricCell
+from engine.compare.metrics import LOSS, PEAK_MEMORY, SECONDS, SPEED, Metric, MetricCell
 from engine.compare.sides import Side, all_runs
 from engine.experiment.command import (
     REQUIREMENT,
@@ -50,8 +50,10 @@ def parse(text: str) -> Requirement:
         return Requirement(LOSS, match[5])
     bound = float(match[3]) / (100.0 if match[4] else 1.0)
     operator: Operator = ">=" if match[2] == ">=" else "<="
-    metric = SPEED if match[1] == "speed" else PEAK_MEMORY
-    return Requirement(metric, f"{match[1]} {operator} {bound:.10g}", operator, bound)
+    return Requirement(_METRICS[match[1]], f"{match[1]} {operator} {bound:.10g}", operator, bound)
+
+
+_METRICS = {"speed": SPEED, "memory": PEAK_MEMORY, "time": SECONDS}
 
 
 def parse_list(text: str) -> tuple[Requirement, ...]:
@@ -108,6 +110,16 @@ class Judgement:
         """The exit status of the command line: 0 if all are met, 1 if one is not met, else 3."""
         return {True: 0, False: 1, None: 3}[self.passed]
 
+    @property
+    def words(self) -> str:
+        """Whether all requirements are met, in words. Empty without requirements."""
+        words = {True: "requirements met", False: "requirements not met", None: "requirements undecided"}
+        return words[self.passed] if self.outcomes else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcomes as JSON values."""
+        return {"requirements": [each.to_dict() for each in self.outcomes], "passed": self.passed}
+
 
 def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgement:
     """Decide the requirements for each side relative to the baseline."""
@@ -116,9 +128,10 @@ def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgem
     for requirement in requirements:
         for report in others:
             name = requirement.text if len(others) == 1 else f"{requirement.text} ({report.side.title})"
-            cell = comparison.cells(report.side.id)[requirement.metric.name]
-            has_ratio = requirement.operator is not None and cell.ratio is not None
-            bounded = cell if has_ratio and not report.caution(requirement.metric) else None
+            cell = comparison.cells(report.side.id).get(requirement.metric.name)
+            has_ratio = requirement.operator is not None and cell is not None and cell.ratio is not None
+            is_sound = not report.caution(requirement.metric) and not _doubts(report, "unfinished")
+            bounded = cell if has_ratio and is_sound else None
             decision = _decide(requirement, comparison, report)
             outcomes.append(Outcome(requirement, report.side, name, bounded, *decision))
     return Judgement(tuple(outcomes))
@@ -132,17 +145,20 @@ def judge_saved(comparison: Comparison) -> Judgement:
 
 def _decide(requirement: Requirement, comparison: Comparison, report: SideReport) -> Decision:
     side, baseline, metric = report.side, comparison.baseline, requirement.metric
+    for each in (side, baseline):
+        if any(run.status is Status.FAILED for run in each.runs):
+            # the verdict says why
+            return False, f"{each.title} failed."
     if unfinished := _doubts(report, "unfinished"):
-        has_failed = any(run.status is Status.FAILED for run in (*side.runs, *baseline.runs))
-        return (False if has_failed else None), unfinished
+        return None, unfinished
     if unlike := _doubts(report, "workload"):
         return None, unlike
     if requirement.operator is None:
         return _decide_loss(comparison, side)
     if metric.is_of_time and report.disqualifiers:
         return None, f"{report.disqualifiers[0].sentence} Measure again."
-    cell = comparison.cells(side.id)[metric.name]
-    if cell.ratio is None:
+    cell = comparison.cells(side.id).get(metric.name)
+    if cell is None or cell.ratio is None:
         reason = _doubts(report, "too-short", "no-speed") if metric.is_of_time else ""
         return None, reason or f"{side.title} and {baseline.title} have no {metric.title.lower()} to compare."
     if cell.ratio_interval is None:

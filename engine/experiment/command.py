@@ -23,7 +23,8 @@ STEPS, WARMUP_STEPS = 200, 20
 _MOST_BLOCK, _BLOCKS = 10, 5
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-REQUIREMENT = re.compile(r"(speed|memory)\s*(>=|<=)\s*((?=[\d.]*[1-9])\d{1,6}(?:\.\d{1,9})?)\s*(%?)|(loss)")
+_RATIO = r"((?=[\d.]*[1-9])\d{1,6}(?:\.\d{1,9})?)\s*(%?)"
+REQUIREMENT = re.compile(rf"(speed|memory|time)\s*(>=|<=)\s*{_RATIO}|(loss)")
 REQUIREMENT_RULE = "must be a metric, >= or <=, and a ratio."
 REQUIREMENT_EXAMPLES = 'Write "speed >= 1.05", "memory <= 0.8" or "loss".'
 
@@ -70,6 +71,9 @@ class Command(Part):
             if not REQUIREMENT.fullmatch(text):
                 why = f"contains '{shortened(text)}', but each {REQUIREMENT_RULE}"
                 raise contradiction("require", why, REQUIREMENT_EXAMPLES, self.require)
+            if text.startswith("time") and not self.whole:
+                why = f"contains '{text}', but only whole runs have a training time."
+                raise contradiction("require", why, "Run the scripts to their end (--whole).", self.require)
         return self
 
     @property

@@ -375,6 +375,10 @@ def from_dotted(key: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+OF_SCRIPTS = frozenset(("command", "steps", "measure", "precision", "batch_size", "device"))
+"""The settings, or tables of them, that a script has. The last three are observed."""
+
+
 @cache
 def all_settings() -> Mapping[str, Setting]:
     """Return all settings by their dotted keys."""

@@ -18,7 +18,7 @@ from sqlite3 import Row
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from engine.experiment.command import Command
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import OF_SCRIPTS, Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import PLAIN
 from engine.experiment.value import Bounded, one_line, printable
@@ -318,7 +318,8 @@ class RunRecord:
         return text.replace(f'"precision":"{self.overview.precision}"', "", 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run as plain JSON values, with NaN and infinity as text."""
+        """Return the run and its settings as plain JSON values, with NaN and infinity as text."""
+        shown = set(OF_SCRIPTS) if self.experiment.is_script else None
         return {
             "id": self.id,
             "name": self.name,
@@ -331,7 +332,7 @@ class RunRecord:
             "created": self.created.isoformat(),
             "started": self.started.isoformat() if self.started else None,
             "ended": self.ended.isoformat() if self.ended else None,
-            "experiment": json.loads(self.experiment.to_json()),
+            "experiment": json.loads(self.experiment.model_dump_json(include=shown)),
             "environment": json.loads(self.environment.model_dump_json()) if self.environment else None,
             "summary": json.loads(self.summary.model_dump_json()) if self.summary else None,
             "problem": json.loads(self.problem.model_dump_json()) if self.problem else None,

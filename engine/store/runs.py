@@ -143,6 +143,11 @@ class RunTable:
         found = {row["id"]: row for row in rows}
         return (self._record(found[run_id]) for run_id in run_ids if run_id in found)
 
+    def of_comparison(self, comparison: str) -> tuple[RunRecord, ...]:
+        """Return the readable runs of a comparison, oldest first."""
+        rows = self._connection.read(f"{_SELECT} AND comparison = ? ORDER BY number", (comparison,))
+        return tuple(run for run in map(self._record, rows) if isinstance(run, RunRecord))
+
     def _record(self, row: Row) -> RunRecord | UnreadableRun:
         def unreadable_run(why: str) -> UnreadableRun:
             return UnreadableRun(shortened(row["id"]), shortened(row["name"]), why)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from engine.experiment.catalog import OWN_DATA, DataRef
-from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
+from engine.experiment.experiment import OF_SCRIPTS, Experiment, Precision, all_settings, flattened
 from engine.experiment.own.code import code_from
 from engine.experiment.setting import FormValues
 from engine.experiment.settings import FAST, PLAIN
@@ -114,9 +114,6 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
-_OF_SCRIPTS = ("steps", "precision", "batch_size", "device", "measure.warmup_steps", "measure.block_steps")
-
-
 def applies(key: str, chosen: FormValues) -> bool:
     """Return True if a setting applies, given the other settings. One that does not is not shown."""
     if not exists(key, is_script=chosen.is_script):
@@ -126,8 +123,7 @@ def applies(key: str, chosen: FormValues) -> bool:
 
 def exists(key: str, *, is_script: bool) -> bool:
     """Return True if scripts have a setting, or else experiments with a model."""
-    is_of_script = key.startswith("command.")
-    return is_of_script or key in _OF_SCRIPTS if is_script else not is_of_script
+    return key.partition(".")[0] in OF_SCRIPTS if is_script else not key.startswith("command.")
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:

@@ -3,9 +3,9 @@
     uv run python tests/benchmarks/script_kills.py [--kills 100] [--seed 1] [--phase ending]
 
 The program, the worker, the script, or a rank of a script under torchrun is killed: before torch is imported,
-before the first step, in the warm-up, while measuring, or while the script ends. Then no process of the
-command is left, all steps but those of the last moments are saved, and the run is marked as failed or
-interrupted. One that was complete may be finished.
+before the first step, in the warm-up, while measuring, or while the script ends. Every second 20 kills are
+under torchrun. Then no process of the command is left, all steps but those of the last moments are saved, and
+the run is marked as failed or interrupted. One that was complete may be finished.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ def kill_once(folder: Path, number: int, victim: str, phase: str, after: float) 
     mark = f"{os.getpid()}-{number}"
     own = {f"AMMETER_{name}": str(folder / name.lower()) for name in ("HOME", "DATA", "ENGINE")}
     own |= {_MARK: mark, "PYTHONPATH": str(CLONE), "XDG_CONFIG_HOME": str(folder / "config")}
-    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2 "
-    line = f"'{sys.executable}' {torchrun if victim == 'rank' else ''}train.py"
+    has_ranks = victim == "rank" or number // 20 % 2 == 1
+    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2 " * has_ranks
+    line = f"'{sys.executable}' {torchrun}train.py"
     measured = ("--steps", str(_STEPS), "--warmup", str(_WARMUP), "--folder", str(folder))
     program = subprocess.Popen(
         [sys.executable, "-P", "-m", "engine", "script", line, *measured],

@@ -77,7 +77,7 @@ def _side_values(report: SideReport, ranked: RankedSide) -> dict[str, Any]:
         "rank": ranked.place,
         "tags": list(ranked.tags),
         "precision": side.precision.value,
-        "recipe": side.runs[0].experiment.step.recipe,
+        "recipe": side.runs[0].overview.recipe or None,
         "ids": [run.id for run in side.runs],
         "verdict": {
             "outcome": report.verdict.kind,
@@ -112,7 +112,7 @@ def sample_rows(content: Content) -> Iterator[list[Any]]:
         for run in side.runs:
             columns, experiment = content.samples[run.id], run.experiment
             about = [run.id, cell(run.name), cell(side.title), experiment.precision.value]
-            about += [experiment.step.recipe, experiment.seed]
+            about += [run.overview.recipe, experiment.seed]
             empty = [None] * len(columns.get("step", ()))
             values = [_column_values(columns[name]) if name in columns else empty for name in names]
             for row in zip(*values, strict=True):

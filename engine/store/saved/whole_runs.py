@@ -139,7 +139,8 @@ def fingerprint(run: WholeRun) -> str:
     It excludes the user's names, tags and notes, the machine, whose name is the user's too, and the images,
     which an older Ammeter did not keep.
     """
-    record = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
+    own, experiment = run.record, json.loads(run.record.experiment.to_json())
+    record = {**own.to_dict(), "experiment": experiment, "detail": own.detail, "total_steps": own.total_steps}
     measured = {key: value for key, value in record.items() if key not in _WRITTEN_BY_USER}
     digest = hashlib.sha256(json.dumps(measured, sort_keys=True).encode())
     for event in run.events:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,9 +30,15 @@ _KILL_SECONDS = 5.0  # a killed process may hang in a driver
 _OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath")
 
 
+def folder_of(command: Command) -> Path:
+    """Return the folder in which the command runs, on a remote machine relative to the home folder."""
+    start = Path("~" if "AMMETER_REMOTE" in os.environ else ".")
+    return start.expanduser() / Path(command.folder).expanduser()
+
+
 def found_venv(command: Command) -> Path | None:
     """Return the folder of the command's environment: the requested one, or .venv or venv in its folder."""
-    folder = Path(command.folder or ".").expanduser()
+    folder = folder_of(command)
     names = (command.venv,) if command.venv else (".venv", "venv")
     paths = ((folder / Path(name).expanduser()).absolute() for name in names)
     return next((path for path in paths if (path / _PROGRAMS).is_dir()), None)
@@ -61,7 +67,7 @@ class ScriptProcess:
     """
 
     def __init__(self, command: Command, folder: Path) -> None:
-        where = Path(command.folder or ".").expanduser()
+        where = folder_of(command)
         if not where.is_dir():
             message = f"There is no folder '{shortened(str(where))}' here."
             raise ProblemError(
@@ -120,14 +126,17 @@ class ScriptProcess:
         self._reads.seek(max(0, self._reads.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return self._reads.read().decode(errors="replace")
 
-    def end(self, patience_seconds: float) -> None:
-        """End the command as Ctrl+C does. After `patience_seconds` terminate, then kill its processes."""
+    def end(self, patience_seconds: float, is_urgent: Callable[[], bool] = lambda: False) -> None:
+        """End the command as Ctrl+C does. After `patience_seconds` terminate, then kill its processes.
+
+        Once it `is_urgent`, kill them at once.
+        """
         interrupt = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
         for number, seconds in ((interrupt, patience_seconds), (signal.SIGTERM, patience_seconds / 4)):
             if self.status is None:
                 self._send(number)
             deadline = time.monotonic() + seconds
-            while self.status is None and time.monotonic() < deadline:
+            while self.status is None and time.monotonic() < deadline and not is_urgent():
                 time.sleep(_LOOK_SECONDS)
         self._kill()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Literal
 
 import numpy as np
@@ -162,6 +163,17 @@ class Reader:
         for path in sorted(self._folder.glob("*.jsonl"))[:_MOST_PROCESSES]:
             for line in self._lines(path):
                 yield from self._add(path.stem, line)
+
+    def unwritable(self) -> str:
+        """Return why the observer cannot write to the folder, or that its file is gone. Empty if it can."""
+        try:
+            with TemporaryFile(dir=self._folder, buffering=0) as file:
+                file.write(bytes(4_096))
+            for name in self._read:
+                (self._folder / name).stat()
+        except OSError as error:
+            return f"The observer cannot write to {self._folder}: {error.strerror}."
+        return ""
 
     def _add(self, name: str, line: _Line) -> Iterator[Begin | Steps]:
         process = self.processes.setdefault(name, Process())

@@ -45,6 +45,7 @@ _END_SECONDS = 20.0  # a script may save a checkpoint when it is interrupted
 _MOST_RECOMPILED = 5  # times the requested steps, after which compiling is part of what is measured
 _LAST_FRACTION = 10  # the final loss is the mean over this part of the measured steps
 _OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError")
+_NOT_OBSERVED = re.compile(r"^Ammeter cannot observe this process: (.+)", re.MULTILINE)
 # of a process that cannot be told from other programs by its own memory
 _NOT_OURS = ("other_programs_mib", "device_used_mib")
 
@@ -78,28 +79,35 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
                 had_paused = True
                 yield Log(level="warning", message="A script cannot be paused. It continues.")
             is_complete = run is not None and run.is_complete
-            if status is not None or control.stop_requested.is_set() or is_complete:
+            is_stopped = control.stop_requested.is_set()
+            # one whose steps are not seen could run for ever
+            trouble = "" if is_stopped or is_complete else reader.unwritable()
+            if status is not None or is_stopped or is_complete or trouble:
                 break
             time.sleep(_LOOK_SECONDS)
-        was_stopped = control.stop_requested.is_set() and not is_complete and status is None
+        was_stopped = is_stopped and not is_complete and status is None
         if status is None:
-            process.end(_STOP_SECONDS if was_stopped else _END_SECONDS)
+            patience = _STOP_SECONDS if was_stopped or trouble else _END_SECONDS
+            process.end(patience, lambda: control.stop_requested.is_set() and not was_stopped)
             # the ranks write their last steps as they end
             for line in reader.read():
                 if run is not None and isinstance(line, Steps):
                     yield from run.add(line)
         for problem in reader.problems:
             yield Log(level="warning", message=problem)
-        if run is None:
-            yield _unseen(status, process.tail(), was_stopped)
-            return
-        summary = run.summary(reader)
-        if status and not is_complete:
-            yield _failed(status, process.tail(), summary)
-            return
-        if summary.speed_note:
-            yield Log(level="warning", message=f"Throughput: {summary.speed_note}")
-        yield Finished(summary=summary, stopped=was_stopped)
+        summary, tail = None if run is None else run.summary(reader), process.tail()
+        if trouble:
+            yield _death(trouble, "Free space for temporary files, and keep that folder.", tail, summary)
+        elif summary is None and was_stopped:
+            yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
+        elif status and not is_complete:
+            yield _failed(status, tail, summary)
+        elif summary is None:
+            yield _unseen(tail)
+        else:
+            if summary.speed_note:
+                yield Log(level="warning", message=f"Throughput: {summary.speed_note}")
+            yield Finished(summary=summary, stopped=was_stopped)
 
 
 class _Run:
@@ -221,7 +229,6 @@ class _Run:
         # of several processes, those of the one with the highest
         for process in reader.processes.values():
             self._add_peaks(process.steps)
-        peak = self._memory.get
         figures = {
             "samples_per_second": speed.samples_per_second,
             "samples_per_second_ci": speed.interval,
@@ -230,10 +237,8 @@ class _Run:
             "slowed_by": self._sensors.slowed_by,
             "data_wait_fraction": None,
             "final_train_loss": float(np.mean(last)) if last else None,
-            "peak_allocated_mib": peak("peak_allocated_mib"),
-            "peak_reserved_mib": peak("peak_reserved_mib"),
-            "whole_run_peak_mib": peak("peak_allocated_mib"),
-            "peak_resident_mib": peak("peak_resident_mib"),
+            "whole_run_peak_mib": self._memory.get("peak_allocated_mib"),
+            **{name: self._memory.get(name) for name in _MEMORY},
             **{name: value for name, value in self._sensors.figures().items() if name not in _NOT_OURS},
             "energy": self._energy.over(measured.steps, measured.samples, measured.seconds)
             if is_alone
@@ -281,18 +286,21 @@ def _environment(begin: Begin) -> Environment:
     return here.model_copy(update=theirs)
 
 
-def _unseen(status: int | None, tail: str, was_stopped: bool) -> Failed | Finished:
+def _death(message: str, remedy: str, tail: str, summary: Summary | None = None) -> Failed:
+    problem = Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy)
+    return Failed(problem=problem, detail=tail, summary=summary)
+
+
+def _unseen(tail: str) -> Failed:
     """Return the end of a script whose first steps were not seen."""
-    if was_stopped:
-        return Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
-    if status:
-        return _failed(status, tail, None)
-    message = "The script ended without an optimizer step that Ammeter could see."
+    if found := _NOT_OBSERVED.search(tail):
+        message = f"The observer failed: {found[1].rstrip('.')}."
+        return _death(message, "If the script is not the cause, report it with the details below.", tail)
     remedy = (
         "Check that it trains with an optimizer of torch.optim, in Python that was not started with -I, -E "
         "or -S."
     )
-    return Failed(problem=Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy), detail=tail)
+    return _death("The script ended without an optimizer step that Ammeter could see.", remedy, tail)
 
 
 def _failed(status: int, tail: str, summary: Summary | None) -> Failed:
@@ -306,6 +314,4 @@ def _failed(status: int, tail: str, summary: Summary | None) -> Failed:
     last = next((line for line in reversed(tail.splitlines()) if line.strip()), "")
     message = f"The script ended {how}{after}{f': {last.strip()}' if last else '.'}"
     remedy = "Correct the script. The details below show what it printed last."
-    return Failed(
-        problem=Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy), detail=tail, summary=summary
-    )
+    return _death(message, remedy, tail, summary)

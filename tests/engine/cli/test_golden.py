@@ -101,6 +101,11 @@ RUNS = {
     "run-fails": ("run", *TINY, "--seed", "7"),
     "compare": ("compare", *TINY),
     "compare-repeats": ("compare", *TINY, "--repeats", "3"),
+    # the second run of each side fails
+    "compare-fails": (
+        *("compare", *TINY, "--seed", "6", "--repeats", "2"),
+        *("--require", "speed >= 1.05", "--require", "loss"),
+    ),
     "compare-disturbed": ("compare", *TINY, "--seed", "9"),
     "limit": ("limit", *TINY[:6], "--precision", "fp32", "--precision", "bf16", "--memory-gib", "1"),
     "numerics": ("numerics", *TINY, "--precision", "fp16"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.app import main
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.paths import store_path
 from engine.experiment.sweep import Plan, axes_of, grid_of
 from engine.protocol.answer import Answer
@@ -21,6 +21,7 @@ from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.store.saved.studies import Study
 from engine.store.store import Store
+from tests.records import started_of
 
 Capture = pytest.CaptureFixture[str]
 
@@ -109,6 +110,30 @@ def test_what_a_kind_does_not_have_is_refused(answer, saved):
         ["show", " "],
     ):
         assert answer(*arguments)[0] == 2, arguments
+
+
+def test_a_saved_comparison_of_scripts_shows_its_requirements_and_no_settings_of_a_model(answer, capsys):
+    with Store() as store:
+        group, ids = store.add_comparison("Scripts"), []
+        for line in ("python train.py", "python train.py --amp"):
+            script = experiment_from({"command": {"line": line, "require": "memory <= 0.9"}, "steps": 30})
+            ids.append(store.add(script, comparison=group).id)
+            store.begin(ids[-1])
+            summary = Summary(steps=30, samples_per_second=10.0, peak_resident_mib=9.0)
+            store.record(ids[-1], [started_of(script), Finished(summary=summary)])
+    reason = "Only one run of each. Repeat each 5 times."
+    assert main(["show", ids[1]]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Run 2: train.py --amp\n")
+    assert f"\nRequirements\nCannot tell: memory <= 0.9. {reason}\n" in shown
+    assert main(["results"]) == 0
+    newest, oldest = capsys.readouterr().out.splitlines()[1:]
+    assert "Run 2: train.py --amp  10.0 samples/s, requirements undecided" in newest
+    assert "Run 1: train.py  " in oldest
+    _, found = answer("show", ids[1])
+    assert found["passed"] is None and [each["sentence"] for each in found["requirements"]] == [reason]
+    kept = {"command", "steps", "measure", "precision", "batch_size", "device"}
+    assert set(found["experiment"]) == kept and found["experiment"]["command"]["line"].endswith("--amp")
 
 
 def test_nothing_saved_is_said(answer, capsys):

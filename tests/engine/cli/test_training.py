@@ -123,8 +123,17 @@ def test_a_requirement_on_a_single_command_is_refused(refused):
 
 
 def test_commands_that_are_empty_or_equal_are_refused(refused):
-    for commands in ((" ",), ("python train.py", ""), ("python train.py", "python  train.py ")):
+    same = ("python train.py 'a b'", 'python  train.py "a b" ')
+    for commands in ((" ",), ("python train.py", ""), same):
         assert refused("script", *commands)["key"] == "command"
+    # the spaces within quotes count
+    unlike = (f"no-such-program '{spaces}'" for spaces in (" ", "  "))
+    assert refused("script", *unlike, *IN_A_THREAD)["key"] == "command.line"
+
+
+def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsys):
+    assert main(["script", "python train.py", "--venv", "nothing", *IN_A_THREAD]) == 2
+    assert capsys.readouterr().err.startswith("ammeter: 'nothing' is not a virtual or conda environment.\n")
 
 
 def test_the_runs_of_scripts_keep_their_requirements(answer):

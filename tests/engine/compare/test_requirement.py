@@ -21,11 +21,11 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.store.record import RunRecord, Status
 from tests.drawings import assert_legible, texts_of
-from tests.records import record_of
+from tests.records import record_of, script_run
 
 Figures = Sequence[Any]
 SPEED, MEMORY, LOSS = "samples_per_second", "peak_allocated_mib", "final_train_loss"
-NAMES = {"speed": SPEED, "memory": MEMORY, "loss": LOSS}
+NAMES = {"speed": SPEED, "memory": MEMORY, "time": "seconds", "loss": LOSS}
 STEADY = (100.0, 101.0, 100.5)
 FAILURE = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Lower the batch.")
 
@@ -63,6 +63,7 @@ def outcome(text: str, base: Figures, other: Figures, **more: Any) -> Outcome:
         ("memory <= 80%", "memory <= 0.8", 0.8),
         ("memory <= 66.7 %", "memory <= 0.667", 0.667),
         ("speed <= 1.1", "speed <= 1.1", 1.1),
+        ("Time <= 90%", "time <= 0.9", 0.9),
         ("loss", "loss", 1.0),
     ],
 )
@@ -106,6 +107,7 @@ def test_wrong_words_are_refused_with_examples(text: str) -> None:
         ("speed <= 1.05", (150, 151, 152), False, "The lower end of the 95% interval, 1.48, is above it."),
         ("memory <= 0.8", (70, 71, 70), True, "The upper end of the 95% interval, 0.71, is below it."),
         ("memory <= 0.7", (70, 71, 70), None, "The 95% interval, 0.69 to 0.71, includes 0.7."),
+        ("time <= 0.9", (70, 71, 70), True, "The upper end of the 95% interval, 0.71, is below it."),
         # allocations are often the same in every repeat
         ("memory <= 0.8", tuple(0.8 * each for each in STEADY), True, "0.80, is equal to it."),
         ("memory <= 0.799", tuple(0.8 * each for each in STEADY), False, "0.80, is above it."),
@@ -203,7 +205,7 @@ def test_a_disturbed_speed_is_undecided_while_memory_and_loss_stay_valid() -> No
 
 @pytest.mark.parametrize(
     ("status", "is_met", "reason"),
-    [(Status.FAILED, False, "failed: Out of memory."), (Status.STOPPED, None, "was stopped before the end.")],
+    [(Status.FAILED, False, " failed."), (Status.STOPPED, None, "was stopped before the end.")],
 )
 @pytest.mark.parametrize("is_baseline", [True, False])
 def test_a_failed_run_of_either_side_fails_and_an_unfinished_one_decides_nothing(
@@ -215,6 +217,13 @@ def test_a_failed_run_of_either_side_fails_and_an_unfinished_one_decides_nothing
     side[1] = replace(side[1], status=status, problem=problem)
     for outcome in judge(compared(*sides), [parse("speed >= 0.1"), parse("loss")]).outcomes:
         assert outcome.is_met is is_met and outcome.reason.endswith(reason)
+
+
+def test_scripts_that_were_ended_after_their_steps_have_no_time_to_require() -> None:
+    lines = ("python train.py", "python train.py --amp")
+    runs = [script_run(number, lines[number % 2], observed={}, **{SPEED: 9.0}) for number in range(4)]
+    (found,) = judge(compared(runs), [parse("time <= 0.9")]).outcomes
+    assert found.is_met is None and found.reason.endswith("have no training time to compare.")
 
 
 def test_runs_that_were_not_interleaved_say_so() -> None:

@@ -24,7 +24,9 @@ def test_each_action_is_refused_for_a_script_with_what_to_do(action: str) -> Non
 def test_a_requirement_decides_nothing_about_what_runs_and_must_be_one() -> None:
     required = SCRIPT.model_copy(update={"require": "speed >= 1.05, loss"})
     assert required.sha256 == SCRIPT.sha256
-    with pytest.raises(ProblemError) as refused:
-        experiment_from({"command": {"line": SCRIPT.line, "require": "loss, speed >= 0.0"}})
-    problem = refused.value.problem
-    assert problem.key == "command.require" and "'speed >= 0.0'" in problem.message
+    for wrong in ("speed >= 0.0", "time <= 0.9"):
+        with pytest.raises(ProblemError) as refused:
+            experiment_from({"command": {"line": SCRIPT.line, "require": f"loss, {wrong}"}})
+        problem = refused.value.problem
+        assert problem.key == "command.require" and f"'{wrong}'" in problem.message
+    assert Command(line=SCRIPT.line, require="time <= 0.9", whole=True).require

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.machines import remote_worker
 from engine.machines.machine import Machine
@@ -18,7 +17,7 @@ from engine.machines.ssh import SshConnection
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Samples, Started
 from engine.worker.launcher import iterate
-from tests.remote import RemoteMachine
+from tests.remote import RemoteMachine, check_script
 
 TINY = Experiment.model_validate(
     {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 30, "epochs": None}
@@ -62,33 +61,10 @@ def test_a_slow_line_is_told_once(near: RemoteMachine, monkeypatch: pytest.Monke
     assert len(told) == 1
 
 
-SCRIPT = """
-import torch
-torch.set_num_threads(1)
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-while True:
-    model(torch.randn(3, 4)).square().mean().backward()
-    optimizer.step()
-"""
-
-
 @pytest.mark.slow
 def test_a_script_runs_in_a_folder_there_and_leaves_nothing(near: RemoteMachine, tmp_path: Path) -> None:
-    folder = tmp_path / "code there"
-    folder.mkdir()
-    (folder / "train.py").write_text(SCRIPT)
-    command = {"line": f"'{sys.executable}' train.py", "folder": str(folder)}
-    measure = {"warmup_steps": 5, "block_steps": 3}
-    job = jobs.Train(experiment=experiment_from({"command": command, "steps": 30, "measure": measure}))
     with launcher_on(near.machine) as launcher:
-        launcher.trusted_code.name_command(job.experiment.command)
-        with closing(launcher.start(job)) as session:
-            events = [event for event in iterate(session) if event is not None]
-    (started,) = (event for event in events if isinstance(event, Started))
-    assert started.experiment.batch_size == 3 and started.experiment.command.folder == str(folder)
-    steps = [step for event in events if isinstance(event, Samples) for step in event.step]
-    assert steps == list(range(1, 31)) and isinstance(events[-1], Finished)
+        check_script(launcher, tmp_path / "code there")
     assert near.folders() == []
 
 

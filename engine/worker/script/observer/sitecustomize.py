@@ -30,7 +30,7 @@ class _TorchFinder:
                 try:
                     Observer(module).install()
                 except Exception as error:  # noqa: BLE001 - the script goes on
-                    sys.stderr.write(f"Ammeter cannot observe this process: {error}\n")
+                    _print(error)
 
         spec.loader.exec_module = execute_and_observe
         return spec
@@ -39,6 +39,14 @@ class _TorchFinder:
 def _find(name, path):
     others = (finder for finder in sys.meta_path if not isinstance(finder, _TorchFinder))
     return next(filter(None, (finder.find_spec(name, path) for finder in others)), None)
+
+
+def _print(error):
+    """Print an error that cannot be written to a file."""
+    from contextlib import suppress
+
+    with suppress(Exception):
+        sys.stderr.write(f"Ammeter cannot observe this process: {type(error).__name__}: {error}\n")
 
 
 class _Hook:
@@ -86,10 +94,10 @@ class Observer:
         # destroying a CUDA event in a forked process could fail
         self.inherited = dict(vars(self))
         self.is_on, self.has_stepped, self.is_in_step, self.is_alternating = True, False, False, False
-        self.file = self.device = self.mark = self.scale = None
+        self.file = self.device = self.is_cuda = self.mark = self.scale = None
         self.optimizer = self.module = lambda: None
-        self.step = self.samples = self.scaled_losses = self.graphs = self.seconds = self.due = 0
-        self.rows, self.losses, self.layers, self.autocast = [], [], {}, {}
+        self.step = self.samples = self.graphs = self.seconds = self.due = 0
+        self.rows, self.losses, self.unscaled, self.layers, self.autocast = [], [], [], {}, {}
 
     def install(self):
         """Register and wrap what shows steps, losses, loss scales and autocast."""
@@ -113,20 +121,17 @@ class Observer:
 
     def on_backward(self, roots, *_):
         loss = roots if isinstance(roots, self.tensor) else next(iter(roots), None)
+        # a scaled loss as it was before
+        loss = self.unscaled.pop(0) if self.unscaled else loss
         if loss is None or loss.numel() != 1:
             return
-        self.start_clock(loss.device)
-        # a scaled loss was seen before it was scaled
-        if self.scaled_losses:
-            self.scaled_losses -= 1
-        else:
-            self.losses.append(self.read_later(loss))
+        self.start_clock(loss)
+        self.losses.append(self.read_later(loss))
 
     def on_scale(self, scaler, loss, *_):
         self.is_in_step = False
         if scaler.is_enabled() and isinstance(loss, self.tensor) and loss.numel() == 1:
-            self.losses.append(self.read_later(loss))
-            self.scaled_losses += 1
+            self.unscaled.append(loss)
 
     def on_scaler_step(self, scaler, optimizer, *_):
         if not scaler.is_enabled():
@@ -156,15 +161,15 @@ class Observer:
     def end_step(self, is_skipped=False):
         groups = self.optimizer().param_groups
         self.step += 1
-        self.start_clock(next(each for group in groups for each in group["params"]).device)
+        if self.device is None:
+            self.start_clock(next(each for group in groups for each in group["params"]))
         dynamo = sys.modules.get("torch._dynamo.utils")
         graphs = dynamo.counters["stats"]["unique_graphs"] if dynamo else 0
-        rate = groups[0].get("lr", float("nan"))
-        rate = self.read_later(rate) if isinstance(rate, self.tensor) else rate
         row = {"step": self.step, "mark": self.mark_now(), "loss": self.losses, "samples": self.samples}
-        row.update(learning_rate=rate, skipped=is_skipped, compiled=graphs > self.graphs)
+        row["learning_rate"] = self.read_later(groups[0].get("lr", float("nan")))
+        row["skipped"], row["compiled"] = is_skipped, graphs > self.graphs
         self.rows.append(row)
-        self.losses, self.samples, self.scaled_losses, self.graphs = [], 0, 0, graphs
+        self.losses, self.unscaled, self.samples, self.graphs = [], [], 0, graphs
         if self.step == 1:
             self.add_hooks()
         elif self.step == _WATCHED_STEPS:
@@ -213,7 +218,7 @@ class Observer:
         is_training = module.training and self.torch.is_grad_enabled() and self.module() is module
         # the calls for a second optimizer are not of more samples
         if is_training and not (self.is_alternating and self.samples):
-            self.samples += self.batch_size((args, kwargs))
+            self.samples += self.batch_size(args) or self.batch_size(kwargs)
 
     def on_layer(self, module, args, output, *_):
         output = output[0] if isinstance(output, tuple) else output
@@ -227,34 +232,37 @@ class Observer:
     def batch_size(self, value, depth=0):
         """Return the first dimension of the first tensor in a value that has one, else 0."""
         if isinstance(value, self.tensor):
-            return value.shape[0] if value.dim() else 0
-        if hasattr(value, "__dataclass_fields__"):
-            value = vars(value)
-        if hasattr(value, "keys") and hasattr(value, "values"):
-            value = tuple(value.values())
-        if depth > 4 or not isinstance(value, (list, tuple)):
-            return 0
-        return next(filter(None, (self.batch_size(each, depth + 1) for each in value)), 0)
+            return value.size(0) if value.dim() else 0
+        if not isinstance(value, (list, tuple)):
+            value = vars(value) if hasattr(value, "__dataclass_fields__") else value
+            value = tuple(value.values()) if hasattr(value, "keys") and hasattr(value, "values") else ()
+        for each in value if depth < 5 else ():
+            if size := self.batch_size(each, depth + 1):
+                return size
+        return 0
 
-    def start_clock(self, device):
+    def start_clock(self, tensor):
         if self.device is None:
-            self.device = device
+            self.device, self.is_cuda = tensor.device, tensor.is_cuda
             self.mark = self.mark_now()
 
     def mark_now(self):
         """Return a point of the device's time: an event of CUDA, or the host's seconds."""
-        if self.device.type != "cuda":
+        if not self.is_cuda:
             return self.clock()
         event = self.cuda.Event(enable_timing=True)
         event.record(self.cuda.current_stream(self.device))
         return event
 
-    def read_later(self, tensor):
+    def read_later(self, value):
         """Return a number, or a tensor that has it once the device has come to it."""
-        tensor = (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach()
-        if tensor.device.type == "cpu":
-            return float(tensor)
-        return tensor.to("cpu", non_blocking=True) if tensor.device.type == "cuda" else tensor.clone()
+        if not isinstance(value, self.tensor):
+            return value
+        value = value.to_local() if hasattr(value, "to_local") else value
+        if value.is_cpu:
+            return value.item()
+        value = value.detach()
+        return value.to("cpu", non_blocking=True) if value.is_cuda else value.clone()
 
     def write_rows(self, is_last=False):
         """Write the steps that the device has finished, but the last, whose loss scale is yet to come."""
@@ -290,7 +298,7 @@ class Observer:
 
     def memory(self):
         """Return the MiB in use: those of the allocator with CUDA, those of the process elsewhere."""
-        stats = self.cuda.memory_stats(self.device) if self.device.type == "cuda" else {}
+        stats = self.cuda.memory_stats(self.device) if self.is_cuda else {}
         start = None if stats else self.resident_at_start
         found = {}
         for pool in ("allocated", "reserved"):
@@ -312,8 +320,7 @@ class Observer:
             line.update(rank=ranks.get_rank(), world_size=ranks.get_world_size())
         else:
             line.update(rank=int(os.environ.get("RANK", 0)), world_size=int(os.environ.get("WORLD_SIZE", 1)))
-        line.update(device_name="", device_memory_mib=0.0, tf32_matmuls=None, tf32_convolutions=None)
-        if device.type == "cuda":
+        if self.is_cuda:
             memory = self.cuda.get_device_properties(device).total_memory / 2**20
             line.update(device_name=self.cuda.get_device_name(device), device_memory_mib=memory)
             line["tf32_matmuls"] = _is_tf32(torch.backends.cuda.matmul)
@@ -352,13 +359,13 @@ class Observer:
 
     def give_up(self, error):
         """End the observation because of an error of its own."""
-        from contextlib import suppress
-
         self.is_on = False
-        with suppress(Exception):
+        try:
             self.remove_hooks()
             message = " ".join(f"{type(error).__name__}: {error}".split())[:500]
             self.write({"kind": "problem", "message": message})
+        except Exception:  # noqa: BLE001 - as above
+            _print(error)
 
 
 def _wrap(owner, name, before=lambda *_: None, after=lambda *_: None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import pytest
 
 from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
-from engine.worker.script.process import FOLDER, OBSERVER, ScriptProcess, environment_of
+from engine.worker.guard import _marked
+from engine.worker.script.process import FOLDER, OBSERVER, ScriptProcess, environment_of, folder_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -70,6 +72,17 @@ def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_go
     assert environment["PATH"].startswith(str(tmp_path / "other"))
 
 
+def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folder_of(Command(folder="code")) == Path("code")
+    monkeypatch.setenv("AMMETER_REMOTE", "1")
+    names = ("code", "~/code", "/code", "")
+    found = [folder_of(Command(folder=name)) for name in names]
+    assert found == [tmp_path / "code", tmp_path / "code", Path("/code"), tmp_path]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -108,6 +121,49 @@ def test_one_that_ignores_signals_is_killed_with_a_child_that_left_its_group(tmp
     assert process.status == -9
     process.close()
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_one_that_saves_as_it_ends_is_killed_once_that_is_urgent(tmp_path: Path) -> None:
+    code = (
+        "import time\nprint('ready')\ntry: time.sleep(60)\n"
+        "except KeyboardInterrupt: print('saving'), time.sleep(60)"
+    )
+    process = started(tmp_path, code)
+    printed(process, "ready")
+    began = time.monotonic()
+    process.end(50.0, lambda: "saving" in process.tail())
+    assert process.status in (-9, -15) and time.monotonic() - began < 10.0
+    process.close()
+
+
+RANK = "import os, time; open(os.environ['RANK'], 'w').close(); time.sleep(600)"
+OWNER = """
+import os, sys, time
+from pathlib import Path
+from engine.experiment.command import Command
+from engine.worker.guard import MARK, start_guard
+from engine.worker.script.process import ScriptProcess
+start_guard(sys.argv[1])
+os.environ[MARK] = sys.argv[1]
+process = ScriptProcess(Command(line=sys.argv[2], folder=sys.argv[3]), Path(sys.argv[3]))
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="there is a guard on Linux only")
+def test_the_ranks_of_torchrun_end_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    mark = f"{os.getpid()}-torchrun"
+    (tmp_path / "rank.py").write_text(RANK)
+    line = f"'{sys.executable}' -m torch.distributed.run --standalone --nproc-per-node 2 rank.py"
+    owner = subprocess.Popen([sys.executable, "-P", "-c", OWNER, mark, line, str(tmp_path)])
+    try:
+        wait_until(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists(), 60.0)
+    finally:
+        owner.kill()
+        owner.wait()
+    # sessions of their own do not save them
+    wait_until(lambda: not any(_marked(f"{mark}/")))
 
 
 def test_a_daemon_is_killed(tmp_path: Path) -> None:

@@ -180,9 +180,46 @@ def test_one_that_never_trains_is_told(tmp_path: Path, line: str, message: str) 
 
 
 OBSERVER = """
-import os, pathlib
-pathlib.Path(os.environ["AMMETER_OBSERVER_FOLDER"], "1.jsonl").write_text(pathlib.Path("lines").read_text())
+import glob, os, shutil
+for path in glob.glob("*.jsonl"):
+    shutil.copy(path, os.environ["AMMETER_OBSERVER_FOLDER"])
 """
+
+
+FOLDER_IS_GONE = "import os, shutil; shutil.rmtree(os.environ['AMMETER_OBSERVER_FOLDER'])"
+ONCE_SEEN = f"""
+    if step == 9:
+        import os, shutil, time
+        while not os.path.exists("seen"): time.sleep(0.01)
+        {FOLDER_IS_GONE}
+"""
+FILE_IS_TAKEN = "import os; os.mkdir(f'{os.environ[\"AMMETER_OBSERVER_FOLDER\"]}/{os.getpid()}.jsonl')"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "message", "was_seen"),
+    [
+        (f"{FOLDER_IS_GONE}\nwhile True: pass", "The observer cannot write to ", False),
+        (
+            TRAIN.replace("\n    if step <", f"{ONCE_SEEN}    if step <"),
+            "The observer cannot write to ",
+            True,
+        ),
+        (f"{FILE_IS_TAKEN}\n{TRAIN}", "The observer failed: IsADirectoryError: ", False),
+    ],
+    ids=["before it trains", "as it trains", "a file"],
+)
+def test_an_observer_that_cannot_write_fails_the_run_with_the_reason(
+    tmp_path: Path, code: str, message: str, was_seen: bool
+) -> None:
+    tried = experiment(tmp_path, f"{PROGRAM} train.py 40")
+    (tmp_path / "train.py").write_text(code)
+    for event in run_script(tried, Control()):
+        if isinstance(event, Started):
+            (tmp_path / "seen").touch()
+    assert isinstance(event, Failed) and event.problem.message.startswith(message)
+    assert (event.summary is not None) is was_seen
 
 
 def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
@@ -196,7 +233,7 @@ def observed(folder: Path, count: int, begin: dict[str, object], **columns: obje
     same = {"kind": "steps", "step": steps, "seconds": seconds, "learning_rate": [0.1] * count}
     first = {"kind": "begin", "pid": 1, "python": "3.12.1", "torch": "2.10.0", "device": "cpu", **begin}
     lines = [first, {**same, "loss": [1.0] * count, **columns}]
-    (folder / "lines").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (folder / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     (folder / "tell.py").write_text(OBSERVER)
     *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
     assert isinstance(finished, Finished), finished
@@ -238,6 +275,15 @@ def test_a_step_whose_samples_were_not_seen_has_those_of_a_batch(
 ) -> None:
     summary = observed(tmp_path, 20, begin, samples=samples)
     assert summary.samples_per_second == pytest.approx(speed)
+
+
+def test_the_peak_is_that_of_the_process_with_the_highest(tmp_path: Path) -> None:
+    begin = {"kind": "begin", "pid": 2, "rank": 1, "python": "3", "torch": "2", "device": "cpu"}
+    steps = {"kind": "steps", "step": [1], "seconds": [0.1], "loss": [1.0], "learning_rate": [0.1]}
+    lines = (begin, {**steps, "peak_resident_mib": 900.0})
+    (tmp_path / "2.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    summary = observed(tmp_path, 20, {"world_size": 2}, peak_resident_mib=800.0)
+    assert summary.peak_resident_mib == 900.0
 
 
 def test_losses_that_are_not_finite_end_no_run(tmp_path: Path) -> None:

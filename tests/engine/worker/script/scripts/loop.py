@@ -182,7 +182,7 @@ def interrupted() -> None:
 
 
 def broken() -> None:
-    """Leave the optimizer without parameters after four steps, which the observer does not expect."""
+    """Leave the optimizer without groups after four steps, which the observer does not expect."""
     network = model()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     for step in range(STEPS):
@@ -191,7 +191,7 @@ def broken() -> None:
         optimizer.step()
         know(loss, 12)
         if step == 3:
-            optimizer.param_groups[0]["params"] = []
+            optimizer.param_groups = []
 
 
 def folder_gone() -> None:
