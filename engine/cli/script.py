@@ -10,13 +10,17 @@ import typer
 from engine.cli import options
 from engine.cli.session import TargetOption, open_session
 from engine.cli.train import print_comparison, train_run, train_turns
-from engine.experiment.command import command_names
+from engine.experiment.command import (
+    STEPS,
+    WARMUP_STEPS,
+    command_names,
+    script_settings,
+    usual_repeats,
+)
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import request_error
 from engine.experiment.sweep import MOST_REPEATS, alternating_turns
 from engine.worker.launcher import Target
-
-_STEPS, _WARMUP_STEPS = 200, 20
 
 
 def script(
@@ -30,13 +34,13 @@ def script(
     ],
     steps: Annotated[
         int, typer.Option("--steps", min=1, max=10**8, help="Measured steps of each run.")
-    ] = _STEPS,
+    ] = STEPS,
     warmup: Annotated[
         int,
         typer.Option(
             "--warmup", min=0, max=10**6, help="Steps before the measured ones. Compiling is added to them."
         ),
-    ] = _WARMUP_STEPS,
+    ] = WARMUP_STEPS,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -86,18 +90,9 @@ def script(
         raise request_error(message, "Give the baseline first, then the command to test.", key="require")
     # the folder of a remote machine is relative to the home folder there
     where = folder or "" if machine else str(Path(folder or "").expanduser().absolute())
-    place = {"folder": where, "venv": venv, "shell": shell, "whole": whole}
     required = ", ".join(requirement.text for requirement in ci.requirements)
-    experiments = [
-        experiment_from(
-            {
-                "command": {"line": line, **place, "require": required},
-                "steps": warmup + steps,
-                "measure": {"warmup_steps": warmup, "block_steps": max(1, min(10, steps // 5))},
-            }
-        )
-        for line in commands
-    ]
+    place = {"folder": where, "venv": venv, "shell": shell, "whole": whole, "require": required}
+    experiments = [experiment_from(script_settings(place, line, steps, warmup)) for line in commands]
     if len({(*one.command.changes.items(), *one.command.words) for one in experiments}) < len(commands):
         message = "The same command is given twice."
         raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
@@ -106,7 +101,7 @@ def script(
             session.launcher.trusted_code.name_command(experiment.command)
         session.warn_if_busy(experiments[0])
         sides = list(zip(command_names([each.command for each in experiments]), experiments, strict=True))
-        repeats = repeats or (1 if len(sides) == 1 else 5)
+        repeats = repeats or usual_repeats(len(sides))
         if len(sides) == repeats == 1 and ci == options.WITHOUT_CI:
             ((label, experiment),) = sides
             added = session.store.add(experiment, name=name, label=label, machine=session.machine)

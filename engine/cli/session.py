@@ -186,9 +186,9 @@ class RunProgress(ProgressLine):
             self._say(event.message, always=event.level == "problem")
 
 
-DONE, FAILED, UNDECIDED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 3, 4, 130
-"""Exit statuses: done, failed or a requirement is not met, a requirement is undecided, trained without
-something that was requested, and interrupted by Ctrl+C with the results so far saved."""
+DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 4, 130
+"""Exit statuses: done, failed, trained without something that was requested, and interrupted by Ctrl+C with
+the results so far saved. Requirements have their own, of which 3 is undecided."""
 
 _LEAST_SECONDS = 0.6
 

@@ -18,7 +18,6 @@ from engine.cli.session import (
     RUN,
     STUDY,
     SWEEP,
-    UNDECIDED,
     CommandSession,
     Id,
     TargetOption,
@@ -267,7 +266,7 @@ def print_comparison(
     status = FAILED if problem is not None else status_of(outcome.runs)
     if status == FAILED or not ci.requirements or judgement.passed:
         return status
-    return FAILED if judgement.passed is False else UNDECIDED
+    return judgement.exit_status
 
 
 def show(comparison: Comparison, failure: Failure | None = None) -> None:

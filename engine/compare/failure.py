@@ -243,12 +243,14 @@ class _Reader:
 
     def tried(self) -> Iterator[str]:
         failed, is_full = self.failed, self.problem.kind is _FULL
+        if self.experiment.is_script:
+            # its problem names the last step, and nothing else was tried
+            return
         step = self.steps.get(failed.id)
         if step is None and failed.summary is not None:
             step = failed.summary.steps
         part = _part_of_step(failed.detail)
-        # the problem of a script names its last step itself
-        where = "" if step is None or self.experiment.is_script else f"step {step + 1:,}"
+        where = "" if step is None else f"step {step + 1:,}"
         places = (f"the {part}" if part else "", where)
         place = f" in {' of '.join(filter(None, places))}" if any(places) else ""
         what, asked = ("ran out of memory", _asked_words(failed.detail)) if is_full else ("failed", "")
@@ -337,7 +339,7 @@ class _Reader:
         else:
             outcome = "Recomputes activations in the backward pass. Takes less memory, but steps are slower."
             yield from self.changed(
-                "Use activation checkpointing", outcome, {"step.activation_checkpointing": True}
+                "Use activation checkpointing", outcome, {"step.activation_checkpointing": "full"}
             )
 
     def fitting(self, memory: MemoryShortage) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import DoubtKind
-from engine.compare.metrics import LOSS, PEAK_MEMORY, SECONDS, SPEED, Metric
+from engine.compare.metrics import LOSS, PEAK_MEMORY, SECONDS, SPEED, Metric, MetricCell
 from engine.compare.sides import Side, all_runs
 from engine.experiment.command import (
     REQUIREMENT,
@@ -65,12 +65,14 @@ def parse_list(text: str) -> tuple[Requirement, ...]:
 class Outcome:
     """Whether one side meets one requirement. `is_met` is None if that is undecided.
 
-    `name` is the requirement, with the side if there are several.
+    `name` is the requirement, with the side if there are several. `cell` has the ratio that it bounds, None
+    without a reliable one.
     """
 
     requirement: Requirement
     side: Side
     name: str
+    cell: MetricCell | None
     is_met: bool | None
     reason: str
 
@@ -104,6 +106,11 @@ class Judgement:
         return True if self.outcomes and all(outcome.is_met for outcome in self.outcomes) else None
 
     @property
+    def exit_status(self) -> int:
+        """The exit status of the command line: 0 if all are met, 1 if one is not met, else 3."""
+        return {True: 0, False: 1, None: 3}[self.passed]
+
+    @property
     def words(self) -> str:
         """Whether all requirements are met, in words. Empty without requirements."""
         words = {True: "requirements met", False: "requirements not met", None: "requirements undecided"}
@@ -121,9 +128,12 @@ def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgem
     for requirement in requirements:
         for report in others:
             name = requirement.text if len(others) == 1 else f"{requirement.text} ({report.side.title})"
-            outcomes.append(
-                Outcome(requirement, report.side, name, *_decide(requirement, comparison, report))
-            )
+            cell = comparison.cells(report.side.id).get(requirement.metric.name)
+            has_ratio = requirement.operator is not None and cell is not None and cell.ratio is not None
+            is_sound = not report.caution(requirement.metric) and not _doubts(report, "unfinished")
+            bounded = cell if has_ratio and is_sound else None
+            decision = _decide(requirement, comparison, report)
+            outcomes.append(Outcome(requirement, report.side, name, bounded, *decision))
     return Judgement(tuple(outcomes))
 
 

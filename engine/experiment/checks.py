@@ -252,6 +252,9 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
         yield _setting_problem(
             experiment, "step.attention", "a CPU has no such kernel.", f"Use one of: {allowed}.", allowed
         )
+    if experiment.step.offload_activations and device.kind not in _REDUCING:
+        but = f"on {device.title} activations are in system memory already."
+        yield _setting_problem(experiment, "step.offload_activations", but, "Turn it off.", "off")
     yield from _several_problems(experiment, device, catalog)
     cap = experiment.memory_cap_gib
     if cap is not None and cap * MIB_PER_GIB > device.memory_mib:
@@ -309,9 +312,17 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
     if own is not None and code is not None:
         message = f"is FSDP2, but {code.file} defines {own}(), which needs the full model."
         yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
-    if experiment.optimizer.kind.is_low_bit:
-        but = "Ammeter does not yet combine low-bit optimizers with FSDP2."
+    kind = experiment.optimizer.kind
+    if kind.is_low_bit or kind.rest:
+        but = f"Ammeter does not yet combine {kind.label if kind.rest else 'low-bit optimizers'} with FSDP2."
         yield _setting_problem(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
+    if experiment.step.offload_activations:
+        but = "Ammeter does not yet combine it with FSDP2."
+        yield _setting_problem(experiment, "step.offload_activations", but, f"Turn it off, or {to_ddp}.")
+    if experiment.step.activation_budget is not None:
+        but = "Ammeter does not compile a model sharded by FSDP2."
+        remedy = f"Set it to selective or full, or {to_ddp}."
+        yield _setting_problem(experiment, "step.activation_checkpointing", but, remedy)
     if experiment.precision is Precision.FP8:
         but = "Ammeter does not yet combine FP8 with FSDP2."
         yield _setting_problem(experiment, "precision", but, f"Use another precision, or {to_ddp}.")

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,9 @@ from engine.experiment.setting import setting
 from engine.experiment.settings import Part
 from engine.experiment.value import one_line, shortened
 
+STEPS, WARMUP_STEPS = 200, 20
+"""The measured steps of a script, and those before them, unless the user asks for others."""
+_MOST_BLOCK, _BLOCKS = 10, 5
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _RATIO = r"((?=[\d.]*[1-9])\d{1,6}(?:\.\d{1,9})?)\s*(%?)"
@@ -149,6 +152,42 @@ def command_names(commands: Sequence[Command]) -> tuple[str, ...]:
     # the same script by another program, in another folder
     pairs = zip(names, commands, strict=True)
     return tuple(name if names.count(name) == 1 else command.line for name, command in pairs)
+
+
+def script_settings(
+    place: Mapping[str, Any], line: str, steps: int = STEPS, warmup: int = WARMUP_STEPS
+) -> dict[str, Any]:
+    """Return the settings of an experiment that measures `steps` of a command, after those of the warm-up.
+
+    `place` has the other fields of the `Command`.
+    """
+    measure = {"warmup_steps": warmup, "block_steps": max(1, min(_MOST_BLOCK, steps // _BLOCKS))}
+    return {"command": {**place, "line": line}, "steps": warmup + steps, "measure": measure}
+
+
+def usual_repeats(commands: int) -> int:
+    """Return how often each command runs by default. Repeats serve a verdict, and a single one has none."""
+    return 1 if commands == 1 else 5
+
+
+def script_line(commands: Sequence[Command], steps: int, warmup: int, repeats: int, machine: str = "") -> str:
+    """Return the line that measures `steps` of these commands again in a terminal, the baseline first.
+
+    It has every setting that differs from the default, and is quoted for a POSIX shell.
+    """
+    command = commands[0]
+    options = (
+        ("--steps", "" if steps == STEPS else str(steps)),
+        ("--warmup", "" if warmup == WARMUP_STEPS else str(warmup)),
+        ("--repeats", "" if repeats == usual_repeats(len(commands)) else str(repeats)),
+        *(("--require", text) for text in requirement_texts(command.require)),
+        ("--folder", command.folder),
+        ("--venv", command.venv),
+        ("--machine", machine),
+    )
+    flags = ["--whole"] * command.whole + ["--shell"] * command.shell
+    words = [word for option, value in options if value for word in (option, value)]
+    return shlex.join(["ammeter", "script", *(one.line for one in commands), *words, *flags])
 
 
 # what Ammeter does with experiments of its own, and not with a script

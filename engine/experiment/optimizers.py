@@ -12,7 +12,8 @@ class OptimizerKind:
 
     It stores `moments` numbers for each weight, in the weight's own dtype or in `moment_bytes` bytes each.
     Unless it `is_capturable` or fused, it reads the learning rate on the host. With `has_fused`, PyTorch has
-    a fused form, which with `fuses_sharded` supports weights sharded by FSDP2.
+    a fused form, which with `fuses_sharded` supports weights sharded by FSDP2. If it has a `rest`, it updates
+    only the 2D weights of hidden layers, and the optimizer of that name updates all others.
     """
 
     label: str
@@ -25,6 +26,7 @@ class OptimizerKind:
     is_capturable: bool = True
     has_fused: bool = True
     fuses_sharded: bool = True
+    rest: str | None = None
 
     @property
     def is_low_bit(self) -> bool:
@@ -49,6 +51,9 @@ OPTIMIZERS: Mapping[str, OptimizerKind] = {
     "adam": OptimizerKind("Adam", "Adam"),
     "sgd": OptimizerKind(
         "SGD", "SGD", moments=0, has_momentum=True, is_capturable=False, fuses_sharded=False
+    ),
+    "muon": OptimizerKind(
+        "Muon", "Muon", moments=1, decays_by_default=True, is_capturable=False, has_fused=False, rest="adamw"
     ),
     # torchao adds a scale in FP32 for each block of 256 weights, or of 128 in 4 bits
     "adamw-8bit": _low_bit_adamw("8-bit", "AdamW8bit", 1 + 4 / 256),

@@ -178,7 +178,8 @@ def setting_of(key: str, info: FieldInfo, group: Group | None) -> Setting:
     """Return the `Setting` of a field, with its key, the group of its table, and its choices added."""
     (own,) = (extra for extra in info.metadata if isinstance(extra, Setting))
     entry, choices = _entry_of(info.annotation, own.words)
-    entry = EntryKind.CHOICE if own.is_picked else entry
+    if own.is_picked:
+        entry, choices = EntryKind.CHOICE, choices or tuple(own.words.items())
     return replace(own, key=key, group=own.group or group, entry=entry, choices=choices)
 
 

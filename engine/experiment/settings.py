@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -105,8 +106,8 @@ class Optimizer(Part):
     name: Literal[*OPTIMIZERS] = setting(  # type: ignore[valid-type]
         "adamw",
         "Optimizer",
-        "How gradients update the weights. The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which "
-        "stores its state in fewer bits.",
+        "How gradients update the weights. Muon updates the 2D weights of hidden layers, and AdamW the rest. "
+        "The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which stores its state in fewer bits.",
         words={name: kind.label for name, kind in OPTIMIZERS.items()},
         when=FormValues.takes_optimizer,
         flag=Flag("--optimizer", "NAME", f"One of {', '.join(OPTIMIZERS)}."),
@@ -289,6 +290,22 @@ COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
 GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """The modes of torch.compile that record CUDA graphs."""
 AttentionKernel = Literal["auto", "flash", "efficient", "cudnn", "math"]
+NO_CHECKPOINTING, SELECTIVE, FULL = "none", "selective", "full"
+# as in older settings, which are switches
+_SWITCHED = {"true": FULL, "on": FULL, **dict.fromkeys(("false", "off", "", "null"), NO_CHECKPOINTING)}
+
+
+def _checkpointing_name(value: object) -> str:
+    text = NO_CHECKPOINTING if value is None else str(value).strip().lower()
+    name = _SWITCHED.get(text, text)
+    if name in (NO_CHECKPOINTING, SELECTIVE, FULL):
+        return name
+    with suppress(ValueError):
+        if 0 <= float(name) <= 1:
+            return f"{float(name):g}"
+    allowed = "none, selective, full, or a budget from 0 to 1"
+    raise PydanticCustomError("one_of", "it must be {allowed}", {"allowed": allowed})
+
 
 UNCAPTURED_STEPS = 3  # before a capture: they leave the optimizer's state and tuned kernels, which it needs
 
@@ -363,12 +380,28 @@ class Step(Part):
         group=Group.FORMATS,
         when=FormValues.uses_fp8,
     )
-    activation_checkpointing: bool = setting(
-        False,
+    activation_checkpointing: Annotated[str, BeforeValidator(_checkpointing_name)] = setting(
+        NO_CHECKPOINTING,
         "Activation checkpointing",
-        "Recomputes activations in the backward pass instead of storing them. Takes less memory, "
-        "but steps are slower.",
+        "Recomputes activations in the backward pass instead of storing them. Takes less memory, but steps "
+        "are slower. Selective: stores the results of matmuls, convolutions and attention. Full: stores only "
+        "the inputs of blocks. A budget from 0 to 1: the compiler stores this share of the activations.",
+        words={
+            NO_CHECKPOINTING: "None",
+            SELECTIVE: "Selective",
+            FULL: "Full",
+            **{f"{budget:g}": f"Budget {budget:g}" for budget in (0.75, 0.5, 0.25, 0.0)},
+        },
         group=Group.FORMATS,
+        is_picked=True,
+    )
+    offload_activations: bool = setting(
+        False,
+        "Offload activations",
+        "Moves activations to system memory until the backward pass needs them. Takes less GPU memory, but "
+        "steps are slower.",
+        group=Group.FORMATS,
+        when=lambda chosen: not chosen.is_on_cpu,
     )
     attention: AttentionKernel = setting(
         "auto",
@@ -399,6 +432,25 @@ class Step(Part):
     def compiles_graphs(self) -> bool:
         """True if the compiled model makes CUDA graphs of its own, where the device has them."""
         return "compile" in self.parts and self.compile_mode in GRAPH_MODES
+
+    @model_validator(mode="after")
+    def _budget_is_compiled(self) -> Self:
+        if self.activation_budget is not None and "compile" not in self.parts:
+            why = f"is a budget of {self.activation_checkpointing}, which only a compiled model keeps."
+            remedy = "Add compile to the optimizations, or set it to selective or full."
+            raise contradiction("activation_checkpointing", why, remedy, self.activation_checkpointing)
+        return self
+
+    @property
+    def recomputes_blocks(self) -> bool:
+        """True if the model's blocks are recomputed, and not what a compiler chooses."""
+        return self.activation_checkpointing in (SELECTIVE, FULL)
+
+    @property
+    def activation_budget(self) -> float | None:
+        """The share of the activations that a compiled model stores. None without a budget."""
+        has_budget = self.activation_checkpointing not in (NO_CHECKPOINTING, SELECTIVE, FULL)
+        return float(self.activation_checkpointing) if has_budget else None
 
     @property
     def parts(self) -> tuple[RecipePart, ...]:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from engine.compare.metrics import SPEED, Metric
+from engine.compare.metrics import PEAK_MEMORY, SPEED, Metric
 from engine.compare.verdict import Piece, Pieces
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Grid, Plan
 from engine.sweep.chart import best_of, default_places, memory_words, numbers_of
 from engine.sweep.results import DEVICES, EXCHANGE, IDEAL, RATIO_FIGURE, WEAK, CellResult, Results
+from engine.sweep.scatter import pareto_front
 from engine.words.numbers import counted, pace_text, range_text, times
 
 _NEARLY = 0.85
@@ -185,6 +186,22 @@ def not_reached(plan: Plan, results: Results) -> Iterator[str]:
     if names:
         more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
         yield f"Not within {wanted:g}%: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def memory_sentences(results: Results) -> Iterator[str]:
+    """Yield what fits into how much memory, and how fast it is: the Pareto front of the two, if it is one."""
+    speed = next((figure for figure in results.figures if figure.name == SPEED.name), SPEED)
+    front = pareto_front(results.cells, (PEAK_MEMORY, speed))
+    places = list(zip(*(cell.places for cell in front), strict=True))
+    differing = [axis for axis, of_axis in enumerate(places) if len(set(of_axis)) > 1]
+    for cell in front if differing else ():
+        memory, name = (
+            PEAK_MEMORY.text_with_unit(cell.value(PEAK_MEMORY)),
+            results.grid.name(cell.places, differing),
+        )
+        share = (cell.finite(speed) or 0.0) / (front[-1].finite(speed) or 1.0)
+        rest = "" if cell is front[-1] else f", {100 * share:.0f}% of the fastest"
+        yield f"From {memory} on, the fastest is {name}: {speed.text_with_unit(cell.value(speed))}{rest}."
 
 
 def sentences_of(results: Results) -> tuple[str, ...]:

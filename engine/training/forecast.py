@@ -15,6 +15,7 @@ from torch._subclasses import FakeTensorMode
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.settings import SELECTIVE
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine, highest_line, upper_hull
@@ -26,8 +27,8 @@ from engine.training.models.attention import attention_kernel
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
-from engine.training.steps.own import combine_optimizers
-from engine.training.steps.plain import PlainStep, RecipeRecord, allocate_state, build_optimizer, uses_torchao
+from engine.training.steps.optimizers import allocate_state, build_optimizer, combine_optimizers, uses_torchao
+from engine.training.steps.plain import PlainStep, RecipeRecord
 from engine.training.steps.recipe import without_garbage_collection
 
 # workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200
@@ -41,6 +42,7 @@ _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
 _COMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
+_BUDGETED = "The estimate is for the uncompiled step, without its activation budget. A run corrects it."
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
@@ -120,8 +122,9 @@ def _model(plan: RunPlan) -> nn.Module:
     experiment = plan.experiment
     with Weightless():
         model = plan.workload.build()
-    if experiment.step.activation_checkpointing:
-        checkpoint_activations(model)
+    if experiment.step.recomputes_blocks:
+        is_selective = experiment.step.activation_checkpointing == SELECTIVE
+        checkpoint_activations(model, is_selective=is_selective)
     keep_in_float32(model, experiment.step.fp32_modules, _CPU)
     if experiment.precision is Precision.BF16_PURE:
         make_bfloat16(model)
@@ -189,6 +192,7 @@ def _forecast_from(
     plan: RunPlan, small: _Imagined, large: _Imagined, parts: Breakdown, seconds: float
 ) -> ForecastMade:
     batch_size = plan.experiment.batch_size
+    has_budget = plan.experiment.step.activation_budget is not None
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
     # each moment of the step is a line; only the peak where the two steps differ in their operations
     moments = {(max(small.timeline), max(large.timeline))}
@@ -212,7 +216,7 @@ def _forecast_from(
         needed_mib=decisive.at(batch_size),
         lines=lines,
         seconds=seconds,
-        note=_COMPILED if "compile" in plan.experiment.step.parts else None,
+        note=_BUDGETED if has_budget else _COMPILED if "compile" in plan.experiment.step.parts else None,
     )
 
 

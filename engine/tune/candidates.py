@@ -17,15 +17,18 @@ from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import FormValues
 from engine.experiment.settings import (
     COMPILE_MODES,
+    FULL,
     GRAPH_MODES,
+    NO_CHECKPOINTING,
     PLAIN,
     RECIPE_PARTS,
+    SELECTIVE,
     RecipePart,
     Step,
     joined,
 )
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
-from engine.words.names import recipe_title
+from engine.words.names import checkpointing_words, recipe_title
 from engine.words.numbers import counted
 
 Changes = Mapping[str, Any]
@@ -36,14 +39,19 @@ BASELINE: Places = (0,) * len(CHANGE_KINDS)
 
 _MOST_DOUBLINGS, _MOST_HALVINGS = 6, 2
 _LOADER_WORKERS = (2, 4, 8)
+_BUDGETS = ("0.5", "0.25")
 
 
 @dataclass(frozen=True)
 class Option:
-    """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key."""
+    """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key.
+
+    It `needs` these optimizations beside it.
+    """
 
     words: str
     changes: Changes
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -84,10 +92,15 @@ class Space:
         parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
         return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
 
-    def has_effect(self, places: Places) -> bool:
-        """Return False for a compile mode of a step that is not compiled, or is captured as a CUDA graph."""
+    def is_possible(self, places: Places) -> bool:
+        """Return True if the candidate has the optimizations that its other changes need.
+
+        A compile mode that records CUDA graphs is not combined with a captured step.
+        """
         mode, parts = self.changes(places).get("step.compile_mode"), self.parts(places)
-        return mode is None or ("compile" in parts and not (mode in GRAPH_MODES and "capture" in parts))
+        return all(option.needs <= parts for _, option in self.chosen(places)) and not (
+            mode in GRAPH_MODES and "capture" in parts
+        )
 
     def places_for(self, changes: Changes) -> Places:
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
@@ -237,8 +250,12 @@ class _Values:
                 yield Option(f"{kernel} attention", {"step.attention": kernel})
 
     def checkpointing(self) -> Iterator[Option]:
-        if not self.experiment.step.activation_checkpointing:
-            yield Option("activation checkpointing", {"step.activation_checkpointing": True})
+        if self.experiment.step.activation_checkpointing == NO_CHECKPOINTING:
+            for value in (SELECTIVE, FULL, *_BUDGETS):
+                needs = frozenset(("compile",) if value in _BUDGETS else ())
+                yield Option(checkpointing_words(value), {"step.activation_checkpointing": value}, needs)
+        if self.device.kind in ("cuda", "xpu") and not self.experiment.step.offload_activations:
+            yield Option("offloaded activations", {"step.offload_activations": True})
         if self.experiment.optimizer.name == "adamw":
             self.not_tried.append("Low-bit AdamW: it saves memory, not time. It cannot be fused or captured.")
 
@@ -294,7 +311,8 @@ class _Values:
             elif mode in GRAPH_MODES and given.gradient_accumulation > 1:
                 self.not_tried.append(f"Compile mode {mode}: its CUDA graphs cannot accumulate gradients.")
             elif mode != given.compile_mode:
-                yield Option(f"compile mode {mode}", {"step.compile_mode": mode})
+                needs = frozenset({"compile"})
+                yield Option(f"compile mode {mode}", {"step.compile_mode": mode}, needs)
 
     @property
     def _is_known(self) -> bool:

@@ -165,7 +165,7 @@ class _Search:
         if len(places) == 1 or not leaders:
             return tuple(leaders)
         pool = [with_value(leader, kind, place) for leader in leaders for place in places]
-        pool = [candidate for candidate in pool if self._space.has_effect(candidate)]
+        pool = [candidate for candidate in pool if self._space.is_possible(candidate)]
         if set(pool) <= set(leaders):
             return tuple(leaders)
         return (yield from self._halved([*leaders, *pool], 1))
@@ -197,9 +197,11 @@ class _Search:
         return size <= given or peak is None or limit is None or 2 * peak <= 0.8 * limit
 
     def _with_checkpointing(self, leaders: Sequence[Places]) -> Steps:
-        if len(self._space.places("checkpointing")) == 1 or not self._needs_memory:
+        options = self._space.places("checkpointing")[1:]
+        if not options or not self._needs_memory:
             return tuple(leaders)
-        pool = [with_value(places, "checkpointing", 1) for places in self._needs_memory[-2:]]
+        short = self._needs_memory[-2:]
+        pool = [with_value(places, "checkpointing", place) for places in short for place in options]
         return (yield from self._halved([*leaders[:1], *pool], 1))
 
     def _final(self, leaders: Sequence[Places]) -> Steps:
@@ -235,7 +237,7 @@ class _Search:
         order = [places for places in dict.fromkeys(pool) if places not in self._failed]
         speeds: dict[Places, tuple[float, ...]] = {}
         for places in order if self._round % 2 else reversed(order):
-            if self._impossible & self._space.parts(places) or not self._space.has_effect(places):
+            if self._impossible & self._space.parts(places) or not self._space.is_possible(places):
                 continue
             outcome = yield TrialRequest(places, self._round, seconds)
             self._impossible |= outcome.left_out

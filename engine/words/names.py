@@ -77,6 +77,11 @@ def dataset_words(dataset: str) -> str:
     return "its own data" if dataset == OWN_DATA else dataset
 
 
+def checkpointing_words(value: str) -> str:
+    """Return a value of activation checkpointing as a noun phrase: "selective checkpointing"."""
+    return f"activation budget {value}" if value[:1].isdigit() else f"{value} checkpointing"
+
+
 _PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing", "fp8": "FP8"}
 
 

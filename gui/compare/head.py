@@ -12,12 +12,14 @@ from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QToolBut
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
+from engine.experiment.command import Command, refusal
 from engine.export.report.report import training_words
 from engine.store.record import RunRecord
 from engine.words.numbers import date_text
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, IconButton, marker_pixmap
+from gui.widgets.actions import set_enabled
 from gui.widgets.boxes import Placed, in_row
 from gui.widgets.buttons import add_choice
 
@@ -57,11 +59,18 @@ class ExportButton(Button):
         self._pressed_at: QPoint | None = None
         self.formats = QMenu(self)
         self.formats.setAccessibleName("Export formats")
-        for name, text in FORMATS:
-            self.formats.addAction(text).triggered.connect(lambda _=False, name=name: self.wanted.emit(name))
+        self.formats.setToolTipsVisible(True)
+        self._actions = {name: self.formats.addAction(text) for name, text in FORMATS}
+        for name, action in self._actions.items():
+            action.triggered.connect(lambda _=False, name=name: self.wanted.emit(name))
         self.formats.addSeparator()
         self.formats.addAction("Title of the report…").triggered.connect(lambda: self.title_wanted.emit())
         self.clicked.connect(self._open)
+
+    def show_commands(self, commands: Sequence[Command]) -> None:
+        """Set the commands that train, for which there is no Python program to save."""
+        against = refusal("export", commands)
+        set_enabled(self._actions["script"], None if against is None else against.message, "")
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         super().mousePressEvent(event)
@@ -132,6 +141,7 @@ class ItemHead(QWidget):
         for button in (self.sides, self.show_button):
             button.setVisible(len(comparison.sides) > 1)
         self.settings.show()
+        self.export.show_commands([comparison.baseline.runs[0].experiment.command])
         self.export.show()
 
     def show_title(self, icon_name: str, title: str, about: str) -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.ranking import MANY, headline, quiet_clauses
-from engine.compare.requirement import Outcome, judge_saved
+from engine.compare.requirement import judge_saved
 from engine.compare.sides import Side
 from engine.compare.verdict import VerdictKind, join_pieces
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import printable
 from engine.export.report.report import subject_of
-from gui.theme.icons import pixmap
-from gui.theme.theme import theme
-from gui.widgets import Button, ElidedLabel
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.compare.requirements import MOST_OUTCOMES
+from gui.widgets import Button
+from gui.widgets.boxes import in_column
 from gui.widgets.quiet_line import QuietLine
 from gui.widgets.verdict_label import LARGE, VerdictLabel
 
@@ -26,29 +25,6 @@ _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
 _ALONE = "Select another run, or drag it here, to compare the two"
 _AGAIN, _QUEUE_ONE = "Measure again", "Queue the missing run"
 _NO_ANSWER: tuple[VerdictKind, ...] = ("alone", "baseline", "no-speed")
-
-
-_MARK, _MOST_OUTCOMES = 14, 4
-_MARKS = {True: "check", False: "cross-outline", None: "help"}
-
-
-class OutcomeLine(QWidget):
-    """A line about one requirement on a side: its mark, its answer, and the reason."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self._outcome, self._mark = outcome, QLabel()
-        role = "body" if outcome.is_met is None else "strong"
-        self._answer = ElidedLabel(f"{outcome.word}: {outcome.name}.", role)
-        in_row(self._mark, self._answer, wide(ElidedLabel(outcome.reason)), parent=self, spacing=6)
-        self.setAccessibleName(outcome.sentence)
-        theme().changed.connect(self._recolor)
-        self._recolor()
-
-    def _recolor(self) -> None:
-        palette, is_met = theme().palette, self._outcome.is_met
-        ink = palette.text2 if is_met is None else palette.text
-        self._mark.setPixmap(pixmap(_MARKS[is_met], ink, _MARK, self.devicePixelRatioF()))
 
 
 class Headline(QWidget):
@@ -78,9 +54,7 @@ class Headline(QWidget):
         self.quiet = QuietLine(self._queue, about, beside=(self.again,))
         about.clicked.connect(self.quiet.details.dismiss)
         about.clicked.connect(lambda: self.guide_wanted.emit("not-reliable"))
-        self._outcomes: list[OutcomeLine] = []
-        self._lines = in_column(spacing=4)
-        in_column(self._large, self.quiet, self._lines, parent=self, margins=(0, 4, 0, 8), spacing=6)
+        in_column(self._large, self.quiet, parent=self, margins=(0, 4, 0, 8), spacing=6)
         self.show_hint("")
 
     def show_hint(self, text: str, small: str = "") -> None:
@@ -89,7 +63,6 @@ class Headline(QWidget):
         self.quiet.show_clauses([small] if small else [])
         self.quiet.info.hide()
         self._lacking = ()
-        self._show_outcomes(())
         self._offer_again(())
 
     def show_side(self, comparison: Comparison, side_id: str) -> None:
@@ -108,10 +81,10 @@ class Headline(QWidget):
         split = None if report.is_baseline else report.split
         origin = "" if split is None else f"{split.sentence[:1].upper()}{split.sentence[1:]}."
         outcomes = judge_saved(comparison).outcomes
-        is_short = len(outcomes) <= _MOST_OUTCOMES
-        self._show_outcomes([one for one in outcomes if is_short or one.side is report.side])
+        # the card below has room for few
+        left_out = outcomes if len(outcomes) > MOST_OUTCOMES else ()
         details = (
-            ("Only if", "\n".join(printable(outcome.sentence) for outcome in outcomes)),
+            ("Only if", "\n".join(printable(outcome.sentence) for outcome in left_out)),
             ("Where the gain comes from", origin),
             ("Caution", "\n".join(cautions)),
             ("Conditions", f"{subject_of(comparison)}."),
@@ -133,15 +106,6 @@ class Headline(QWidget):
     def text(self) -> str:
         """Return the full text, without markup."""
         return f"{self._large.accessibleName()} {self.quiet.text()}".strip()
-
-    def _show_outcomes(self, outcomes: Sequence[Outcome]) -> None:
-        for old in self._outcomes:
-            old.hide()
-            old.deleteLater()
-        self._outcomes = [OutcomeLine(outcome) for outcome in outcomes]
-        for line in self._outcomes:
-            self._lines.addWidget(line)
-            line.show()
 
     def _offer_again(self, sides: tuple[Side, ...]) -> None:
         self._disturbed = sides

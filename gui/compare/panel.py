@@ -31,6 +31,7 @@ from gui.charts.painter import BarChart, DrawingView
 from gui.compare.headline import Headline
 from gui.compare.ranking import SidesTable
 from gui.compare.reading import ComparedRuns
+from gui.compare.requirements import RequirementsCard
 from gui.compare.table import MetricTable
 from gui.runs.table.rows import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label, set_text
@@ -281,7 +282,7 @@ class ComparePanel(Surface):
         self.differences = LossChartPanel("Difference to the baseline")
         self.losses.by.changed.connect(self._show_losses)
         self.further = SidesTable("Further metrics")
-        self.table = MetricTable(self.further)
+        self.table, self.required = MetricTable(self.further), RequirementsCard()
         self.devices, self.bars, self.settings = DevicesCard(), BarPanel(), SettingsCard()
         self.metrics_page, self._curves = self._metrics_page(), QWidget()
         self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
@@ -358,6 +359,7 @@ class ComparePanel(Surface):
             return
         side = comparison.report(side_id or comparison.baseline.id).side
         self.headline.show_side(comparison, side.id)
+        self.required.show_comparison(comparison, side.id)
         self.table.set_headline(side_id)
         self.ranking.set_headline(side_id)
         self.settings.show_pair(comparison, side)
@@ -394,7 +396,8 @@ class ComparePanel(Surface):
         in_column(self.ranking, parent=self._ranked, margins=(4, 1, 6, 1))
         both = (wide(self.losses), wide(self.differences))
         self._charts_row = in_row(*both, parent=self._charts, spacing=8)
-        parts = (self._ranked, wide(self._charts), self.table, wide(charts), self.devices)
+        ranked = (self.required, self._ranked, wide(self._charts))
+        parts = (*ranked, self.table, wide(charts), self.devices)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         return scrolled("Metrics", page)
 

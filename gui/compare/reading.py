@@ -15,7 +15,7 @@ from engine.curves import Columns
 from engine.drawing.curve_chart import Points, Values, smoothed
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MIB_PER_GIB
-from engine.protocol.events import Epoch, Started
+from engine.protocol.events import Epoch, Log, Started
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.charts.lines import Quantity, RecordedCurve, rows_a_point
@@ -25,13 +25,14 @@ from gui.charts.lines import Quantity, RecordedCurve, rows_a_point
 class ReadRun:
     """A run as read for a comparison: its evidence, its curves, and its smoothed loss in few points.
 
-    `loss_unit` is "" if unknown.
+    `loss_unit` is "" if unknown. `printed` is what a script printed.
     """
 
     evidence: Evidence
     traces: Mapping[Quantity, RecordedCurve]
     loss: Points
     loss_unit: str
+    printed: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,9 @@ def read_run(store: Store, run: RunRecord) -> ReadRun:
     steps, seconds, values = _columns(samples, "loss")
     loss = smoothed(Points(steps, seconds, steps * run.experiment.step_samples, values))
     units = [event.loss_unit for event in events if isinstance(event, Started)]
-    return ReadRun(evidence, traces, loss, units[-1] if units else "")
+    logs = [event for event in events if isinstance(event, Log)] if run.overview.is_script else []
+    printed = "\n".join(log.message for log in logs if log.level == "stderr")
+    return ReadRun(evidence, traces, loss, units[-1] if units else "", printed)
 
 
 def _columns(samples: Columns, name: str) -> tuple[Values, Values, Values]:

@@ -227,7 +227,7 @@ class ResultsController(QObject):
             return
         self._mark([run.id] if item is None else item.run_ids)
         title = run.title if item is None else item.title
-        about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
+        about = f"{run.overview.model}, {date_text(run.started or run.created)}"
         self.page.head.show_failure(title, about)
         failure = failure_in(self._experiments, [run.id])
         if failure is not None:

@@ -13,6 +13,7 @@ from PySide6.QtGui import QDrag, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.drawing.looks import ThemeName
+from engine.experiment.command import refusal
 from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
 from engine.export.files import TakenError
@@ -117,7 +118,7 @@ def file_name(runs: Sequence[RunRecord]) -> str:
     """
     if not runs:
         return "runs"
-    models = dict.fromkeys(run.experiment.model for run in runs)
+    models = dict.fromkeys(run.overview.model for run in runs)
     precisions = dict.fromkeys(run.experiment.precision.value for run in runs)
     parts = [next(iter(models)) if len(models) == 1 else f"{len(models)} models", *precisions]
     name = runs[0].name if len(runs) == 1 else " ".join(parts)
@@ -157,7 +158,7 @@ class Exporting(QObject):
                 self._folder = folder
                 self.write(request, folder / f"{self._name(request)}-tensorboard", form=form)
         else:
-            formats = _offered(form, len(request.run_ids))
+            formats = _offered(form, self._records(request))
             name = f"{self._name(request)}-replay" if formats[0].is_race else self._name(request)
             place = importing.ask_file(self._window, self._last_folder(), name, formats)
             if place is not None:
@@ -211,7 +212,10 @@ class Exporting(QObject):
         return self._folder if self._folder.is_dir() else Path.home()
 
     def _name(self, request: ExportRequest) -> str:
-        return file_name([run for run_id in request.run_ids if (run := self._runs.record(run_id))])
+        return file_name(self._records(request))
+
+    def _records(self, request: ExportRequest) -> list[RunRecord]:
+        return [run for run_id in request.run_ids if (run := self._runs.record(run_id)) is not None]
 
     def _report_written(
         self, request: ExportRequest, form: str | None, again: Callable[[], None], written: ExportedFile
@@ -238,11 +242,14 @@ def _drag(source: QWidget, written: ExportedFile) -> None:
         drag.exec(Qt.DropAction.CopyAction)
 
 
-def _offered(form: str, runs: int) -> list[Format[Content]]:
+def _offered(form: str, runs: Sequence[RunRecord]) -> list[Format[Content]]:
     if form == "animation":
         return [COMPARISON.format_named("animation"), COMPARISON.format_named("gif")]
     if form != "any":
         return [COMPARISON.format_named(form)]
-    # a script is of one run, a race of two
+    # a program is of one run, which is none already, and a race is of two
+    is_alone = len(runs) == 1
+    has_program = is_alone and refusal("export", [run.experiment.command for run in runs]) is None
     files = [form for form in COMPARISON.formats if form.suffix != "/"]
-    return [form for form in files if not (form.is_race if runs == 1 else form.name == "script")]
+    files = files if has_program else [form for form in files if form.name != "script"]
+    return [form for form in files if not form.is_race] if is_alone else files

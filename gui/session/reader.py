@@ -1,11 +1,12 @@
-"""Reading from the store in a thread while a page is in sight."""
+"""Reading in a thread: from the store while a page is in sight, and facts that are looked up by a key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.problem import Problem
 from gui.session.background import Background
@@ -73,3 +74,63 @@ class Reader(QObject):
         if not is_dropped and not self._is_requested:
             emit()
         self._read_if_requested()
+
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+_MOST_FOUND = 64
+
+
+class Lookups(QObject, Generic[_K, _V]):
+    """Looks up facts by a key in a thread. `changed` is emitted when a result changes."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._background = Background(self)
+        self._found: dict[_K, _V] = {}
+        self._wanted: dict[_K, Callable[[], _V]] = {}
+        # a form that is checked asks several times for the same
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._start)
+
+    def request(self, key: _K, work: Callable[[], _V]) -> _V | None:
+        """Return the last result, and start a new lookup. None while there is no result yet."""
+        self._wanted[key] = work
+        self._timer.start()
+        return self._found.get(key)
+
+    def known(self, key: _K) -> _V | None:
+        """Return the last result, if there is one."""
+        return self._found.get(key)
+
+    def failed(self, problem: Problem) -> _V | None:
+        """Return the result of a lookup that raised. None keeps the last one."""
+        return None
+
+    def stop(self) -> None:
+        """Wait for the thread. Pending lookups are dropped."""
+        self._timer.stop()
+        self._wanted.clear()
+        self._background.stop()
+
+    def _start(self) -> None:
+        # what is being read may have changed since, so it is read once more afterwards
+        if self._background.is_busy:
+            return
+        wanted, self._wanted = self._wanted, {}
+        for key, work in wanted.items():
+            self._background.do(work, partial(self._on_found, key), partial(self._on_failed, key))
+
+    def _on_failed(self, key: _K, problem: Problem) -> None:
+        self._on_found(key, self.failed(problem))
+
+    def _on_found(self, key: _K, found: _V | None) -> None:
+        if self._wanted:
+            self._timer.start()
+        if found is not None and self._found.get(key) != found:
+            self._found[key] = found
+            if len(self._found) > _MOST_FOUND:
+                del self._found[next(iter(self._found))]
+            self.changed.emit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -70,6 +70,11 @@ class Outcome:
     repeats: int = 1
     epochs: tuple[int | None, ...] = ()
     is_reading: bool = False
+
+    def seconds(self, expected: Callable[[Experiment], float | None]) -> float | None:
+        """Return the expected time of one run of each experiment. None if that of any is unknown."""
+        seconds = [] if self.reason is not None else [expected(one) for _, one in self.experiments]
+        return None if None in seconds else sum(filter(None, seconds)) or None
 
     @property
     def reason(self) -> str | None:

@@ -18,40 +18,23 @@ from engine.experiment.problem import Problem
 from engine.experiment.value import BYTES_PER_MIB
 from engine.words.numbers import counted, memory_text
 from gui.session.background import Background
+from gui.session.reader import Lookups
 from gui.setup.controls import NumberEdit
 from gui.setup.draft import Draft
 from gui.widgets import IconButton
 
 _Place = tuple[str, str, str, str]
-_MOST_PLACES = 64
 
 
-class DataReader(QObject):
-    """Looks up facts about the data of the form's experiment in a thread, such as the number of samples.
-
-    Each call of `find` returns the last result and starts a new lookup. `changed` is emitted when a result
-    changes.
-    """
-
-    changed = Signal()
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._background = Background(self)
-        self._found: dict[_Place, DataLookup] = {}
-        self._wanted: dict[_Place, tuple[Experiment, DatasetEntry]] = {}
-        # a form that is checked asks several times for the same
-        self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._start)
+class DataReader(Lookups[_Place, DataLookup]):
+    """Looks up facts about the data of the form's experiment in a thread, such as the number of samples."""
 
     def find(self, experiment: Experiment, dataset: DatasetEntry) -> DataLookup | None:
         """Return the last result. None while the path is read for the first time."""
         if experiment.path is None or not dataset.needs_path:
             return look_up(experiment, dataset)
         place = (dataset.name, experiment.path, experiment.data.inputs, experiment.data.targets)
-        self._wanted[place] = experiment, dataset
-        self._timer.start()
-        return self._found.get(place)
+        return self.request(place, partial(look_up, experiment, dataset))
 
     def words(self, draft: Draft | None) -> str:
         """Return the size of the draft's file of arrays: "60,000 samples". Empty if there are none."""
@@ -60,37 +43,13 @@ class DataReader(QObject):
         path, inputs, targets = (
             draft.first.text(key).strip() for key in ("path", "data.inputs", "data.targets")
         )
-        found = self._found.get((ARRAYS, path, inputs, targets))
+        found = self.known((ARRAYS, path, inputs, targets))
         if found is None:
             return "reading…" if path else ""
         return "" if found.samples is None else f"{found.samples.inputs.shape[0]:,} samples"
 
-    def stop(self) -> None:
-        """Wait for the thread. Pending lookups are dropped."""
-        self._timer.stop()
-        self._wanted.clear()
-        self._background.stop()
-
-    def _start(self) -> None:
-        # what is being read may have changed since, so it is read once more afterwards
-        if self._background.is_busy:
-            return
-        wanted, self._wanted = self._wanted, {}
-        for place, (experiment, dataset) in wanted.items():
-            work = partial(look_up, experiment, dataset)
-            self._background.do(work, partial(self._on_found, place), partial(self._on_failed, place))
-
-    def _on_failed(self, place: _Place, problem: Problem) -> None:
-        self._on_found(place, DataLookup(problems=(problem,)))
-
-    def _on_found(self, place: _Place, found: DataLookup) -> None:
-        if self._wanted:
-            self._timer.start()
-        if self._found.get(place) != found:
-            self._found[place] = found
-            if len(self._found) > _MOST_PLACES:
-                del self._found[next(iter(self._found))]
-            self.changed.emit()
+    def failed(self, problem: Problem) -> DataLookup:
+        return DataLookup(problems=(problem,))
 
 
 _ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"

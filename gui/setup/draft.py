@@ -272,13 +272,14 @@ class Draft:
         axes = {key: tuple(map(str, values)) for key, values in given if key in draft.base and values}
         draft = draft._with_axes(axes)
         if preset.name == state["preset"]:
-            changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
+            given = dict(state["changes"]).items()
+            changes = {key: _text_now(key, text) for key, text in given if key in draft.base}
             chosen = state["precisions"]
             precisions = None if chosen is None else tuple(Precision(value) for value in chosen)
             return replace(draft, changes=changes, precisions=precisions)
         for key, text in dict(state["settings"]).items():
             if key in draft.base:
-                draft = draft.with_change(key, str(text))
+                draft = draft.with_change(key, _text_now(key, text))
         if draft.code is not None and "code" not in state["changes"]:
             # it was the preset's
             draft = replace(draft, keeps_code=True)
@@ -364,6 +365,12 @@ class Draft:
 _NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
 # for settings that do not apply: these are neither refused nor a difference between two runs
 _DEFAULTS = flattened(Experiment())
+
+
+def _text_now(key: str, text: object) -> str:
+    # a switch in earlier forms
+    switched = {"true": "full", "false": "none"} if key == "step.activation_checkpointing" else {}
+    return switched.get(str(text), str(text))
 
 
 def _as_now(state: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QWidget
@@ -14,7 +14,6 @@ from shiboken6 import isValid
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import Preset
-from gui.setup.axes import AxesEditor
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import ChoiceBox, LengthEdit, RecipeEdit
 from gui.setup.data import PathEdit
@@ -31,6 +30,7 @@ from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.rows import BatchEdit, Editor, KeptCodeLine, MoreOptions, SettingRow
+from gui.setup.sweep.axes import AxesEditor
 from gui.setup.tiles import PrecisionTiles
 from gui.widgets import Button, Field, divider, label
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
@@ -47,6 +47,9 @@ _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
 class FormColumn(QWidget):
     """The fields of a form in one column, which a subclass makes."""
 
+    refused: ClassVar[str | None] = None
+    """Why actions on a model are not available with this form. None if they are."""
+    reset_tip: ClassVar[str] = "Discard the changes to the preset"
     _column: QBoxLayout
 
     def set_bar_width(self, pixels: int) -> None:
@@ -83,12 +86,10 @@ class SetupForm(FormColumn):
     """The fields of the setup form. It shows a `Draft` and reports each edit at once.
 
     `edited` carries the key of a field and its new text, `axis_changed` a setting and the values to sweep.
-    `grid_wanted` asks for the table of a sweep's combinations.
     """
 
     edited = Signal(str, str)
     axis_changed = Signal(str, object)  # tuple[str, ...] | None
-    grid_wanted = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -174,7 +175,6 @@ class SetupForm(FormColumn):
         """Return the axes of a sweep, made on demand."""
         axes = AxesEditor(self.tiles.last())
         axes.changed.connect(self.axis_changed)
-        axes.grid.map.clicked.connect(self.grid_wanted)
         self.put("sweep", axes)
         return axes
 

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QElapsedTimer, QSize, Signal
-from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from engine.experiment.checks import Catalog
@@ -20,38 +20,34 @@ from engine.experiment.sweep import Grid
 from engine.export.document import changes_words
 from engine.protocol.advice import Changes, advisable_changes
 from gui.session.request import Request
-from gui.setup.check import Outcome, check, converted_length, named_request, request, unresolved
+from gui.setup.check import Outcome, check, converted_length, request, unresolved
 from gui.setup.data import DataReader, FolderCounter
 from gui.setup.draft import Draft
 from gui.setup.facts import preset_caption
 from gui.setup.fields import CHECK_TIP
 from gui.setup.foot import SetupFoot
-from gui.setup.form import FormArea, SetupForm
-from gui.setup.grid_block import GridDialog
+from gui.setup.form import FormArea, FormColumn, SetupForm
 from gui.setup.model.picker import ModelPicker
 from gui.setup.question import (
     QUESTIONS,
     Question,
-    QuestionBox,
     build_job,
     button_text,
     disabled_reason,
     examined,
     plan_text,
 )
-from gui.setup.saving import OwnPresets
+from gui.setup.saving import OwnPresets, SetupHead
 from gui.setup.script.draft import ScriptDraft
 from gui.setup.script.form import ScriptForm
-from gui.setup.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
-from gui.widgets import ElidedLabel, IconButton
-from gui.widgets.actions import connect_button, make_action, set_enabled
-from gui.widgets.boxes import Surface, in_column, in_row, wide
+from gui.setup.sweep.survey import PENDING, Survey, SurveyThread, memory_words, sweep_request
+from gui.widgets.actions import ClickGuard, connect_button, make_action, set_enabled
+from gui.widgets.boxes import Surface, in_column, wide
 from gui.widgets.focus_ring import tab_after
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _NOT_NOW = "The model can be checked when no run is active."
-_OF_MODELS = "This is not available for scripts."
 
 
 class SetupPanel(Surface):
@@ -89,8 +85,7 @@ class SetupPanel(Surface):
         self._without_engine: str | None = None
         self.question: Question = "compare"
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
-        self._pressed = QElapsedTimer()
-        self._last: object = None
+        self._clicks = ClickGuard()
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
@@ -162,9 +157,7 @@ class SetupPanel(Surface):
     def set_compact(self, is_compact: bool) -> None:
         """Fit into a low or narrow window, with labels inside the fields."""
         self.form.set_compact(is_compact)
-        self.question_box.set_compact(is_compact)
-        self._head.setContentsMargins(16, 6 if is_compact else 14, 12, 0)
-        self._asked.setContentsMargins(16, 6, 16, 8 if is_compact else 12)
+        self._head.set_compact(is_compact)
         self._refresh()
 
     def set_question(self, question: Question) -> None:
@@ -230,8 +223,7 @@ class SetupPanel(Surface):
         With `precisions`, these are selected in place of the run's own. A run of a script opens its question.
         """
         if experiment.is_script:
-            self.scripts.set_draft(self.scripts.draft.with_experiment(experiment))
-            self.set_question("script")
+            self._ask(self.scripts.draft.with_experiment(experiment))
             return
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)
@@ -252,8 +244,7 @@ class SetupPanel(Surface):
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
         if self.question == "script":
-            self.scripts.trust_typed(experiment for _, experiment in self._outcome.experiments)
-            return named_request(None, self._outcome)
+            return self.scripts.request(self._outcome)
         first, survey = request(self.draft, self._outcome), self.survey()
         if self.question != "sweep":
             return first
@@ -312,15 +303,13 @@ class SetupPanel(Surface):
 
     def open_script(self, file: Path) -> None:
         """Put a Python file without a model into the form as a script, and show a message."""
-        before, question = self.scripts.draft, self.question
-
-        def undo() -> None:
-            self.scripts.set_draft(before)
-            self.set_question(question)
-
-        self.scripts.set_draft(before.with_file(file))
-        self.set_question("script")
+        undo = partial(self._ask, self.scripts.draft, self.question)
+        self._ask(self.scripts.draft.with_file(file))
         self.changed_itself.emit(f"{file.name} has no model(), so it was opened as a script.", undo)
+
+    def _ask(self, scripts: ScriptDraft, question: Question = "script") -> None:
+        self.scripts.set_draft(scripts)
+        self.set_question(question)
 
     def change(self, change: Callable[[Draft], Draft]) -> None:
         """Change the draft, as if the user did."""
@@ -364,13 +353,7 @@ class SetupPanel(Surface):
     def _submit_form(self) -> None:
         if self.draft is None:
             return
-        interval = QGuiApplication.styleHints().mouseDoubleClickInterval()
-        pressed = (self.question, self.draft, self.scripts.draft)
-        is_repeated = self._last == pressed and not self._pressed.hasExpired(interval)
-        self._last = pressed
-        self._pressed.start()
-        if is_repeated:
-            # the second click of a double click would queue the same again
+        if self._clicks.is_repeated((self.question, self.draft, self.scripts.draft)):
             return
         if self.question != "script":
             self.picker.remember(self.draft)
@@ -385,37 +368,33 @@ class SetupPanel(Surface):
             self.check_wanted.emit(experiment)
 
     def _refresh(self) -> None:
-        is_script = self.question == "script"
-        self._area.setHidden(is_script)
-        self._script_area.setVisible(is_script)
-        if self.draft is not None and is_script:
-            self._show_scripts()
-        elif self.draft is not None:
-            self._show_draft(self.draft)
-        survey, against = self.survey(), self._against(self.question)
-        unfit = _OF_MODELS if is_script else self._outcome.reason or self._unready()
-        unfit = unfit or (_NOT_NOW if self._is_busy else None)
-        set_enabled(self.check_action, unfit, CHECK_TIP)
-        planned = "" if self.draft is None else self._plan(survey)
+        form: FormColumn = self.scripts if self.question == "script" else self.form
+        self._area.setVisible(form is self.form)
+        self._script_area.setVisible(form is self.scripts)
+        planned, survey = "", None
+        if self.draft is not None:
+            if form is self.scripts:
+                if self.scripts.make():
+                    tab_after(self.question_box, self.scripts)
+                self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
+            else:
+                self._show_draft(self.draft)
+            asked, survey = self._asked_draft, self.survey()
+            idle = button_text(self.question, asked, self._outcome, self.survey_thread.cells)
+            self.run_action.setText("Add to queue" if self._is_busy else idle)
+            seconds = self._outcome.seconds(self.expected_seconds)
+            planned = plan_text(self.question, asked, self._outcome, survey, seconds)
+        against = self._against(self.question)
         set_enabled(self.run_action, against, planned)
+        unfit = form.refused or self._outcome.reason or self._unready()
+        set_enabled(self.check_action, unfit or (_NOT_NOW if self._is_busy else None), CHECK_TIP)
         may_wait = self.question in ("compare", "script", "sweep") and not self._is_busy
         self.foot.set_facts(plan=planned, against=against or "", may_wait=may_wait)
         if survey is not None:
             self.foot.need.show_words(memory_words(survey))
-        unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
-        unsound = _OF_MODELS if is_script else unsound
+        unsound = form.refused or (self._against("sweep") if self.is_sweeping else self._outcome.reason)
         self.own_presets.refresh(self.draft, unsound if self.draft is not None else against)
-        tip = "Clear the form" if is_script else "Discard the changes to the preset"
-        set_enabled(self.reset_action, None if self.draft else against, tip)
-
-    def _plan(self, survey: Survey | None) -> str:
-        return plan_text(self.question, self._asked_draft, self._outcome, survey, self._seconds())
-
-    def _seconds(self) -> float | None:
-        outcome = self._outcome
-        runs = [] if outcome.reason is not None else [experiment for _, experiment in outcome.experiments]
-        seconds = [self.expected_seconds(run) for run in runs]
-        return None if None in seconds else sum(filter(None, seconds)) or None
+        set_enabled(self.reset_action, None if self.draft else against, form.reset_tip)
 
     def _show_draft(self, draft: Draft) -> None:
         catalog, refused, file_problem = self._catalog, self._refused, self._file_problem
@@ -434,15 +413,6 @@ class SetupPanel(Surface):
         self.folder.set_paused(self._is_busy)
         self.folder.follow(asked, catalog)
         self._show_folder()
-        idle = button_text(self.question, asked, outcome, self.survey_thread.cells)
-        self.run_action.setText("Add to queue" if self._is_busy else idle)
-
-    def _show_scripts(self) -> None:
-        if self.scripts.make():
-            tab_after(self.question_box, self.scripts)
-        self._outcome = self.scripts.show_draft(self._catalog is None or not self._catalog.machine)
-        idle = button_text("script", self._asked_draft, self._outcome)
-        self.run_action.setText("Add to queue" if self._is_busy else idle)
 
     def _reset(self) -> None:
         if self.question == "script":
@@ -465,10 +435,6 @@ class SetupPanel(Surface):
     def _on_change(self) -> None:
         self._refresh()
         self.draft_changed.emit()
-
-    def _open_grid(self) -> None:
-        if (survey := self.survey_thread.survey()) is not None and survey.grid is not None:
-            GridDialog(survey, self.window()).show()
 
     def _show_folder(self) -> None:
         draft = None if self.draft is None else self._asked_draft
@@ -497,32 +463,15 @@ class SetupPanel(Surface):
         self.set_presets(all_presets())
         self.set_draft(draft)
 
-    def _on_preset_deleted(self, draft: Draft, bring_back: Callable[[], object]) -> None:
-        self.changed_itself.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
-
     def _lay_out(self, trusted: TrustedCode) -> None:
-        buttons = []
-        for icon, name, action in (
-            ("pencil", "Rename the preset", self.own_presets.rename_action),
-            ("trash", "Delete the preset", self.own_presets.delete_action),
-            ("save", "Save as a preset", self.own_presets.save_action),
-            ("reset", "Reset the form", self.reset_action),
-        ):
-            # without a parent it would be shown as a window of its own for a moment
-            buttons.append(IconButton(icon, name, parent=self))
-            connect_button(buttons[-1], action)
-        title = ElidedLabel(role="title")
-        # the buttons of an own preset leave room for the shorter one
-        title.set_whole_text("What do you want to know?", "Question")
-        self._head = in_row(wide(title), *buttons, margins=(16, 14, 12, 0), spacing=4)
-        self.question_box = QuestionBox(self)
-        self._asked = in_row(self.question_box, margins=(16, 6, 16, 12))
+        self._head = SetupHead(self.own_presets, self.reset_action, self)
+        self.question_box = self._head.question_box
         self._area = FormArea(SetupForm, self)
         self._script_area = FormArea(partial(ScriptForm, trusted=trusted), self)
         self.form, self.scripts = self._area.form, self._script_area.form
         self.foot = SetupFoot(self.run_action)
         areas = (wide(self._area), wide(self._script_area))
-        in_column(self._head, self._asked, *areas, self.foot, parent=self, spacing=0)
+        in_column(self._head, *areas, self.foot, parent=self, spacing=0)
         self.setMinimumWidth(288)
 
     def _connect(self) -> None:
@@ -537,7 +486,6 @@ class SetupPanel(Surface):
         form.batch.find_max.clicked.connect(lambda: self.submit("limit"))
         form.model.typed.connect(lambda text: picker.set_model(text, is_typed=True))
         form.kept_code.button.clicked.connect(picker.use_file)
-        form.grid_wanted.connect(self._open_grid)
         picker.changed.connect(self._use_picked)
         picker.script_opened.connect(self.open_script)
         picker.reread.connect(self.reread)
@@ -545,7 +493,7 @@ class SetupPanel(Surface):
         picker.reported.connect(self.reported)
         presets.form = self._form_to_save
         presets.chosen.connect(self._show_presets)
-        presets.deleted.connect(self._on_preset_deleted)
+        presets.deleted.connect(self.changed_itself)
         presets.reported.connect(self.reported)
         self.folder.changed.connect(self._show_folder)
         self.data.changed.connect(self._on_change)

@@ -26,9 +26,9 @@ from engine.words.numbers import counted
 from gui.session.request import Request
 from gui.setup.check import Outcome, button_words, limit_request, plan_words
 from gui.setup.draft import Draft
-from gui.setup.survey import Survey
-from gui.setup.survey import button_words as sweep_words
-from gui.setup.survey import plan_words as sweep_plan
+from gui.setup.sweep.survey import Survey
+from gui.setup.sweep.survey import button_words as sweep_words
+from gui.setup.sweep.survey import plan_words as sweep_plan
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme

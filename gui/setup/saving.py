@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QInputDialog, QWidget
 
 from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
@@ -24,7 +25,10 @@ from engine.experiment.sweep import VARIANT, Grid
 from engine.words.numbers import counted
 from gui.setup.draft import Draft
 from gui.setup.fields import NONE
-from gui.widgets.actions import make_action, set_enabled
+from gui.setup.question import QuestionBox
+from gui.widgets import ElidedLabel, IconButton
+from gui.widgets.actions import connect_button, make_action, set_enabled
+from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.messages import ask
 
@@ -61,12 +65,12 @@ def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
 class OwnPresets(QObject):
     """The actions to save the form as a preset, and to rename and delete the user's presets.
 
-    `chosen` carries the draft to show after the list of presets has changed. `deleted` carries the deleted
-    preset's draft and a function that brings it back.
+    `chosen` carries the draft to show after the list of presets has changed. `deleted` carries a sentence on
+    the deleted preset, and a function that brings it back.
     """
 
     chosen = Signal(object)  # Draft
-    deleted = Signal(object, object)  # Draft, Callable[[], None]
+    deleted = Signal(str, object)  # Callable[[], None]
     reported = Signal(object)  # Problem
 
     def __init__(self, parent: QWidget) -> None:
@@ -134,7 +138,7 @@ class OwnPresets(QObject):
             self.reported.emit(error.problem)
             return
         self.chosen.emit(Draft.from_state(draft.to_state(), all_presets()[0], has_gpu=draft.has_gpu))
-        self.deleted.emit(draft, bring_back)
+        self.deleted.emit(f"Deleted the preset “{draft.preset.title}”.", bring_back)
 
     def _ask_title(
         self, heading: str, about: str, save: Callable[[str], Preset | None], title: str = ""
@@ -153,3 +157,32 @@ class OwnPresets(QObject):
                     self.reported.emit(error.problem)
                     return None
                 hint = f"{error.problem.message} {error.problem.remedy}"
+
+
+class SetupHead(QWidget):
+    """The title of the form, the question, and buttons for presets and for resetting the form."""
+
+    def __init__(self, presets: OwnPresets, reset: QAction, parent: QWidget) -> None:
+        super().__init__(parent)
+        buttons = []
+        for icon, name, action in (
+            ("pencil", "Rename the preset", presets.rename_action),
+            ("trash", "Delete the preset", presets.delete_action),
+            ("save", "Save as a preset", presets.save_action),
+            ("reset", "Reset the form", reset),
+        ):
+            # without a parent it would be shown as a window of its own for a moment
+            buttons.append(IconButton(icon, name, parent=self))
+            connect_button(buttons[-1], action)
+        title = ElidedLabel(role="title")
+        # the buttons of an own preset leave room for the shorter one
+        title.set_whole_text("What do you want to know?", "Question")
+        self.question_box = QuestionBox(self)
+        row = in_row(wide(title), *buttons, margins=(0, 0, -4, 0), spacing=4)
+        self._column = in_column(row, self.question_box, parent=self, spacing=6)
+        self.set_compact(False)
+
+    def set_compact(self, is_compact: bool) -> None:
+        """Fit into a low window."""
+        self.question_box.set_compact(is_compact)
+        self._column.setContentsMargins(16, 6 if is_compact else 14, 16, 8 if is_compact else 12)

@@ -35,6 +35,7 @@ QWidget { color: $text; }
 QMainWindow, QDialog, QMessageBox { background: $bg0; }
 QFrame[surface="page"] { background: $bg0; border: none; }
 QFrame[surface="panel"] { background: $bg1; border: 1px solid $line; border-radius: 8px; }
+QFrame[surface="printed"] { background: $bg0; border: none; }
 QFrame[surface="side"] { background: $bg1; border: none; border-right: 1px solid $line; }
 QFrame[surface="bar"] { background: $bg1; border: none; border-bottom: 1px solid $line; }
 QFrame[surface="dock"] { background: $bg1; border: none; border-top: 1px solid $line; }
@@ -67,6 +68,7 @@ QLabel[role="stat"] { font-family: $display; font-size: 18px; font-weight: 600; 
 QLabel[role="heading"] { font-size: 11px; font-weight: 500; color: $text3; }
 QLabel[role="problem"] { font-size: 12px; font-weight: 500; color: $text; }
 QLabel[role="empty"] { font-size: 13px; color: $text3; }
+QLabel[role="mono"] { font-family: $mono; font-size: 12px; color: $text2; }
 QLabel[role="code"] { font-family: $mono; font-size: 12px; padding: 4px 12px; color: $text2; }
 QLabel[marked="true"] { background: $bg3; color: $text; }
 QLabel:disabled { color: $off; }

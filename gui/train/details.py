@@ -98,10 +98,12 @@ class LiveDetails(Surface):
 
 
 def _lines(run: LiveRun) -> dict[str, str]:
-    failed = {} if run.problem is None else {"Failed": run.problem.message}
+    is_script = run.experiment.is_script
+    # the page says why a script failed
+    failed = {} if run.problem is None or is_script else {"Failed": run.problem.message}
     if run.summary is None:
         requested = {"Requested optimizations": recipe_title(run.experiment.step.recipe)}
-        return failed if run.experiment.is_script else failed | requested
+        return failed if is_script else failed | requested
     return failed | {name: text for title, rows in details_of(run) if title != MEMORY for name, text in rows}
 
 

@@ -39,7 +39,7 @@ from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_r
 from gui.widgets.labels import divider, wrapped
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
-from gui.widgets.table.painting import paint_words
+from gui.widgets.table.painting import PADDING, paint_words, text_width
 
 _MESSAGE_HEIGHT = 220
 _INDENT, _SIGN = 36, 22
@@ -115,7 +115,7 @@ class FailureView(QWidget):
         self._below.setDirection(direction)
 
 
-_SIDE_BY_SIDE = 900
+_SIDE_BY_SIDE, _METRIC = 900, 118
 
 
 class FailureCard(Surface):
@@ -156,6 +156,7 @@ class FailureCard(Surface):
         for number, line in enumerate(self._tried):
             set_text(line, failure.tried[number] if number < len(failure.tried) else "")
             line.setVisible(number < len(failure.tried))
+        self._attempts.setVisible(bool(failure.tried))
         place = failure.place
         function = f"  in {place.function}" if place is not None and place.function else ""
         set_text(self._where, "" if place is None else f"{place.short}{function}")
@@ -204,11 +205,13 @@ class FailureCard(Surface):
         top = Qt.AlignmentFlag.AlignTop
         head = in_row(Placed(self._sign, 0, top), wide(self._title), spacing=_INDENT - _SIGN)
         lines = in_column(*self._tried, spacing=6)
-        tried = in_row(Placed(label("What was tried", "label"), 0, top), wide(lines), spacing=18)
+        self._attempts = QWidget()
+        words = Placed(label("What was tried", "label"), 0, top)
+        in_row(words, wide(lines), parent=self._attempts, margins=(0, 10, 0, 0), spacing=18)
         in_column(self._where, self._code, parent=self._place, margins=(0, 14, 0, 0), spacing=8)
         self._todo = label("What to do", "label")
         todo = in_row(self._todo, Stretch(1), self._form, self.whole, spacing=16)
-        parts = (self._reason, 16, self._bars, 10, tried, self._place, 16, divider(), 14, todo)
+        parts = (self._reason, 16, self._bars, self._attempts, self._place, 16, divider(), 14, todo)
         inner = (*parts, 8, self._row, 8, self.detail)
         below = in_column(*inner, margins=(_INDENT, 0, 0, 0), spacing=0)
         in_column(head, below, parent=self, margins=24, spacing=6)
@@ -393,10 +396,11 @@ class _RunsTable(ResultTable[RunRecord]):
 
 
 def _metric_column(metric: Metric) -> Column[RunRecord]:
+    title = f"{metric.title}, {metric.unit}"
     return Column(
-        f"{metric.title}, {metric.unit}",
+        title,
         lambda run: metric.text(metric.value(run)),
-        width=118,
+        width=max(_METRIC, text_width(title, 500, 11) + 2 * PADDING),
         is_number=True,
         look=_look,
     )

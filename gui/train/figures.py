@@ -117,6 +117,9 @@ def common_validation(runs: Sequence[LiveRun]) -> int | None:
 
 def uses_scaler(run: LiveRun) -> bool:
     """Return True if the run's loss is scaled."""
+    if run.experiment.is_script:
+        # it may use FP16 without one
+        return len(run.column("grad_scale")) > 0
     return run.experiment.uses_scaler
 
 

@@ -33,6 +33,7 @@ class ComparisonOutcome:
     side: Side | None
     quiet: tuple[str, ...]
     when: str
+    is_of_scripts: bool = False
     alike: frozenset[str] = frozenset()
 
 

@@ -49,6 +49,7 @@ class LivePanel(Surface):
     export_wanted = Signal(object)  # tuple[str, ...]
     experiment_wanted = Signal()
     remedy_wanted = Signal(object)  # Remedy
+    command_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("page", "Live runs", parent)
@@ -87,6 +88,7 @@ class LivePanel(Surface):
         strip.replay.clicked.connect(lambda: self.replay_wanted.emit(self._answered()))
         for button in (strip.profile, page.details.explain):
             button.clicked.connect(lambda: self.profile_requested.emit(self._answered()))
+        strip.command.clicked.connect(lambda: self.command_wanted.emit(self._answered()))
         strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
         page.failure.remedy_wanted.connect(self.remedy_wanted)
         page.fit(self.size())
@@ -157,7 +159,7 @@ class LivePanel(Surface):
     def _set_answer(self, answer: ComparisonOutcome | None) -> None:
         self._answer = answer
         if self._has_page:
-            self.page.answer.show_answer(answer)
+            self.page.show_answer(answer)
 
     def _answered(self) -> tuple[str, ...]:
         return tuple(run.run_id for run in self._runs)
@@ -227,10 +229,14 @@ class LivePanel(Surface):
                 self._wishes = replace(self._wishes, stop=False)
             failure, is_all = self._failed(), self._is_all_failed
             self.page.show_failure(self._failure if failure is not None else None, is_all=is_all)
-            self.page.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
+            title = self._title if self._answer is None else ""
+            self.page.strip.show_runs(title, self._runs, self._wishes, tells_why=failure is None)
             when = "" if self._answer is None else self._answer.when
             against = self.why_not_profiled(self._answered()) if self._is_over else None
-            self.page.strip.show_answer(self._is_over and not is_all, when, against, has_curves=not is_all)
+            is_script = self._runs[0].experiment.is_script
+            self.page.strip.show_answer(
+                self._is_over and not is_all, when, against, has_curves=not is_all, is_script=is_script
+            )
             alike = frozenset[str]() if self._answer is None else self._answer.alike
             self.page.gauges.show_runs(self._runs)
             self.page.ranks.show_runs(self._runs)

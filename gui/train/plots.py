@@ -42,6 +42,7 @@ _WAITING = PlotSpec(
     smooths=True,
     can_log=False,
 )
+_RATE = PlotSpec("Learning rate", "", "The learning rate of each step, of the optimizer that steps first")
 _MEMORY = PlotSpec("Memory", "GiB", "Memory in use after each step of the training")
 _SPEED = PlotSpec(
     SPEED.title,
@@ -60,15 +61,16 @@ BackgroundRuns = Sequence[tuple[LiveRun, str]]
 class LivePlots(QWidget):
     """Live plots of loss, throughput, memory and a fourth quantity that share their x axis and crosshair.
 
-    The title of the fourth is a menu: loss scale if a scaler runs, accuracy, waiting for data. Below a race
-    they are in a row, otherwise in two. In a small window there are two, with a menu of all.
+    The title of the fourth is a menu: loss scale if a scaler runs, accuracy, waiting for data, of scripts the
+    learning rate. Below a race they are in a row, otherwise in two. In a small window there are two, with a
+    menu of all.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        specs = (_LOSS, _SPEED, _MEMORY, _SCALE, _ACCURACY, _WAITING)
+        specs = (_LOSS, _SPEED, _MEMORY, _SCALE, _ACCURACY, _WAITING, _RATE)
         self._all = tuple(LivePlot(spec, self) for spec in specs)
-        self.loss, self.speed, self.memory, self.scale, self.accuracy, self.waiting = self._all
+        self.loss, self.speed, self.memory, self.scale, self.accuracy, self.waiting, self.rate = self._all
         self._fourths: tuple[LivePlot, ...] = (self.scale,)
         self._fourth, self._wanted = self.scale, tuple[LivePlot, ...]()
         self._two = [self.loss, self.speed]
@@ -272,13 +274,15 @@ class LivePlots(QWidget):
             fourths.append(self.accuracy)
             usual = "The accuracy appears here after each epoch."
             self._fill(self.accuracy, runs, usual, self._accuracy_curve)
-        if not fourths or any(len(run.column("data_wait_ms")) for run in runs):
-            fourths.append(self.waiting)
-            usual = (
-                "The data loading of a script is not observed."
-                if any(run.experiment.is_script for run in runs)
-                else "The share of time spent waiting appears here."
+        if runs and all(run.experiment.is_script for run in runs):
+            fourths.append(self.rate)
+            usual = "The learning rate appears here."
+            self._fill(
+                self.rate, runs, usual, lambda run: self._curve(run, run.column("learning_rate"), key="rate")
             )
+        elif not fourths or any(len(run.column("data_wait_ms")) for run in runs):
+            fourths.append(self.waiting)
+            usual = "The share of time spent waiting appears here."
             self._fill(
                 self.waiting,
                 runs,

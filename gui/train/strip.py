@@ -111,8 +111,9 @@ class LiveStrip(QWidget):
         self.view = PlotsMenu()
         self.replay = Button("Replay", "strip", "Replay both runs side by side", "play")
         self.profile = Button("Profile", "strip", _WHY, "profile")
+        self.command = Button("Copy command", "strip", "Copy the command that measures this again", "log")
         self.export = Button("Export…", "strip", "Save a report, charts, data or a script", "export")
-        self._answer = (self.replay, self.profile, self.export)
+        self._answer = (self.replay, self.profile, self.command, self.export)
         for button in self._answer:
             button.hide()
         while_it_runs = (self.left, self.by, self.view, self.details, self.pause, self.stop)
@@ -133,14 +134,21 @@ class LiveStrip(QWidget):
         self.left.setVisible(not self._tight)
 
     def show_answer(
-        self, is_over: bool, when: str, not_profiled: str | None, *, has_curves: bool = True
+        self,
+        is_over: bool,
+        when: str,
+        not_profiled: str | None,
+        *,
+        has_curves: bool = True,
+        is_script: bool = False,
     ) -> None:
         """Replace Pause and Stop by the actions on finished runs.
 
         `when` says when they ended, once the answer is known. `not_profiled` is why they cannot be profiled.
         """
+        hidden = self.profile if is_script else self.command
         for button in self._answer:
-            button.setVisible(is_over)
+            button.setVisible(is_over and button is not hidden)
         for part in (self.by, self.view, self.details):
             part.setVisible(has_curves)
         self.profile.setEnabled(not_profiled is None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtCore import QElapsedTimer
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from gui.widgets.labels import plain_tip
@@ -105,6 +106,22 @@ def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction
     # these functions take no `checked` argument
     action.triggered.connect(lambda: do())
     return action
+
+
+class ClickGuard:
+    """Recognizes the second click of a double click, which would ask for the same again."""
+
+    def __init__(self) -> None:
+        self._clock = QElapsedTimer()
+        self._last: object = None
+
+    def is_repeated(self, asked: object) -> bool:
+        """Return True if the same was asked for just before."""
+        interval = QGuiApplication.styleHints().mouseDoubleClickInterval()
+        is_repeated = self._last == asked and not self._clock.hasExpired(interval)
+        self._last = asked
+        self._clock.start()
+        return is_repeated
 
 
 def set_enabled(action: QAction, against: str | None, tip: str) -> None:

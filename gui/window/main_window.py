@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent
@@ -29,7 +29,7 @@ from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import SetupPanel
 from gui.setup.question import QUESTIONS, offer_texts
-from gui.setup.survey import EstimateData
+from gui.setup.sweep.survey import EstimateData
 from gui.theme.theme import theme
 from gui.train.failure import open_file
 from gui.train.panel import LivePanel
@@ -42,6 +42,7 @@ from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, describe_activity, start_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
+from gui.window.later import LATER, LaterPages
 from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
@@ -63,43 +64,6 @@ GUIDES = {
 FULL_SIZE = QSize(1440, 900)
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
-
-
-_LATER = (
-    "gui.charts.frame",
-    "gui.limit.controller",
-    "gui.numerics.controller",
-    "gui.profile.controller",
-    "gui.sweep.controller",
-    "gui.tune.controller",
-    "engine.race.race",
-    "gui.demo.controller",
-    "gui.window.pages",
-)
-"""What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
-
-
-class LaterPages(Protocol):
-    """What the window uses of `OtherPages`, which it imports only after its first paint."""
-
-    @property
-    def is_measuring(self) -> bool: ...
-    def set_in_sight(self, key: str) -> None: ...
-    def open(self, kind: str, key: str) -> None: ...
-    def parts(self) -> dict[Key, HasState]: ...
-    def focus_stop(self, what: str | None) -> None: ...
-    def tells_of(self, run_id: str, /) -> bool: ...
-    def read_answer(self, run_ids: tuple[str, ...], /) -> None: ...
-    def profile_runs(self, run_ids: tuple[str, ...], /) -> None: ...
-    def replay(self, run_ids: tuple[str, ...], /) -> None: ...
-    def export_runs(self, run_ids: tuple[str, ...], /) -> None: ...
-    def welcome(self) -> None: ...
-    def present(self) -> None: ...
-    def export(self) -> None: ...
-    def ask_for_archive(self) -> None: ...
-    def import_archive(self, path: Path, /) -> None: ...
-    def polish(self) -> None: ...
-    def stop(self) -> None: ...
 
 
 class MainWindow(QMainWindow):
@@ -371,7 +335,7 @@ class MainWindow(QMainWindow):
         # not before the first paint, from which the worker would take a core
         self.experiments.start()
         self.engine.start_checks()
-        self._load_next(iter(_LATER))
+        self._load_next(iter(LATER))
 
     def _load_next(self, modules: Iterator[str]) -> None:
         """Import and make the pages behind the first view, and handle events in between."""

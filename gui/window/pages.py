@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.ranking import headline, quiet_clauses
+from engine.experiment.command import script_line
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
 from gui.answer.controller import StudyController
 from gui.compare.reading import ComparedRuns, read_and_compare
+from gui.compare.scripts import PrintedLines, RequiredMetrics
 from gui.demo.controller import DemoController
 from gui.demo.panel import DemoPanel
 from gui.limit.controller import LimitController
@@ -29,6 +32,7 @@ from gui.results.controller import ResultsController
 from gui.results.place import ResultsPlace
 from gui.session.experiments import Experiments
 from gui.session.reader import Reader
+from gui.setup.model.choices import short_folder
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
@@ -36,6 +40,7 @@ from gui.train.outcome import ComparisonOutcome
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
+from gui.widgets.notice import Notice
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
@@ -96,7 +101,7 @@ class OtherPages(QObject):
         self.profiles = ProfileController(setup, self.profile_panel, experiments, self)
         self.sweeps = SweepController(store_path, setup, self.sweep_panel, experiments, self)
         self.fastest = TuneController(setup, self.tune_panel, experiments, self)
-        self.answers = AnswerController(store_path, experiments, live, self)
+        self.answers = AnswerController(store_path, experiments, live, self._notice, self)
         self.results = ResultsController(store_path, setup, results, experiments, self._notice, window)
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
@@ -219,13 +224,18 @@ class OtherPages(QObject):
 
 
 class AnswerController(QObject):
-    """Computes a comparison's result in a thread once its runs have ended, and shows it above the plots."""
+    """Computes a comparison's result in a thread once its runs have ended, and shows it above the plots.
+
+    It also copies the command line of a comparison of scripts.
+    """
 
     def __init__(
-        self, store_path: Path, experiments: Experiments, live: LivePanel, parent: QObject | None = None
+        self, store_path: Path, experiments: Experiments, live: LivePanel, notice: Notice, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._store_path, self._experiments, self._live = store_path, experiments, live
+        self._notice = notice
+        live.command_wanted.connect(self._copy_command)
         self._run_ids: tuple[str, ...] = ()
         self._reader = Reader(self._next_work, self)
         self._reader.read.connect(self._show)
@@ -244,12 +254,33 @@ class AnswerController(QObject):
         others = self._experiments.runs.records()
         return partial(read_and_compare, self._store_path, runs[0].id, None, runs, {}, others)
 
-    def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
-        """Return the runs in view with their repeats, oldest first. Empty while one of them is unfinished."""
+    @cached_property
+    def _of_scripts(self) -> tuple[RequiredMetrics, PrintedLines]:
+        parts = RequiredMetrics(), PrintedLines()
+        self._live.page.add_around_plots(*parts)
+        return parts
+
+    def _copy_command(self, run_ids: tuple[str, ...]) -> None:
+        sides: dict[str, list[RunRecord]] = {}
+        for run in self._with_repeats(run_ids):
+            sides.setdefault(run.side, []).append(run)
+        firsts, repeats = [runs[0] for runs in sides.values()], max(map(len, sides.values()))
+        commands, first = [run.experiment.command for run in firsts], firsts[0].experiment
+        warmup = first.measure.warmup_steps
+        line = script_line(commands, (first.steps or 0) - warmup, warmup, repeats, firsts[0].machine)
+        QGuiApplication.clipboard().setText(line)
+        self._notice.notify("Copied the command to the clipboard.")
+
+    def _with_repeats(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
+        """Return the runs in view with their repeats, oldest first."""
         records = self._experiments.runs.records()
         ended = {run.id: run for run in records}
         comparisons = {ended[run_id].comparison for run_id in run_ids if run_id in ended} - {None}
-        runs = [run for run in reversed(records) if run.id in run_ids or run.comparison in comparisons]
+        return [run for run in reversed(records) if run.id in run_ids or run.comparison in comparisons]
+
+    def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
+        """Return the finished runs in view and repeats. Empty while one of them is unfinished."""
+        runs = self._with_repeats(run_ids)
         finished = [run for run in runs if run.status is Status.FINISHED]
         return finished if all(run.status.is_over for run in runs) else []
 
@@ -257,6 +288,10 @@ class AnswerController(QObject):
         runs = [self._experiments.runs.record(run_id) for run_id in compared.runs]
         answer = make_answer(compared.comparison, [run for run in runs if run is not None], datetime.now())
         if answer is not None:
+            if answer.is_of_scripts and answer.side is not None:
+                above, below = self._of_scripts
+                above.show_comparison(compared.comparison, answer.side.id)
+                below.show_comparison(compared)
             self._live.show_answer(self._run_ids, answer)
 
 
@@ -269,7 +304,11 @@ def make_answer(comparison: Comparison, runs: Sequence[RunRecord], now: datetime
     alike = frozenset(name for name, cell in comparison.cells(report.side.id).items() if cell.within_spread)
     doubts = (doubt.sentence.removesuffix(".") for doubt in report.unreported_doubts)
     quiet = (*quiet_clauses(comparison, report), *doubts)
-    return ComparisonOutcome(ids, headline(report), report.side, quiet, _when(runs, now), alike)
+    is_script, when = all(side.is_script for side in comparison.sides), _when(runs, now)
+    if is_script:
+        folder = runs[0].experiment.command.folder
+        when = " · ".join(filter(None, (short_folder(folder) if folder else "", when)))
+    return ComparisonOutcome(ids, headline(report), report.side, quiet, when, is_script, alike)
 
 
 def _when(runs: Sequence[RunRecord], now: datetime) -> str:

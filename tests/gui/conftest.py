@@ -21,7 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.presets import preset
-from engine.protocol.events import Environment, Epoch, Finished, Samples, Summary
+from engine.protocol.events import Environment, Epoch, Finished, Log, Samples, Summary
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.saved import forecasts
@@ -117,6 +117,7 @@ def trained(saved: Store) -> Callable[..., RunRecord]:
         accuracies: Sequence[float] = (),
         name: str | None = None,
         stopped: bool = False,
+        printed: str = "",
         machine: Environment = CARD,
         comparison: str | None = None,
         settings: dict[str, Any] | None = None,
@@ -150,7 +151,8 @@ def trained(saved: Store) -> Callable[..., RunRecord]:
             seconds=count * pace,
             **figures,
         )
-        saved.record(run_id, [begin, samples, *epochs, Finished(summary=summary, stopped=stopped)])
+        logs = [Log(level="stderr", message=printed)] if printed else []
+        saved.record(run_id, [begin, samples, *epochs, *logs, Finished(summary=summary, stopped=stopped)])
         return saved.run(run_id)
 
     return make

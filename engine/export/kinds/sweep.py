@@ -36,7 +36,7 @@ from engine.sweep.results import (
     results_of,
 )
 from engine.sweep.scatter import scatter
-from engine.sweep.words import not_reached, notes_of, pieces_of, sentences_of
+from engine.sweep.words import memory_sentences, not_reached, notes_of, pieces_of, sentences_of
 from engine.words.numbers import NONE, counted
 
 MAP, LINES, TRADE_OFF, TABLE, CELLS = "Map", "Lines", "Trade-off", "Table", "Combinations"
@@ -70,8 +70,9 @@ def document(record: SweepRecord, results: Results | None = None) -> Document:
 
 def _picture_sections(results: Results) -> Iterator[Section]:
     drawn = {} if not results.figures else dict(_pictures(results))
+    of_chart = {LINES: sentences_of(results), TRADE_OFF: tuple(memory_sentences(results))}
     for name, widget in CHARTS.items():
-        sentences = sentences_of(results) if name == LINES else ()
+        sentences = of_chart.get(name, ())
         yield Section(name, sentences, pictures=drawn.get(name, ()), tab=name, widget=widget)
 
 

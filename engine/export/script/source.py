@@ -91,13 +91,16 @@ _NAMES = {
     "functools": ("partial",),
     "pathlib": ("Path",),
 }
-_LIBRARY_MODULES = ("numpy as np", "pyarrow.parquet", "safetensors.numpy", "timm", "torch", "torchvision")
+_LIBRARY_MODULES = (
+    *("numpy as np", "pyarrow.parquet", "safetensors.numpy", "timm", "torch"),
+    *("torch._functorch.config as functorch_config", "torchvision"),
+)
 _LIBRARY_NAMES = {
     "torch": ("distributed", "nn"),
     "torch.distributed.algorithms.ddp_comm_hooks": ("default_hooks",),
     "torch.nn.attention": ("SDPBackend", "sdpa_kernel"),
     "torch.nn.parallel": ("DistributedDataParallel",),
-    "torch.utils.checkpoint": ("checkpoint",),
+    "torch.utils.checkpoint": ("checkpoint", "create_selective_checkpoint_contexts"),
     "torchao.float8": ("Float8LinearConfig", "convert_to_float8_training"),
     "torchao.float8.float8_linear": ("Float8Linear",),
     "torch.utils._pytree": ("tree_leaves", "tree_map_only"),

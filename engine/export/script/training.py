@@ -208,6 +208,8 @@ class TrainingFacts:
             arguments["momentum"] = literal(settings.momentum)
         if self._is_fused:
             arguments["fused"] = "True"
+        if settings.kind.rest:
+            return call("MuonAndAdamW", "model", **arguments)
         name = settings.kind.class_name if settings.kind.is_low_bit else "_AdamW"
         if not self._is_of_torchao:
             name = f"torch.optim.{settings.kind.class_name}"
@@ -217,6 +219,8 @@ class TrainingFacts:
 
     def setting_rate(self, rate: str) -> str:
         """The statement that sets the optimizer's learning rate, which for torchao stays a tensor."""
+        if self.experiment.optimizer.kind.rest:
+            return f"optimizer.set_rate({rate})"
         own = 'optimizer.param_groups[0]["lr"]'
         return f"{own}.fill_({rate})" if self._is_of_torchao else f"{own} = {rate}"
 
@@ -230,7 +234,7 @@ class TrainingFacts:
 
     @property
     def _is_fused(self) -> bool:
-        if self.own_optimizer or self._is_of_torchao:
+        if self.own_optimizer or self._is_of_torchao or not self.experiment.optimizer.kind.has_fused:
             return False
         fused = self.experiment.optimizer.fused
         return "fused" in self.parts if fused is None else fused

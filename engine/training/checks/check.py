@@ -34,7 +34,8 @@ from engine.training.models.tensor_cores import layers_sentence, layers_table, s
 from engine.training.precision import EMULATED_NOTE
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import UNCOMPILED_FP8
-from engine.training.steps.own import list_optimizers, parameters_of
+from engine.training.steps.optimizers import list_optimizers
+from engine.training.steps.own import parameters_of
 
 LIMIT_SECONDS = 60.0
 # A model that takes longer in FP32 goes only forward under autocast, and in BF16 in place of FP16: a CPU may

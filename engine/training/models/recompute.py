@@ -1,23 +1,26 @@
-"""Changes to a model's forward: activation checkpointing, submodules kept in float32, and pure bfloat16.
+"""Changes to a model's forward: memory for time, submodules kept in float32, and pure bfloat16.
 
-Checkpointed activations are recomputed in the backward pass instead of being kept. The float32 submodules are
-exempt from autocast. A bfloat16 model casts its inputs itself.
+Checkpointed activations are recomputed in the backward pass instead of being kept, and offloaded ones wait in
+system memory. The float32 submodules are exempt from autocast. A bfloat16 model casts its inputs itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 from torch._subclasses import FakeTensor
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _NormBase
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import setting_problem
@@ -137,12 +140,40 @@ def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
     return {key: change(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
+# the place of `dropout_p` among the arguments of fused attention
+_DROPOUT_AT = {
+    "_scaled_dot_product_flash_attention": 3,
+    "_scaled_dot_product_flash_attention_for_cpu": 3,
+    "_scaled_dot_product_efficient_attention": 5,
+    "_scaled_dot_product_cudnn_attention": 5,
+    "_scaled_dot_product_fused_attention_overrideable": 4,
+}
+_PRODUCTS = ("mm", "addmm", "convolution", "_scaled_mm")
+# products of activations, such as attention scores, are recomputed: they may take the most memory
+
+
+def _is_stored(_: object, function: Any, *args: Any, **settings: Any) -> bool:
+    name = getattr(function, "_opname", "")
+    place = _DROPOUT_AT.get(name)
+    # stored, attention with dropout would leave other random numbers to what is recomputed after it
+    draws = place is not None and len(args) > place and args[place] > 0
+    return name in _PRODUCTS or (place is not None and not draws)
+
+
+def _selective_contexts() -> tuple[Any, Any]:
+    contexts: Any = create_selective_checkpoint_contexts(_is_stored)  # type: ignore[no-untyped-call]
+    # otherwise what it stores would not be offloaded
+    contexts[0].respect_saved_tensors_hooks = True
+    return cast(tuple[Any, Any], contexts)
+
+
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class _Recomputed(ForwardMixin):
     draws_at_random: bool | None = None
+    is_selective = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         own = super().forward
@@ -150,13 +181,15 @@ class _Recomputed(ForwardMixin):
             return own(*args, **kwargs)
         if torch.compiler.is_compiling():
             # The compiler changes every buffer once, whatever it computes twice.
+            if self.is_selective:
+                return checkpoint(own, *args, use_reentrant=False, context_fn=_selective_contexts, **kwargs)
             return checkpoint(own, *args, use_reentrant=False, **kwargs)
         before = _random_states(self) if self.draws_at_random is None else ()
         result = checkpoint(
             own,
             *map(_copied, args),
             use_reentrant=False,
-            context_fn=lambda: (nullcontext(), _statistics_kept(self)),
+            context_fn=self._contexts,
             # Reading the generator's state takes time and is not allowed during a capture.
             preserve_rng_state=self.draws_at_random is not False,
             **{name: _copied(value) for name, value in kwargs.items()},
@@ -165,12 +198,26 @@ class _Recomputed(ForwardMixin):
             self.draws_at_random = before != _random_states(self)
         return result
 
+    def _contexts(self) -> tuple[Any, Any]:
+        forward, again = _selective_contexts() if self.is_selective else (nullcontext(), nullcontext())
+        return forward, _statistics_kept(self, again)
 
-def checkpoint_activations(model: nn.Module) -> int:
-    """Recompute the activations of the model's repeated blocks, or of its parts. Return their number."""
+
+class _SelectivelyRecomputed(_Recomputed):
+    is_selective = True
+
+
+def checkpoint_activations(model: nn.Module, *, is_selective: bool = False) -> int:
+    """Recompute the activations of the model's repeated blocks, or of its parts. Return their number.
+
+    If `is_selective`, results of products with weights, convolutions and fused attention are stored.
+    """
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
-        add_forward_mixin(block, _Recomputed)
+        add_forward_mixin(block, _SelectivelyRecomputed if is_selective else _Recomputed)
+        for part in block.modules() if is_selective else ():
+            if getattr(part, "inplace", False):  # what is stored must stay as it is
+                cast(Any, part).inplace = False
     return len(blocks)
 
 
@@ -204,7 +251,7 @@ def _copied(value: Any) -> Any:
 
 
 @contextmanager
-def _statistics_kept(block: nn.Module) -> Iterator[None]:
+def _statistics_kept(block: nn.Module, recomputing: AbstractContextManager[Any]) -> Iterator[None]:
     # normalisations write to copies: the first forward pass has already updated their statistics
     norms = (module for module in block.modules() if isinstance(module, _NormBase))
     all_of_them = ((norm, name, getattr(norm, name)) for norm in norms for name in _STATISTICS)
@@ -212,10 +259,39 @@ def _statistics_kept(block: nn.Module) -> Iterator[None]:
     for module, name, statistic in own:
         setattr(module, name, statistic.clone())
     try:
-        yield
+        with recomputing:
+            yield
     finally:
         for module, name, statistic in own:
             setattr(module, name, statistic)
+
+
+_LEAST_OFFLOADED = 1_024
+_PINNED_FOR = ("cuda", "xpu")
+
+
+class Offload(saved_tensors_hooks):
+    """A context in which what a forward pass stores for its backward pass waits in system memory.
+
+    Weights and tensors with fewer than 1,024 elements stay on the device. Unlike `save_on_cpu`, it keeps the
+    layout of tensors and does not synchronize, since copies to page-locked memory stay in the stream's order.
+    Of fake tensors only the size is kept.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
+        super().__init__(self._pack, lambda packed: packed() if isinstance(packed, partial) else packed)
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor | partial[torch.Tensor]:
+        is_plain = tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor)
+        is_small = tensor.numel() < _LEAST_OFFLOADED
+        if not is_plain or is_small or tensor.untyped_storage()._cdata in self._weights:
+            return tensor
+        if isinstance(tensor, FakeTensor):
+            return partial(torch.empty_strided, tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        kept = torch.empty_like(tensor, device="cpu", pin_memory=tensor.device.type in _PINNED_FOR)
+        kept.copy_(tensor, non_blocking=True)
+        return partial(kept.to, tensor.device, non_blocking=True)
 
 
 def _random_states(block: nn.Module) -> tuple[bytes, ...]:

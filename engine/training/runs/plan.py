@@ -21,7 +21,7 @@ from engine.training.models.tensor_cores import convert, linear_layers
 from engine.training.models.weightless import Weightless, fill_with_fakes
 from engine.training.ranks import current_rank
 from engine.training.runs.workload import Workload
-from engine.training.steps.plain import check_torchao
+from engine.training.steps.optimizers import check_torchao
 
 
 class RunPlan:

@@ -14,7 +14,7 @@ from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment, Precision, setting_error
 from engine.experiment.problem import ProblemError
-from engine.experiment.settings import PLAIN
+from engine.experiment.settings import PLAIN, SELECTIVE
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import rank_seed
@@ -137,12 +137,14 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
     if experiment.precision is Precision.FP8:
         _ = plan.tokens  # which are found before the model's own random numbers begin
     model = plan.workload.build()
-    if experiment.step.activation_checkpointing and not checkpoint_activations(model):
+    kind = experiment.step.activation_checkpointing
+    is_selective = kind == SELECTIVE
+    if experiment.step.recomputes_blocks and not checkpoint_activations(model, is_selective=is_selective):
         raise setting_error(
             "step.activation_checkpointing",
-            f"is on, but {experiment.model} has no parts to recompute.",
-            "Turn it off for this model.",
-            value="true",
+            f"is {kind}, but {experiment.model} has no parts to recompute.",
+            "Set it to none for this model.",
+            value=kind,
         )
     keep_in_float32(model, experiment.step.fp32_modules, plan.device)
     plan.to_precision(model, experiment, plan.device)

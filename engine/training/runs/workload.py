@@ -37,7 +37,8 @@ from engine.training.models.outputs import (
 )
 from engine.training.models.own import OwnFile
 from engine.training.models.transformers import drawn_batch
-from engine.training.steps.own import Body, list_optimizers
+from engine.training.steps.optimizers import list_optimizers
+from engine.training.steps.own import Body
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from engine.training.models.outputs import scalar_loss
 from engine.training.models.own import own_place, run_backward, with_forward_line
 from engine.training.precision import autocast
 from engine.training.ranks import average_gradients, is_sharded
+from engine.training.steps.optimizers import list_optimizers
 from engine.training.steps.plain import PlainStep, found_inf_flag, has_gradients
 
 
@@ -79,7 +80,8 @@ class ScalerRules:
         self._unscaled: set[Tensor] = set()
         self._spent: list[torch.optim.Optimizer] = []
         for optimizer in optimizers:
-            optimizer.register_step_pre_hook(self._before_step)
+            for member in getattr(optimizer, "members", (optimizer,)):
+                member.register_step_pre_hook(self._before_step)
 
     @contextmanager
     def in_call(self) -> Iterator[None]:
@@ -186,53 +188,6 @@ ADDED_UP = (
 """The note on a step that seems to accumulate gradients by itself, and its remedy."""
 
 
-class CombinedOptimizer:
-    """Several optimizers of a workload file as one, so that they are saved, restored and cleared together."""
-
-    def __init__(self, members: Iterable[torch.optim.Optimizer]) -> None:
-        self.members = tuple(members)
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        return [group for optimizer in self.members for group in optimizer.param_groups]
-
-    @property
-    def state(self) -> dict[Any, Any]:
-        return {key: value for member in self.members for key, value in member.state.items()}
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        for optimizer in self.members:
-            optimizer.zero_grad(set_to_none=set_to_none)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state as of one optimizer. The parameters of all members are numbered consecutively."""
-        state: dict[int, Any] = {}
-        groups: list[dict[str, Any]] = []
-        for first, saved in self._numbered():
-            state |= {first + number: values for number, values in saved["state"].items()}
-            groups += [
-                {**group, "params": [first + number for number in group["params"]]}
-                for group in saved["param_groups"]
-            ]
-        return {"state": state, "param_groups": groups}
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Restore a state returned by `state_dict`."""
-        for member, (first, own) in zip(self.members, self._numbered(), strict=True):
-            count = sum(len(group["params"]) for group in own["param_groups"])
-            numbers = range(first, first + count)
-            state = {number - first: saved["state"][number] for number in numbers if number in saved["state"]}
-            member.load_state_dict({"state": state, "param_groups": own["param_groups"]})
-
-    def _numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        # the number of each member's first parameter, and its state
-        first = 0
-        for member in self.members:
-            saved = member.state_dict()
-            yield first, saved
-            first += sum(len(group["params"]) for group in saved["param_groups"])
-
-
 class StepContext:
     """The argument `train` of a workload file's `step(train, batch)`: model, optimizers and AMP functions.
 
@@ -316,7 +271,7 @@ class OwnStep(PlainStep):
         self.optimizer.zero_grad(set_to_none=True)
         self._worst = self._norm = self._total = None
         self._has_made = self._has_unscaled = False
-        with self.rules.in_call():
+        with self.rules.in_call(), self._stores:
             returned = [self._body(self._train, batch) for batch in batches][-1]
         if self._worst is not None:
             self._idle_calls = None
@@ -425,20 +380,6 @@ class OwnStep(PlainStep):
             self.scaler.update()
         for done in (self._stepped, self._unscaled, self._averaged):
             done.clear()
-
-
-def list_optimizers(made: Any) -> list[Any]:
-    """Return the optimizers in the result of a file's `optimizer(model)`."""
-    if isinstance(made, Mapping):
-        return list(made.values())
-    return list(made) if isinstance(made, tuple | list) else [made]
-
-
-def combine_optimizers(made: Any) -> torch.optim.Optimizer:
-    """Return the optimizers of a file's `optimizer(model)` as one, saved and restored as a whole."""
-    members = list_optimizers(made)
-    # several are used as one only where the step's own parts are: restored, listed and cleared
-    return members[0] if len(members) == 1 else CombinedOptimizer(members)  # type: ignore[return-value]
 
 
 def _idle(*, has_gone_back: bool, has_made: bool) -> ProblemError:

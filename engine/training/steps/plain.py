@@ -1,30 +1,26 @@
-"""The plain optimizer step with its loss scaler, PyTorch's or torchao's optimizer, and the learning rate."""
+"""The plain optimizer step with its loss scaler, and the learning rate."""
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
 import re
-import shutil
-import warnings
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from engine.experiment.experiment import Experiment, Optimizer, Precision, Schedule, setting_error
+from engine.experiment.experiment import Experiment, Optimizer, Precision, Schedule
 from engine.experiment.problem import Kind
 from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
-from engine.training.models.libraries import quiet
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.own import run_backward, with_forward_line
+from engine.training.models.recompute import Offload
 from engine.training.precision import autocast
 from engine.training.ranks import (
     DistributedModel,
@@ -34,117 +30,8 @@ from engine.training.ranks import (
     wrap_model,
 )
 from engine.training.steps.compile_watch import CompileWatch
-
-_IN_FULL = "_AdamW"  # its state has the weights' own format
-_COMPILED_ON = ("cpu", "cuda", "xpu")
-_COMPILERS = ("g++", "clang++", "c++", "gcc", "clang", "cc", "cl")
-_LEAST_FP8 = (8, 9)
-_INSTALL = "Install it with `ammeter engine install --with torchao`, or in a clone with the extra fp8."
-_BLOCK = 256
-_WORKING_COPIES = 2  # of the weights, in float32, that the compiled update of one tensor takes for a moment
-
-
-def uses_torchao(experiment: Experiment) -> bool:
-    """Return True if torchao provides the experiment's optimizer and the model's file does not."""
-    code = experiment.own_code
-    if code is not None and "optimizer" in code.defines:
-        return False
-    return experiment.optimizer.kind.is_low_bit or experiment.rounds_stochastically
-
-
-def check_torchao(experiment: Experiment, device: torch.device) -> None:
-    """Load torchao if the experiment needs it. Raises ProblemError if its optimizer cannot run here.
-
-    Saved low-bit states can only be read after this.
-    """
-    if not uses_torchao(experiment):
-        return
-    if experiment.optimizer.kind.is_low_bit:
-        key, shown = "optimizer.name", f"'{experiment.optimizer.name}'"
-        instead = "Choose adamw."
-    else:
-        key, shown, instead = "optimizer.stochastic_rounding", "on", "Turn it off."
-    why, remedy = _obstacle(experiment, device)
-    if why:
-        value = None if key == "optimizer.name" else "true"
-        value = value or experiment.optimizer.name
-        raise setting_error(key, f"is {shown}, but {why}.", f"{remedy} {instead}".strip(), value=value)
-    if experiment.optimizer.kind.is_low_bit:
-        kind = getattr(_optimizers(), experiment.optimizer.kind.class_name)
-        for is_signed in (True, False):
-            # it makes its table of codes at first use, which fake tensors of a forecast cannot
-            kind._subclass_zeros(torch.empty(_BLOCK), is_signed, _BLOCK)
-
-
-def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
-    if find_spec("torchao") is None:
-        return "torchao, which provides it, is not installed", _INSTALL
-    try:
-        module = _optimizers()
-        getattr(module, _class_name(experiment))
-    except Exception as error:  # noqa: BLE001 - a library made for another torch fails in any way
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"the torchao here does not fit torch {torch.__version__} ({first})", _INSTALL
-    if device.type not in _COMPILED_ON:
-        return f"torch.compile, which torchao's optimizers need, does not support {device.type}", ""
-    names = (*filter(None, (os.environ.get("CXX"), os.environ.get("CC"))), *_COMPILERS)
-    if not any(map(shutil.which, names)):
-        return "torchao compiles it, and no C++ compiler was found", "Install one, such as g++."
-    if device.type != "cpu" and find_spec("triton") is None:
-        return "torchao compiles it, and Triton is not installed", ""
-    if experiment.optimizer.name == "adamw-fp8" and device.type == "cuda":
-        capability = torch.cuda.get_device_capability(device)
-        if capability < _LEAST_FP8:
-            return f"FP8 needs compute capability 8.9, but this GPU has {'.'.join(map(str, capability))}", ""
-    return "", ""
-
-
-def _class_name(experiment: Experiment) -> str:
-    kind = experiment.optimizer.kind
-    return kind.class_name if kind.is_low_bit else _IN_FULL
-
-
-def _optimizers() -> Any:
-    with quiet():  # takes seconds
-        module = importlib.import_module("torchao.optim")
-    # said when it is compiled
-    warnings.filterwarnings("ignore", message=".*does not implement _stable_hash_for_caching")
-    return module
-
-
-def torchao_optimizer(parameters: Iterable[Tensor], experiment: Experiment) -> torch.optim.Optimizer:
-    """Return torchao's AdamW for the experiment, with its learning rate in a tensor on the host.
-
-    The state of tensors with fewer than 4,096 elements, or with a size that is not a multiple of its block
-    size, is not reduced.
-    """
-    settings = experiment.optimizer
-    kind = getattr(_optimizers(), _class_name(experiment))
-    made: torch.optim.Optimizer = kind(
-        parameters,
-        lr=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        bf16_stochastic_round=experiment.rounds_stochastically,
-    )
-    return made
-
-
-def allocate_state(optimizer: Any) -> None:
-    """Make torchao's optimizer allocate the memory of its steps without computing, for a forecast."""
-
-    def step() -> None:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = optimizer.state[parameter]
-                for name, is_signed in (("exp_avg", True), ("exp_avg_sq", False)):
-                    if name not in state:
-                        state[name] = optimizer._new_buffer(parameter, is_signed)
-                _ = [torch.empty(parameter.shape) for _ in range(_WORKING_COPIES)]
-
-    optimizer.step = step
-
+from engine.training.steps.counters import HostCounters
+from engine.training.steps.optimizers import uses_torchao
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -181,51 +68,6 @@ def learning_rate_at(
 def _annealed(begin: float, end: float, fraction: float) -> float:
     # the value at a fraction (0 to 1) of half a cosine wave
     return end + (begin - end) * (1 + math.cos(math.pi * min(fraction, 1.0))) / 2
-
-
-_WITH_FUSED_FORMS = ("cuda", "cpu", "xpu", "mps")
-
-
-def build_optimizer(
-    model: nn.Module, experiment: Experiment, *, fused: bool | None = None, capturable: bool = False
-) -> torch.optim.Optimizer:
-    """Return the experiment's optimizer for a model that is already on its device.
-
-    With `fused` None the experiment chooses the form, or else PyTorch. If `capturable`, the learning rate is
-    on the device, where a CUDA graph reads it at every step.
-    """
-    settings = experiment.optimizer
-    if uses_torchao(experiment):
-        return torchao_optimizer(list(model.parameters()), experiment)
-    is_fused = bool(settings.fused if fused is None else fused)
-    parameters = list(model.parameters())
-    rate: float | torch.Tensor = settings.learning_rate
-    if capturable:
-        rate = torch.tensor(settings.learning_rate, device=parameters[0].device)
-    shared: dict[str, Any] = {"lr": rate, "weight_decay": settings.weight_decay}
-    if is_fused:  # False would mean the form that loops over parameters, not the default
-        shared["fused"] = True
-    kind = settings.kind
-    if kind.has_momentum:
-        shared["momentum"] = settings.momentum
-    if kind.is_capturable:
-        shared["capturable"] = capturable
-    made: torch.optim.Optimizer = getattr(torch.optim, kind.class_name)(parameters, **shared)
-    # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros give
-    # the same update as its usual first step.
-    for parameter in parameters if is_fused and settings.momentum else ():
-        if parameter.requires_grad:
-            made.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return made
-
-
-def no_fused_form(model: nn.Module, device: torch.device) -> str | None:
-    """Return the reason why the optimizer cannot be fused, as a short clause. None if it can."""
-    if device.type not in _WITH_FUSED_FORMS:
-        return f"PyTorch has no fused optimizer for {device.type}"
-    if not all(parameter.is_floating_point() for parameter in model.parameters()):
-        return "a fused optimizer supports only floating-point parameters"
-    return None
 
 
 def build_scaler(experiment: Experiment, device: torch.device) -> torch.amp.GradScaler:
@@ -356,12 +198,16 @@ class PlainStep:
         self.compile_watch: CompileWatch | None = None
         self.capture_seconds: float | None = None
         self.capture_failed = False  # not where a capture was ruled out before it was tried
+        self.counters: HostCounters | None = None
         self._loss_function = loss_function
         # sharded, it casts by itself
         self.autocast_precision = Precision.FP32 if is_sharded(model) else experiment.precision
         self._clip_norm = experiment.step.clip_norm
         self._cache_casts = cache_casts
         self._is_torchaos = uses_torchao(experiment)
+        self.experiment = experiment
+        offloads = experiment.step.offload_activations
+        self._stores: AbstractContextManager[Any] = Offload(model) if offloads else nullcontext()
         self._parameters = list(model.parameters())
         self._called = self._shared(experiment)
         self._learning_rate: float | None = None
@@ -407,7 +253,17 @@ class PlainStep:
         The loss is the mean over the group's samples, the loss scale is the one used by this step, and the
         norm is the one before clipping.
         """
+        self.count_passes(batches)
         return self.update(self.gradients(batches))
+
+    def count_passes(self, batches: Sequence[Batch]) -> None:
+        """Count the passes of a group on the host, if BatchNorm's counters are there."""
+        if self.counters is not None:
+            self.counters.count(len(batches), lambda: self._pass(batches[0][0]))
+
+    def _pass(self, inputs: Any) -> None:
+        with autocast(self.autocast_precision, self.device):
+            self._call(self.model, inputs)
 
     @property
     def rate_factor(self) -> float:
@@ -439,7 +295,8 @@ class PlainStep:
             if len(batches) > 1:
                 # what is accumulated is sent once
                 set_gradient_sync(self._called, number == len(batches))
-            with autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts):
+            is_cached = self._cache_casts
+            with self._stores, autocast(self.autocast_precision, self.device, cache_enabled=is_cached):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
                 loss = loss / (samples / batch_samples(batch))

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Any, cast
 
 import torch
+import torch._functorch.config as functorch_config
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
@@ -24,15 +25,10 @@ from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel, shard_model, uses_fsdp
 from engine.training.steps.compile_watch import CompileWatch
-from engine.training.steps.own import Body, OwnStep, combine_optimizers
-from engine.training.steps.plain import (
-    PlainStep,
-    RecipeRecord,
-    build_optimizer,
-    error_reason,
-    no_fused_form,
-    uses_torchao,
-)
+from engine.training.steps.counters import HostCounters
+from engine.training.steps.optimizers import build_optimizer, combine_optimizers, no_fused_form, uses_torchao
+from engine.training.steps.own import Body, OwnStep
+from engine.training.steps.plain import PlainStep, RecipeRecord, error_reason
 from engine.training.steps.rehearsal import ForwardState
 
 Shapes = tuple[Any, ...]
@@ -218,24 +214,19 @@ class CompiledStep(PlainStep):
     end of an epoch, then uses the uncompiled model, and a larger one than before compiles again.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        loss_function: LossFunction,
-        experiment: Experiment,
-        device: torch.device,
-        **settings: Any,
-    ) -> None:
-        super().__init__(model, loss_function, experiment, device, **settings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         self._compiled: nn.Module | None = None
-        mode, dynamic = experiment.step.compile_mode, experiment.step.compile_dynamic
-        self._has_one_shape = dynamic is None
-        self._makes_graphs = experiment.step.compiles_graphs and device.type == "cuda"
+        asked = self.experiment.step
+        self._has_one_shape = asked.compile_dynamic is None
+        self._makes_graphs = asked.compiles_graphs and self.device.type == "cuda"
+        _set_budget(self.experiment.step.activation_budget)
         if self.record.has("compile"):
             # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
             try:
                 with _quiet():
-                    made = torch.compile(self._called, mode=mode, dynamic=bool(dynamic))
+                    mode, dynamic = asked.compile_mode, bool(asked.compile_dynamic)
+                    made = torch.compile(self._called, mode=mode, dynamic=dynamic)
                 self._compiled, self.compile_watch = cast(nn.Module, made), CompileWatch()
             except RuntimeError as error:  # a Python or a system that the compiler does not support
                 self.record.leave_out("compile", error_reason(error))
@@ -312,6 +303,13 @@ class CompiledStep(PlainStep):
         return super().gradients(batches)
 
 
+def _set_budget(budget: float | None) -> None:
+    wanted = 1.0 if budget is None else budget
+    if functorch_config.activation_memory_budget != wanted:
+        torch._dynamo.reset()  # what was compiled with another budget
+        functorch_config.activation_memory_budget = wanted
+
+
 def _shape(inputs: Any) -> Shape:
     if isinstance(inputs, Tensor):  # the usual case first
         return (inputs.shape,)
@@ -370,7 +368,10 @@ class CapturedStep(CompiledStep):
             return self._uncaptured(batches)
         if action is GroupAction.CAPTURE:
             self._capture = self._captured(batches)
-        return super().__call__(batches) if self._capture is None else self._capture.replay(batches)
+        if self._capture is None:
+            return super().__call__(batches)
+        self.count_passes(batches)
+        return self._capture.replay(batches)
 
     def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:
         # On the capture's own stream: gradients accumulate on the stream that first made them, and any other
@@ -458,7 +459,11 @@ def build_step(
         optimizers = optimizer if made is None else made
         return OwnStep(model, loss_function, experiment, device, body=body, optimizers=optimizers, **settings)
     kind = CapturedStep if is_captured else CompiledStep if record.has("compile") else PlainStep
-    return kind(model, loss_function, experiment, device, **settings)
+    step = kind(model, loss_function, experiment, device, **settings)
+    # of a model file, no one knows whether its passes are alike
+    if experiment.step.recipe == FAST and experiment.own_code is None and not uses_fsdp(experiment):
+        step.counters = HostCounters(model)
+    return step
 
 
 @contextmanager
@@ -499,11 +504,14 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "only CUDA devices support CUDA graphs"
     if experiment.step.compiles_graphs:
         return f"the compile mode {experiment.step.compile_mode} makes its own CUDA graphs"
+    if experiment.step.offload_activations:
+        return "activations that are offloaded would be allocated in the graph"
     if uses_torchao(experiment):
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
         return "the loss scaler synchronizes with the GPU unless the optimizer is fused"
     kind = experiment.optimizer.kind
     if not kind.is_capturable and not is_fused:
-        return f"{kind.label} reads its learning rate on the host unless it is fused"
+        unless = " unless it is fused" if kind.has_fused else ""
+        return f"{kind.label} reads its learning rate on the host{unless}"
     return None

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QHideEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QWidget
 
+from engine.experiment.command import usual_repeats
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
-from gui.setup.check import Outcome, explanation
+from gui.session.request import Request
+from gui.setup.check import Outcome, explanation, named_request
 from gui.setup.controls import FLUSH, InnerNote, NumberEdit
 from gui.setup.data import PathEdit
 from gui.setup.fields import SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
-from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts, environment_words
+from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts
+from gui.setup.script.places import Found, Place, PlaceReader
 from gui.setup.tiles import Expander
 from gui.theme.theme import theme
 from gui.widgets import (
@@ -101,13 +104,18 @@ class ScriptForm(FormColumn):
     """
 
     changed = Signal()
+    refused = "This is not available for scripts."
+    reset_tip = "Clear the form"
 
     def __init__(self, parent: QWidget, trusted: TrustedCode) -> None:
         super().__init__(parent)
         self.draft = ScriptDraft()
         self.precision_seen: Callable[[str, Experiment], Precision | None] = lambda _name, _experiment: None
         """Returns the precision that the last run of a command was seen to use. Set by the window."""
-        self._trusted = trusted
+        self._trusted, self._reader = trusted, PlaceReader(self)
+        self._is_here = True
+        self._found: Found | None = None
+        self._reader.changed.connect(self.changed)
         self.lines: list[CommandEdit] = []
         self._column = in_column(parent=self, margins=(MARGIN, 0, MARGIN, 0), spacing=0)
 
@@ -146,6 +154,9 @@ class ScriptForm(FormColumn):
             "require": SettingRow(require, editor=requirements),
         }
         self.rows["require"].set_note("optional")
+        repeats = self.rows["repeat"].editor
+        assert isinstance(repeats, NumberEdit)
+        self._repeats = repeats
         for key, row in self.rows.items():
             row.edited.connect(lambda _key, text, key=key: self._change(**{key: text}))
         self.done = Segmented(_DONE_CHOICES, _DONE, _DONE_TIP)
@@ -184,9 +195,8 @@ class ScriptForm(FormColumn):
 
         Unless `is_here`, the scripts are on another machine, where they are not looked for.
         """
-        draft = self.draft
-        may_look = is_here and all(map(self._trusted.may_look, (draft.folder, draft.venv)))
-        outcome = check_scripts(draft, may_look=may_look)
+        draft, self._is_here = self.draft, is_here
+        outcome = check_scripts(draft, self._find)
         seen = {run.command.line: self.precision_seen(name, run) for name, run in outcome.experiments}
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
         while len(self.lines) < len(draft.lines):
@@ -206,7 +216,8 @@ class ScriptForm(FormColumn):
             text = getattr(draft, key)
             row.show_text(text)
             row.set_problem(sentences.get(key) if text.strip() or key in TITLES else None)
-        self.rows["folder"].set_note(environment_words(draft.folder, draft.venv) if may_look else "")
+        self.rows["folder"].set_note("" if self._found is None else self._found.environment)
+        self._repeats.setPlaceholderText(str(usual_repeats(len(outcome.experiments))))
         self._check.setVisible(bool(draft.require.strip()) and "require" not in sentences)
         is_alone = len(outcome.experiments) == 1 and bool(draft.require.strip())
         self.rows["require"].set_hint(_NEEDS_TWO if is_alone else _ALSO)
@@ -222,12 +233,25 @@ class ScriptForm(FormColumn):
             self.more.setChecked(True)
         return outcome
 
-    def trust_typed(self, experiments: Iterable[Experiment]) -> None:
-        """Trust the commands that the user typed here. Others must be accepted before they run."""
+    def request(self, outcome: Outcome) -> Request:
+        """Create the request of a valid form.
+
+        Commands that the user typed here are trusted. Others must be accepted before they run.
+        """
         typed = {line.strip() for line in self.draft.typed}
-        for experiment in experiments:
+        for _, experiment in outcome.experiments:
             if experiment.command.line in typed:
                 self._trusted.name_command(experiment.command)
+        return named_request(None, outcome)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._reader.stop()
+
+    def _find(self, place: Place) -> Found | None:
+        may_look = self._is_here and all(map(self._trusted.may_look, (place.folder, place.venv)))
+        self._found = self._reader.find(place) if may_look else None
+        return self._found
 
     def _make_line(self, place: int) -> None:
         edit = CommandEdit(place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,14 +15,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from engine.cli import script
 from engine.cli.app import main
 from engine.cli.session import status_of
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.command import STEPS, WARMUP_STEPS, script_line, script_settings
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.paths import checkpoints_folder, store_path
 from engine.runner import Runner
 from engine.store.record import Status
@@ -140,6 +144,34 @@ def test_the_runs_of_scripts_keep_their_requirements(answer):
     assert (status, found["passed"]) == (3, None), found
     kept = {run["experiment"]["command"]["require"] for run in found["runs"]}
     assert kept == {"memory <= 0.9, loss"}
+
+
+LINES: dict[str, tuple[list[str], dict[str, Any], tuple[int, ...], int]] = {
+    "usual": (["python train.py", "python train.py --amp"], {}, (), 5),
+    "single": (["python train.py"], {}, (), 2),
+    "everything": (
+        ["SEED=1 python 'my train.py' > log", 'a "b" $HOME'],
+        {"require": "speed >= 1.05, loss", "venv": "old env", "shell": True, "whole": True},
+        (40, 7),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "place", "steps", "repeats"), LINES.values(), ids=LINES)
+def test_the_line_of_scripts_that_ran_asks_for_the_same_experiments(
+    monkeypatch, tmp_path, lines, place, steps, repeats
+):
+    place = {**place, "folder": str(tmp_path / "my code")}
+    experiments = [experiment_from(script_settings(place, line, *steps)) for line in lines]
+    asked: list[Any] = []
+    monkeypatch.setattr(script, "train_turns", lambda _session, *turns: asked.extend(turns))
+    monkeypatch.setattr(script, "print_comparison", lambda *_: 0)
+    commands = [experiment.command for experiment in experiments]
+    words = shlex.split(script_line(commands, *(steps or (STEPS, WARMUP_STEPS)), repeats))
+    assert words[0] == "ammeter" and main([*words[1:], *IN_A_THREAD]) == 0
+    sides, turns, _ = asked
+    assert [experiment for _, experiment in sides] == experiments and len(turns) == repeats * len(lines)
 
 
 def test_a_script_that_fails_is_told_with_what_it_printed_last(capsys):

@@ -13,10 +13,14 @@ import pytest
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
 from engine.compare.requirement import Judgement, Outcome, judge, judge_saved, parse
+from engine.drawing.looks import precision_look
+from engine.drawing.requirement_chart import requirement_chart
+from engine.drawing.shapes import Box, Stroke
 from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.store.record import RunRecord, Status
+from tests.drawings import assert_legible, texts_of
 from tests.records import record_of, script_run
 
 Figures = Sequence[Any]
@@ -249,7 +253,7 @@ def test_each_side_is_judged_and_one_failure_decides() -> None:
         ("speed >= 1.5 (FP16 AMP)", True),
         ("speed >= 1.5 (BF16 AMP)", False),
     ]
-    assert judgement.passed is False
+    assert (judgement.passed, judgement.exit_status) == (False, 1)
     assert judgement.outcomes[0].to_dict() == {
         "requirement": "speed >= 1.5",
         "side": "FP16 AMP",
@@ -258,6 +262,31 @@ def test_each_side_is_judged_and_one_failure_decides() -> None:
     }
     met, not_met = judgement.outcomes
     undecided = outcome("speed >= 1.05", (100,), (200,))
-    assert Judgement((met,)).passed is True
+    assert (Judgement((met,)).passed, Judgement((met,)).exit_status) == (True, 0)
+    assert Judgement((undecided,)).exit_status == 3
     assert Judgement((met, undecided)).passed is None and Judgement(()).passed is None
     assert Judgement((undecided, not_met)).passed is False
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "labels", "refused"),
+    [
+        ("speed >= 1.05", (120, 121, 119), ["1.05 required", "1.19×"], "left"),
+        ("speed >= 3", (120, 121, 119), ["3 required", "1.19×"], "left"),
+        ("memory <= 80%", (70, 71, 70), ["0.8 required", "0.70×"], "right"),
+        ("speed >= 1.05", (120,), ["1.05 required", "1.19×"], "left"),
+    ],
+)
+def test_the_refused_side_of_the_bound_is_hatched(
+    text: str, other: Figures, labels: list[str], refused: str
+) -> None:
+    found = outcome(text, STEADY, other)
+    drawing = requirement_chart(found, precision_look(Precision.FP16), 312, 84)
+    assert texts_of(drawing)[-2:] == labels
+    assert_legible(drawing)
+    (bound,) = (shape for shape in drawing.shapes if isinstance(shape, Box) and shape.ink == "text")
+    lines = (shape.points for shape in drawing.shapes if isinstance(shape, Stroke))
+    hatched = [x for (x, y), (end, down) in lines if x != end and y != down for x in (x, end)]
+    assert max(hatched) <= bound.x + 1 if refused == "left" else min(hatched) >= bound.x + 1
+    low = requirement_chart(found, precision_look(Precision.FP16), 112, 24)
+    assert texts_of(low) == [] and low.description == found.sentence

@@ -143,11 +143,21 @@ def test_what_needs_a_whole_model_is_refused_where_fsdp_shards_it() -> None:
         "devices": 2,
         "precision": "bf16",
         "ranks": {"strategy": "fsdp"},
-        "step": {"fp32_modules": ["fc"]},
+        "optimizer": {"name": "muon"},
+        "step": {"fp32_modules": ["fc"], "recipe": "compile", "activation_checkpointing": 0.5},
     }
-    (fp32_modules,) = problems(experiment_from(settings), CATALOG)
-    assert fp32_modules.key == "step.fp32_modules" and "FSDP2" in fp32_modules.message
+    found = {problem.key: problem.message for problem in problems(experiment_from(settings), CATALOG)}
+    keys = ("optimizer.name", "step.activation_checkpointing", "step.fp32_modules")
+    assert sorted(found) == sorted(keys) and all("FSDP2" in message for message in found.values())
+    assert "combine Muon with FSDP2" in found["optimizer.name"]
     assert not problems(experiment_from({**settings, "ranks": {"strategy": "ddp"}}), CATALOG)
+
+
+def test_activations_are_offloaded_from_a_gpu_only() -> None:
+    settings = {"step": {"offload_activations": True}}
+    (problem,) = problems(experiment_from({**settings, "device": "cpu"}), CATALOG)
+    assert problem.message.startswith("Offload activations is on, but on ")
+    assert problem.message.endswith("activations are in system memory already.")
 
 
 def test_a_step_of_the_models_file_is_refused_where_fsdp_shards_the_model(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from enum import StrEnum
 from types import NoneType
@@ -40,6 +41,7 @@ GIVEN: dict[str, st.SearchStrategy[Any]] = {
     # a text that means "empty" on a command line cannot be told from it there
     "path": st.none() | names.filter(lambda text: text.strip().lower() not in ("", "none", "null")),
     "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:1", "mps", "xpu:0"]),
+    "step.activation_checkpointing": st.sampled_from(("none", "selective", "full", "0.25", "1")),
     "step.recipe": st.sets(st.sampled_from(RECIPE_PARTS)).map(joined),
     "step.fp32_modules": st.lists(st.sampled_from(["fc", "layer4.*", "*.bn1"]), max_size=3).map(tuple),
     "command.line": st.sampled_from(["", "python train.py", "A='1 2' torchrun --nproc-per-node 2 t.py"]),
@@ -89,7 +91,9 @@ def agreeing(settings: dict[str, Any]) -> Experiment:
         settings["optimizer"]["momentum"] = 0.0
     if settings["schedule"]["name"] == "one-cycle":
         settings["schedule"]["warmup_steps"] = 0
-    if settings["optimizer"]["name"] in ("adam", "sgd"):
+    if "compile" not in settings["step"]["recipe"] and settings["step"]["recipe"] != "fast":
+        settings["step"]["activation_checkpointing"] = "selective"
+    if settings["optimizer"]["name"] in ("adam", "sgd", "muon"):
         settings["optimizer"]["stochastic_rounding"] = False
     if settings["precision"] in (Precision.FP16_UNSCALED, Precision.BF16_PURE):
         settings["scaler"]["mode"] = "auto"
@@ -233,3 +237,31 @@ def test_no_two_settings_or_facts_have_one_title() -> None:
     assert named("optimizer.learning_rate") == "learning rate"
     assert named("step.autocast_tf32") == "TF32 within AMP"
     assert (all_settings()["memory_cap_gib"].unit, all_settings()["seed"].unit) == ("GiB", "")
+
+
+@pytest.mark.parametrize(
+    ("raw", "value", "budget"),
+    [
+        (True, "full", None),
+        (False, "none", None),
+        ("true", "full", None),
+        ("", "none", None),
+        (None, "none", None),
+        ("Selective", "selective", None),
+        (0.5, "0.5", 0.5),
+        ("0", "0", 0.0),
+        (1, "1", 1.0),
+    ],
+)
+def test_checkpointing_is_a_dial_and_older_settings_are_read(raw, value, budget):
+    step = Experiment.from_json(
+        json.dumps({"step": {"activation_checkpointing": raw, "recipe": "compile"}})
+    ).step
+    assert (step.activation_checkpointing, step.activation_budget) == (value, budget)
+    assert step.recomputes_blocks == (value in ("selective", "full"))
+
+
+def test_a_budget_needs_a_compiled_model():
+    with pytest.raises(ProblemError, match=r"is a budget of 0\.5, which only a compiled") as caught:
+        experiment_from({"step": {"activation_checkpointing": "0.5"}})
+    assert caught.value.problem.key == "step.activation_checkpointing"

@@ -24,7 +24,7 @@ WRONG = [
     ("model", "", "at least 1 characters"),
     ("on_nan", "panic", "continue, stop or fail"),
     ("label_smoothing", "1", "less than 1"),
-    ("optimizer.name", "lion", "adamw, adam, sgd, adamw-8bit, adamw-4bit or adamw-fp8"),
+    ("optimizer.name", "lion", "adamw, adam, sgd, muon, adamw-8bit, adamw-4bit or adamw-fp8"),
     ("optimizer.fused", "perhaps", "true or false"),
     ("optimizer.learning_rate", "nan", "a finite number"),
     ("optimizer.learning_rate", "fast", "a number"),
@@ -34,6 +34,10 @@ WRONG = [
     ("step.recipe", "turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
     ("step.recipe", "fused+turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
     ("step.fp32_modules", 5, "a list"),
+    *(
+        ("step.activation_checkpointing", value, "none, selective, full, or a budget from 0 to 1")
+        for value in ("half", "1.5", "nan")
+    ),
     ("data.workers", "257", "at most 256"),
 ]
 

@@ -201,6 +201,15 @@ CASES: dict[str, dict[str, Any]] = {
         "precision": "bf16",
         "step": {"activation_checkpointing": True, "fp32_modules": ["bert.encoder.layer"]},
     },
+    "Muon with a scaler that skips, clipped, a warm-up alone": {
+        **TOKENS,
+        "precision": "fp16",
+        "steps": 4,
+        "optimizer": {"name": "muon", "weight_decay": 0.1},
+        "schedule": {"warmup_steps": 2},
+        "scaler": {"init_scale": 2.0**30, "growth_interval": 2},
+        "step": {"clip_norm": 0.5},
+    },
     "images for a type of transformers, a warm-up alone": {
         **TURNS,
         "model": "hf:vit",

@@ -24,7 +24,8 @@ from engine.training.runs import workload
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import build, build_plain_step
 from engine.training.runs.trial import _model_mib
-from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
+from engine.training.steps.optimizers import build_optimizer
+from engine.training.steps.plain import PlainStep, RecipeRecord
 
 from .conftest import refusal
 
@@ -95,8 +96,19 @@ def real_peak_mib(experiment: Experiment) -> float:
         LANGUAGE,
         {**LANGUAGE, "precision": "bf16"},
         {**LANGUAGE, "precision": "bf16-pure"},
+        {**LANGUAGE, "optimizer": {"name": "muon"}},
+        {**LANGUAGE, "step": {"activation_checkpointing": "selective"}},
     ],
-    ids=["accumulated", "sgd-recomputed", "kept-in-fp32", "text", "text-bf16", "text-pure"],
+    ids=[
+        "accumulated",
+        "sgd-recomputed",
+        "kept-in-fp32",
+        "text",
+        "text-bf16",
+        "text-pure",
+        "text-muon",
+        "text-selective",
+    ],
 )
 def test_fake_tensors_take_what_real_ones_take(settings):
     experiment = experiment_from(settings)
@@ -246,3 +258,13 @@ def test_several_devices_hold_their_gradients_through_the_step(monkeypatch: pyte
     # beside the activations they count in full, at the end of the backward pass they were there before
     assert alone.needed_mib < both.needed_mib <= alone.needed_mib + alone.gradients_mib + 1e-6
     assert sharded.needed_mib == alone.needed_mib
+
+
+@pytest.mark.slow
+def test_offloaded_activations_take_next_to_no_memory_of_a_card():
+    kept, offloaded = (
+        forecast(on_a_card({**LANGUAGE, "step": {"offload_activations": offloads}}), with_a_card())
+        for offloads in (False, True)
+    )
+    assert offloaded.activations_mib < 0.2 * kept.activations_mib
+    assert offloaded.needed_mib < kept.needed_mib

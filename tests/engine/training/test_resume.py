@@ -49,6 +49,13 @@ VARIETIES: list[dict[str, Any]] = [
     },
     {"step": {"gradient_accumulation": 3}, "schedule": {"name": "cosine", "warmup_steps": 4}, "steps": 6},
     {"step": {"recipe": "fused"}, "data": {"augment": True}},
+    {
+        "model": "hf:vit",
+        "overrides": "hidden_size=16, num_hidden_layers=1, num_attention_heads=2, patch_size=4",
+        "precision": "fp16",
+        "optimizer": {"name": "muon"},
+        "scaler": {"growth_interval": 7},
+    },
 ]
 
 

@@ -117,6 +117,24 @@ def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing():
     assert any(map(recomputes, asked))
 
 
+def test_a_change_that_needs_an_optimization_is_tried_only_with_it():
+    def outcome(ask: TrialRequest) -> TrialResult:
+        fits = ask.places[3] == 0 or ask.places[2] == 2
+        return (
+            TrialResult(product((*ask.places[:2], 0, *ask.places[3:])))
+            if fits
+            else TrialResult(None, None, True)
+        )
+
+    of = space(checkpointing=3, exchange=1, loader=1)
+    recipes = [Option("compile", {"step.recipe": "compile"}), Option("fused", {"step.recipe": "fused"})]
+    none, full, _ = of.options["checkpointing"]
+    budget = Option("budget", {"step.activation_checkpointing": "0.5"}, frozenset({"compile"}))
+    options = {"recipe": (Option("as given", {}), *recipes), "checkpointing": (none, full, budget)}
+    asked = asked_for(replace(of, options={**of.options, **options}), outcome)
+    assert {ask.places[1] for ask in asked if ask.places[2] == 2} == {1}
+
+
 def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once():
     recipes = ("", "fused+compile", "fused", "compile")
     options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
@@ -141,8 +159,11 @@ def test_a_compile_mode_is_tried_only_where_it_has_an_effect(fastest: str, tried
     recipes = ("", "compile", "fused+compile+capture")
     of = space(batch=1, loader=1, checkpointing=1, exchange=1, precision=1)
     options = {
-        kind: tuple(Option(name, {key: name} if name else {}) for name in names)
-        for kind, key, names in (("recipe", "step.recipe", recipes), ("compile", "step.compile_mode", MODES))
+        "recipe": tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes),
+        "compile": tuple(
+            Option(name, {"step.compile_mode": name}, frozenset({"compile"})) if name else Option("", {})
+            for name in MODES
+        ),
     }
     of = replace(of, options={**of.options, **options})
     asked = asked_for(of, lambda ask: TrialResult(200.0 if recipes[ask.places[1]] == fastest else 100.0))

@@ -176,6 +176,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[WorkerProcess]]:
             1e-5,
         ),
         (TEXT, {"precision": "bf16", "step": {"recipe": "fused"}}, 1e-3),
+        (TEXT, {"optimizer": {"name": "muon"}, "step": {"activation_checkpointing": "selective"}}, 1e-3),
     ],
 )
 def test_two_ranks_have_the_losses_of_one_process_at_the_global_batch(

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
-from gui.compare.headline import OutcomeLine
 
 Trained = Callable[..., RunRecord]
 
@@ -51,7 +50,7 @@ def test_of_many_outcomes_those_of_the_side_in_the_headline_are_shown(
         return trained("fp32", speed, settings={"command": command})
 
     def shown() -> list[str]:
-        return [line.accessibleName().split(". ")[0] for line in workspace.window.findChildren(OutcomeLine)]
+        return [row.accessibleName().split(". ")[0] for row in workspace.panel.required.rows]
 
     workspace.show(required("", 800.0), required(" --amp", 1_600.0), required(" --compile", 900.0))
     names = ("speed >= 1.5", "memory <= 0.8", "loss")

@@ -165,6 +165,23 @@ def test_a_race_is_saved_in_the_windows_colours(
         assert card.getpixel((2, 2)) == tuple(bytes.fromhex(ground.removeprefix("#")))
 
 
+def test_a_program_is_offered_of_a_run_that_is_no_script(
+    request: pytest.FixtureRequest, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered: list[set[str]] = []
+    runs = trained("fp32", 1.0), trained("fp32", 1.0, settings={"command": {"line": "python train.py"}})
+    desk: Desk = request.getfixturevalue("desk")
+
+    def ask(_window: QWidget, _folder: Path, _offer: str, formats: Sequence[Format]) -> None:
+        offered.append({one.name for one in formats})
+
+    monkeypatch.setattr(importing, "ask_file", ask)
+    for run in runs:
+        desk.exporting.ask("any", ExportRequest((run.id,)))
+    assert offered[0] - offered[1] == {"script"}
+    assert file_name([runs[1], runs[1]]).startswith("train-py-fp32-")
+
+
 def test_a_name_without_an_ending_gets_that_of_the_chosen_form(tmp_path: Path) -> None:
     pdf = COMPARISON.format_named("pdf")
     there = tmp_path / "there.html"

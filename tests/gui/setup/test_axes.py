@@ -13,12 +13,12 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
-from gui.setup.axes import ValuesBox, ValuesEdit, ValuesPopup
 from gui.setup.draft import Draft
 from gui.setup.fields import join_values, split_values
-from gui.setup.grid_block import GridDialog
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import save_preset
+from gui.setup.sweep.axes import ValuesBox, ValuesEdit, ValuesPopup
+from gui.setup.sweep.grid_block import GridDialog
 
 TypeInto = Callable[[QLineEdit, str], None]
 SIZES = ("32", "64", "128")

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
 from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.own.trust import TrustedCode
 from gui.session.request import Request
-from gui.setup.controls import InnerNote
+from gui.setup.controls import InnerNote, NumberEdit
 from gui.setup.panel import SetupPanel
-from gui.setup.script.draft import ScriptDraft, check_scripts, environment_words
+from gui.setup.script.draft import ScriptDraft, check_scripts
+from gui.setup.script.places import Place, look_up
 
 
 @pytest.fixture
@@ -69,7 +71,11 @@ def test_one_command_is_run_alone(scripts: SetupPanel) -> None:
     form = scripts.scripts
     form.lines[1].remove.click()
     assert not form.lines[1].isVisible() and scripts.run_action.text() == "Run the script"
-    assert scripts.foot.text() == "5 runs"
+    assert scripts.foot.text() == "1 run", "it has no verdict, for which one repeats"
+    repeats = form.rows["repeat"].editor
+    assert isinstance(repeats, NumberEdit) and repeats.placeholderText() == "1"
+    repeats.edited.emit("3")
+    assert scripts.foot.text() == "3 runs"
     form.add.click()
     assert form.lines[1].isVisible() and form.lines[1].text() == "" and scripts.run_action.isEnabled()
     QTest.keyClicks(form.lines[1], "python train.py --compile")
@@ -95,7 +101,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize(("change", "key", "sentence"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_said(change: dict[str, Any], key: str, sentence: str, folder: Path) -> None:
     draft = ScriptDraft(lines=("python a.py", ""), folder=str(folder)).model_copy(update=change)
-    problems = check_scripts(draft, may_look=True).problems
+    problems = check_scripts(draft, look_up).problems
     assert key in problems and problems[key].message.startswith(sentence)
 
 
@@ -113,24 +119,30 @@ def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: Set
     assert scripts.run_action.isEnabled() and row.hint() == "decided once there is a second command"
 
 
-def test_what_is_on_another_machine_is_not_looked_for(scripts: SetupPanel, cpu: Catalog) -> None:
+def test_what_is_on_another_machine_is_not_looked_for(
+    scripts: SetupPanel, cpu: Catalog, qtbot: QtBot
+) -> None:
+    qtbot.waitUntil(lambda: scripts.scripts.rows["folder"].note() == ".venv, Python 3.12")
     scripts.scripts.set_draft(scripts.scripts.draft.model_copy(update={"folder": "/home/there"}))
-    assert scripts.foot.text() == "The folder /home/there does not exist."
+    qtbot.waitUntil(lambda: scripts.foot.text() == "The folder /home/there does not exist.")
     scripts.set_catalog(cpu.model_copy(update={"machine": "trainer"}))
     assert scripts.run_action.isEnabled() and scripts.scripts.rows["folder"].note() == ""
 
 
 def test_a_shell_finds_its_programs_itself(folder: Path) -> None:
     draft = ScriptDraft(lines=("ulimit -v 1 && ./a.sh", ""), folder=str(folder), shell=True)
-    assert check_scripts(draft, may_look=True).reason is None
+    assert check_scripts(draft, look_up).reason is None
 
 
 def test_the_environment_is_that_of_the_folder(folder: Path, tmp_path: Path) -> None:
-    assert environment_words(str(folder), "") == ".venv, Python 3.12"
-    assert environment_words(str(folder / "elsewhere"), "") == ""
+    def words(folder: str, venv: str) -> str:
+        return look_up(Place(folder, venv, ())).environment
+
+    assert words(str(folder), "") == ".venv, Python 3.12"
+    assert words(str(folder / "elsewhere"), "") == ""
     conda = tmp_path / "new" / "bin"
     conda.mkdir(parents=True)
-    assert environment_words(str(folder), "new") == environment_words("/", str(tmp_path / "new")) == "new"
+    assert words(str(folder), "new") == words("/", str(tmp_path / "new")) == "new"
 
 
 def test_a_command_has_the_color_of_the_precision_that_it_was_seen_to_use(scripts: SetupPanel) -> None:

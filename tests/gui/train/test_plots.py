@@ -250,10 +250,11 @@ def test_the_fourth_plot_is_a_menu_of_what_the_runs_have(panel: LivePanel, live:
     for never in (
         {"validation": {"every": 0}},
         {"model": "linear", "dataset": "synthetic-regression"},
-        {"command": {"line": "python train.py"}},
     ):
         panel.set_runs([unscaled(live, "fp32", **never)])
         assert plots.plots[3] is plots.waiting, "what will never come is not waited for"
+    panel.set_runs([unscaled(live, "fp32", command={"line": "python train.py"})])
+    assert plots.plots[3] is plots.rate and plots.rate.legend.entries[0].value == "0.100"
     panel.set_runs([unscaled(live, "fp32", *live.epochs(None))])
     assert plots.plots[3] is plots.waiting and plots.waiting.legend.entries[0].value == "5.00"
     panel.set_runs([unscaled(live, "fp32", *live.epochs(0.5)), unscaled(live, "fp16", *live.epochs(0.6))])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.compare.scripts import PrintedLines, RequiredMetrics
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
@@ -20,7 +22,11 @@ Trained = Callable[..., RunRecord]
 def window(
     qtbot: QtBot, only_first_view: None, saved: Store, launcher: Launcher, trained: Trained
 ) -> MainWindow:
-    """A window on a finished comparison, and on a run by itself."""
+    """A window on a finished comparison, one of scripts, and on a run by itself."""
+    scripts = saved.add_comparison("Scripts")
+    for option, speed in (("", 688.0), (" --amp", 1_280.0)):
+        command = {"line": f"python train.py{option}", "folder": "/my code", "require": "speed >= 1.05"}
+        trained("fp32", speed, comparison=scripts, printed="step 1", settings={"command": command})
     comparison = saved.add_comparison("FP32 against BF16 AMP")
     for precision, speed in (("fp32", 688.0), ("bf16", 1_280.0)):
         trained(precision, speed, comparison=comparison, accuracies=(0.5, 0.61))
@@ -37,7 +43,7 @@ def window(
 def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     window: MainWindow, qtbot: QtBot
 ) -> None:
-    alone, newest, _ = window.experiments.runs.records()
+    alone, newest, *_ = window.experiments.runs.records()
     window.in_view.open(newest.id)
     qtbot.waitUntil(lambda: window.live.answer() is not None)
     page = window.live.page
@@ -57,6 +63,29 @@ def test_the_sentence_and_the_quiet_line_stand_above_the_figures_over_time(
     window.in_view.open(newest.id)
     qtbot.waitUntil(lambda: window.live.answer() is not None)
     assert page.strip.by.value() == "step", "the axis stays as the user chose it"
+    window.close_without_asking()
+
+
+def test_scripts_end_on_their_requirements_metrics_and_printed_lines(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    alone, *_, script = window.experiments.runs.records()
+    window.in_view.open(script.id)
+    qtbot.waitUntil(lambda: window.live.answer() is not None)
+    page = window.live.page
+    above, below = page.findChild(RequiredMetrics), page.findChild(PrintedLines)
+    assert above is not None and below is not None
+    assert above.isVisible() and below.isVisible() and above.y() < page.plots.y() < below.y()
+    assert [row.accessibleName().split(":")[0] for row in above.required.rows] == ["Cannot tell"]
+    assert [card.lines() for card in below.cards] == [["step 1"]] * 2
+    assert page.strip.command.isVisible() and not page.strip.profile.isVisible()
+    page.strip.command.click()
+    assert QGuiApplication.clipboard().text() == (
+        "ammeter script 'python train.py' 'python train.py --amp' --steps 190 --warmup 10 --repeats 1 "
+        "--require 'speed >= 1.05' --folder '/my code'"
+    )
+    window.in_view.open(alone.id)
+    assert not above.isVisible() and not below.isVisible() and page.strip.profile.isVisible()
     window.close_without_asking()
 
 

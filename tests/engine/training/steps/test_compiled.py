@@ -198,3 +198,22 @@ def test_running_out_of_memory_is_no_reason_to_go_without() -> None:
     with pytest.raises(torch.OutOfMemoryError):
         compiled([batch(8, 1)])
     assert compiled.record.left_out == {}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
+def test_a_budget_stores_a_share_of_the_activations_and_changes_no_loss() -> None:
+    def trained(**settings: Any) -> tuple[list[float], int]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 1))
+        experiment = Experiment.model_validate({"step": {"recipe": "compile", **settings}})
+        step = build_step(model, nn.functional.mse_loss, experiment, CPU, is_convolutional=False)
+        stored, batch = list[int](), (torch.randn(256, 32), torch.randn(256, 1))
+        hooks = (lambda tensor: (stored.append(tensor.numel()), tensor)[1], lambda tensor: tensor)
+        with torch.autograd.graph.saved_tensors_hooks(*hooks):
+            losses = [float(step([batch])[0]) for _ in range(2)]
+        assert not step.record.left_out
+        return losses, sum(stored)
+
+    (losses, all_of_it), (same, less) = trained(), trained(activation_checkpointing="0")
+    assert same == pytest.approx(losses, rel=1e-6) and less < 0.6 * all_of_it

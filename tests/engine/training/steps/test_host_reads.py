@@ -14,7 +14,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.experiment.experiment import Experiment, Precision, layered
-from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
+from engine.training.steps.optimizers import build_optimizer
+from engine.training.steps.plain import PlainStep, RecipeRecord
 from engine.training.steps.recipe import build_step
 
 CARD = torch.device("cuda:0")

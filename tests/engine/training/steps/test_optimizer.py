@@ -19,7 +19,9 @@ from torch.optim.lr_scheduler import (
 )
 
 from engine.experiment.experiment import Experiment, Optimizer, Schedule
-from engine.training.steps.plain import build_optimizer, learning_rate_at, no_fused_form
+from engine.experiment.problem import ProblemError
+from engine.training.steps.optimizers import build_optimizer, no_fused_form
+from engine.training.steps.plain import learning_rate_at
 
 
 def made(fused: bool | None = None, **settings: Any) -> torch.optim.Optimizer:
@@ -33,6 +35,75 @@ def test_the_form_is_pytorchs_own_unless_another_is_wanted(kind: Any) -> None:
         assert type(optimizer) is kind
         assert all(optimizer.defaults[form] == default[form] for form in ("fused", "foreach"))
     assert made(name=name, fused=True).defaults["fused"] is True
+
+
+class Text(nn.Module):
+    """Embeddings, a block, a table of biases, and a head whose weight may be the embedding's."""
+
+    def __init__(self, *, is_tied: bool = False) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(7, 4), nn.Embedding(5, 4)
+        self.pos_embed, self.bias_table = nn.Parameter(torch.randn(5, 4)), nn.Parameter(torch.randn(3, 3))
+        self.up, self.norm, self.down = nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 4)
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+        self.head = nn.Linear(4, 7, bias=False)
+        if is_tied:
+            self.head.weight = self.tokens.weight
+
+
+MUON = Experiment.model_validate({"optimizer": {"name": "muon", "learning_rate": 0.02, "weight_decay": 0.1}})
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_muon_updates_the_2d_weights_of_hidden_layers_and_adamw_the_rest(is_tied: bool) -> None:
+    model = Text(is_tied=is_tied)
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    muon, rest = build_optimizer(model, MUON).members
+    assert [names[id(weight)] for weight in muon.param_groups[0]["params"]] == ["up.weight", "down.weight"]
+    assert type(muon) is torch.optim.Muon and type(rest) is torch.optim.AdamW
+    others = {names[id(weight)] for weight in rest.param_groups[0]["params"]}
+    assert others == set(names.values()) - {"up.weight", "down.weight"}
+
+
+def by_hand(weight: torch.Tensor, gradients: list[torch.Tensor]) -> torch.Tensor:
+    """Muon as in Jordan's post, with the step size of Moonshot's paper. Its iteration is in bfloat16."""
+    weight, momentum = weight.clone(), torch.zeros_like(weight)
+    for gradient in gradients:
+        momentum = 0.95 * momentum + 0.05 * gradient
+        direction = (0.05 * gradient + 0.95 * momentum).bfloat16()
+        is_tall = weight.shape[0] > weight.shape[1]
+        direction = (direction.T if is_tall else direction) / direction.norm().clamp(min=1e-7)
+        for _ in range(5):
+            # each result is rounded once
+            whole = direction.float()
+            squared = (whole @ whole.T).bfloat16().float()
+            mixed = (-4.775 * squared + 2.0315 * squared @ squared).bfloat16().float()
+            direction = (3.4445 * whole + mixed @ whole).bfloat16()
+        step = (direction.T if is_tall else direction).float()
+        weight = weight * (1 - 0.02 * 0.1) - 0.02 * 0.2 * max(weight.shape) ** 0.5 * step
+    return weight
+
+
+def test_muons_update_is_that_of_a_reference_by_hand_within_rounding() -> None:
+    torch.manual_seed(0)
+    model = Text()
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    optimizer, gradients = build_optimizer(model, MUON), {name: [] for name in before}
+    for _ in range(3):
+        for name, weight in model.named_parameters():
+            weight.grad = torch.randn_like(weight)
+            gradients[name].append(weight.grad.clone())
+        optimizer.step()
+    for name in ("up.weight", "down.weight"):
+        moved = model.get_parameter(name).detach() - before[name]
+        wanted = by_hand(before[name], gradients[name]) - before[name]
+        assert (moved - wanted).norm() < 0.01 * wanted.norm()
+    assert not torch.equal(model.head.weight, before["head.weight"])
+
+
+def test_a_model_without_such_weights_is_refused() -> None:
+    with pytest.raises(ProblemError, match="has no 2D weights in hidden layers"):
+        build_optimizer(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Linear(2, 1)), MUON)
 
 
 def test_a_device_without_fused_optimizers_is_named() -> None:

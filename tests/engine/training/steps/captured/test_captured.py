@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
 from engine.training.data.batches import Batch
-from engine.training.steps.plain import PlainStep, RecipeRecord, build_optimizer
+from engine.training.steps.optimizers import build_optimizer
+from engine.training.steps.plain import PlainStep, RecipeRecord
 from engine.training.steps.recipe import Capture, CapturedStep
 
 CPU = torch.device("cpu")

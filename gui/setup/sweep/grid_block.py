@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, Q
 
 from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
-from gui.setup.survey import Survey, plan_words, skipped_words, time_words
+from gui.setup.sweep.survey import Survey, plan_words, skipped_words, time_words
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -69,7 +69,12 @@ class CellsMap(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         describe(self, "Combinations of the sweep", "Show all combinations")
+        self.clicked.connect(self._open)
         theme().changed.connect(self.update)
+
+    def _open(self) -> None:
+        if self._survey is not None:
+            GridDialog(self._survey, self.window()).show()
 
     def show_survey(self, survey: Survey) -> None:
         if survey is not self._survey:

@@ -15,7 +15,7 @@ from gui.setup.controls import RECIPES, ChoiceBox, NumberEdit
 from gui.setup.draft import Draft
 from gui.setup.facts import Choices, count_choices, dataset_choices, device_choices
 from gui.setup.fields import NONE, OPTIONS, SETTINGS, TEXT_KEYS, clean, join_values, split_values
-from gui.setup.grid_block import GridBlock
+from gui.setup.sweep.grid_block import GridBlock
 from gui.theme.fonts import font
 from gui.widgets import Field, IconButton, label
 from gui.widgets.boxes import Placed, in_column, in_row, wide

@@ -1,0 +1,94 @@
+"""The answer about scripts: the card of the requirements, the metrics, and what each side printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.compare.reading import ComparedRuns, read_and_compare
+from gui.compare.scripts import PrintedLines, RequiredMetrics
+from gui.widgets.boxes import in_column
+
+Trained = Callable[..., RunRecord]
+
+
+@pytest.fixture
+def compared(saved: Store, trained: Trained) -> Callable[..., ComparedRuns]:
+    """Compares three runs of two commands, of which the first prints, with requirements."""
+
+    def compare(require: str) -> ComparedRuns:
+        lines = {"python train.py": 800.0, "python train.py --amp": 1_600.0}
+        runs = [
+            trained(
+                "fp32",
+                lines[line] + seed,
+                printed="" if "amp" in line else "\n".join(f"iter {step}" for step in range(40)),
+                settings={"seed": seed, "command": {"line": line, "require": require}},
+                peak_allocated_mib=1_000.0,
+            )
+            for seed in range(3)
+            for line in (lines if seed % 2 == 0 else reversed(lines))
+        ]
+        return read_and_compare(saved.path, None, None, runs, {}, ())
+
+    return compare
+
+
+@pytest.fixture
+def parts(qtbot: QtBot) -> Iterator[tuple[RequiredMetrics, PrintedLines]]:
+    parts, window = (RequiredMetrics(), PrintedLines()), QWidget()
+    qtbot.addWidget(window)
+    in_column(*parts, parent=window)
+    window.resize(1_088, 700)
+    window.show()
+    yield parts
+
+
+@pytest.mark.parametrize(
+    ("require", "shown", "status"),
+    [
+        ("", [], "3"),
+        ("speed >= 1.5", ["Yes: speed >= 1.5. The lower end of the 95% interval, 1.99, is above it."], "0"),
+        (
+            "speed >= 3, memory <= 0.8",
+            [
+                "No: speed >= 3. The upper end of the 95% interval, 2.00, is below it.",
+                "No: memory <= 0.8. The lower end of the 95% interval, 1.00, is above it.",
+            ],
+            "1",
+        ),
+    ],
+)
+def test_the_card_has_a_row_for_each_requirement(
+    compared: Callable[..., ComparedRuns],
+    parts: tuple[RequiredMetrics, PrintedLines],
+    require: str,
+    shown: list[str],
+    status: str,
+) -> None:
+    above, comparison = parts[0], compared(require).comparison
+    above.show_comparison(comparison, comparison.sides[1].id)
+    card = above.required
+    assert [row.accessibleName() for row in card.rows] == shown
+    assert card.isVisible() is bool(shown)
+    assert status in [label.text() for label in card.findChildren(QLabel)]
+    assert above.table.x() > 300 if shown else above.table.x() == 0
+
+
+def test_each_side_shows_what_it_printed_last(
+    compared: Callable[..., ComparedRuns], parts: tuple[RequiredMetrics, PrintedLines], qtbot: QtBot
+) -> None:
+    parts[1].show_comparison(compared(""))
+    plain, quiet = parts[1].cards
+    qtbot.waitUntil(plain.isVisible)
+    assert plain.lines() == [f"iter {step}" for step in range(34, 40)]
+    assert quiet.lines() == [] and not quiet.whole.isVisible()
+    plain.whole.click()
+    assert plain.log.isVisible() and plain.log.toPlainText().startswith("iter 0\n")
+    plain.whole.click()
+    assert not plain.log.isVisible()
