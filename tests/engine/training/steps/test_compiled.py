@@ -134,7 +134,7 @@ def model():
 @torch._dynamo.disable
 def count(net, inputs):
     net.calls += 1
-    net.power = 1 + net.calls // 5
+    net.power = 1 if net.calls < 5 else 2
 
 def batch(size):
     return torch.randn(size, 4), torch.randn(size, 1)
