@@ -307,7 +307,8 @@ def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
         both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
         yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
     kernels = [listed(sorted({use.kernel for use in each.seen.attention})) for each in (side, baseline)]
-    if all(kernels) and kernels[0] != kernels[1]:
+    # a precision may choose the kernel by itself
+    if all(kernels) and kernels[0] != kernels[1] and side.precision is baseline.precision:
         both = f"{kernels[0]} for {side.title}, {kernels[1]} for {baseline.title}"
         yield Doubt(side.id, "setting", f"Attention kernels: {both}.")
 

@@ -11,7 +11,7 @@ import pytest
 from engine.compare.comparison import Comparison, compare
 from engine.compare.details import details_of
 from engine.compare.evidence import Evidence
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
@@ -73,10 +73,26 @@ def test_formats_are_a_row_where_they_differ_and_else_in_the_line(record: Record
     assert compared(runs[0]).same == "matmul FLOPs 100% in float32"
 
 
-def test_other_attention_kernels_are_told(record: Record) -> None:
+@pytest.mark.parametrize(
+    ("other", "kernel", "told"),
+    [
+        ({"step": {"attention": "flash"}}, "flash", ["Attention kernels: flash for {0}, math for {1}."]),
+        ({}, "math", []),
+        # a precision chooses its kernel, which a row of the table shows
+        ({"precision": "bf16"}, "flash", []),
+    ],
+)
+def test_other_attention_kernels_are_told_for_one_precision(
+    record: Record, other: dict[str, Any], kernel: str, told: list[str]
+) -> None:
+    base = experiment_from({"step": {"attention": "math"}})
+    experiment = experiment_from({"step": {"attention": "math"}} | other)
+    formats = {"bfloat16" if experiment.precision is Precision.BF16 else "float32": 1.0}
     figures: dict[str, Any] = {"samples_per_second": 9.0, "recipe": "plain"}
-    base = record(1, Experiment(), attention=ATTENTION["math"], formats={"float32": 1.0}, **figures)
-    other, figures["formats"] = Experiment(precision=Precision.BF16), {"bfloat16": 1.0}
-    told = "Attention kernels: flash for BF16 AMP, math for FP32."
-    assert doubts(base, record(2, other, attention=ATTENTION["flash"], **figures)) == [told]
-    assert doubts(base, record(2, other, attention=ATTENTION["math"], **figures)) == []
+    runs = [
+        record(1, base, attention=ATTENTION["math"], formats={"float32": 1.0}, **figures),
+        record(2, experiment, attention=ATTENTION[kernel], formats=formats, **figures),
+    ]
+    sides = [side.title for side in compared(*runs).sides]
+    found = [sentence for sentence in doubts(*runs) if "kernels" in sentence]
+    assert found == [sentence.format(*reversed(sides)) for sentence in told]
