@@ -11,14 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 from engine.experiment.command import command_names
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.optimizers import Optimizer, Scaler, Schedule
 from engine.experiment.settings import (
     FAST,
     PLAIN,
     Checkpoint,
     Measure,
-    Optimizer,
-    Scaler,
-    Schedule,
     Validation,
 )
 from engine.experiment.value import shortened

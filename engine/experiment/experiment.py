@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from engine.experiment import catalog
 from engine.experiment.catalog import DataRef, Precision
 from engine.experiment.command import Command
+from engine.experiment.optimizers import Optimizer, Scaler, Schedule
 from engine.experiment.own.code import Code, code_from, keeps_code
 from engine.experiment.own.library_models import (
     OVERRIDES_TABLE,
@@ -36,11 +37,8 @@ from engine.experiment.settings import (
     Data,
     Measure,
     NoneFromText,
-    Optimizer,
     Part,
     Ranks,
-    Scaler,
-    Schedule,
     Step,
     Validation,
     none_from_text,

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from engine.experiment.catalog import NumericsPart, Precision
 from engine.experiment.experiment import Experiment
-from engine.experiment.settings import Scaler
+from engine.experiment.optimizers import Scaler
 from engine.experiment.value import (
     MOST_ENTRIES,
     Fraction,

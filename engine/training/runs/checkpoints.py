@@ -19,9 +19,9 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
 
+from engine.experiment.optimizers import Scaler
 from engine.experiment.paths import checkpoint_path, part_path, plain_file
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.settings import Scaler
 from engine.experiment.value import Bounded, Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics import most_skips
 from engine.training.measuring.telemetry import Rows

@@ -11,7 +11,7 @@ from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.settings import Optimizer
+from engine.experiment.optimizers import Optimizer
 from engine.protocol.events import Summary
 from gui.runs.panel import RunsPanel, fill_columns
 from gui.runs.table.columns import COLUMNS, FIXED, NAME, PLACES, RATIO, TAGS, THROUGHPUT, TICK, USUAL, WHEN

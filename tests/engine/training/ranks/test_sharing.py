@@ -29,8 +29,8 @@ from engine.training.ranks import (
     typical_times,
 )
 from engine.training.runs.checkpoints import Checkpoints
+from engine.training.steps.compiled import CompiledStep
 from engine.training.steps.plain import PlainStep, RecipeRecord
-from engine.training.steps.recipe import CompiledStep
 
 LIKE_MOST = [(2.0, 0.5)] * SAMPLED_FIRST
 
@@ -183,7 +183,7 @@ def test_a_compilation_that_fails_sends_no_gradient_twice(
             raise RuntimeError(failures.pop())
 
     monkeypatch.setattr(torch, "compile", lambda model, **settings: Failing(model))
-    monkeypatch.setattr("engine.training.steps.recipe._synchronize", waited_for)
+    monkeypatch.setattr("engine.training.steps.compiled.synchronize", waited_for)
     ranks = {"find_unused_parameters": True}
     step = step_of(Heads("aaa"), kind=CompiledStep, step={"recipe": "compile"}, ranks=ranks)
     if sent:
