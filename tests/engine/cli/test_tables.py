@@ -15,6 +15,7 @@ from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
 from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord
+from engine.store.store import Store
 from tests.golden import Golden
 
 Make = Callable[..., RunRecord]
@@ -25,7 +26,7 @@ FP32, BF16 = Experiment(), Experiment(precision=Precision.BF16)
 def test_a_disturbed_run_says_so_beside_its_speed(record: Make) -> None:
     note = "other programs used 51% of the CPU"
     runs = (record(1, FP32, samples_per_second=speed, speed_note=note) for speed in (487.0, None))
-    assert [row_of(run)[-1] for run in runs] == ["487 img/s, unreliable", "finished"]
+    assert [output.run_outcome(run) for run in runs] == ["487 img/s, unreliable", "finished"]
 
 
 def test_the_metrics_that_apply_stand_in_groups_with_their_units(
@@ -51,8 +52,9 @@ def test_the_metrics_that_apply_stand_in_groups_with_their_units(
     golden(capsys.readouterr().out, "summaries")
 
 
-def test_a_name_never_commands_the_terminal(record: Make, capsys: Capture) -> None:
-    output.table(["Id"] * 5, [row_of(replace(record(1, FP32), name="\x1b[2Jgone\x07" + "x" * 500))])
+def test_a_name_never_commands_the_terminal(record: Make, store: Store, capsys: Capture) -> None:
+    run = replace(record(1, FP32), name="\x1b[2Jgone\x07" + "x" * 500)
+    output.table(["Id"] * 5, [row_of(store, run)])
     shown = capsys.readouterr().out
     assert "gone" in shown and not {"\x1b", "\x07"} & set(shown)
     assert len(shown.splitlines()) < 20

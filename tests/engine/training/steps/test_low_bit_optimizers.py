@@ -18,7 +18,7 @@ from engine.protocol.events import PhaseName
 from engine.training.measuring.memory import breakdown_of
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copy_state, restore_state
 from engine.training.runs.run import UnchangedWeights
-from engine.training.steps import plain
+from engine.training.steps import optimizers
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 from tests.engine.training.conftest import refusal as refused
@@ -44,7 +44,7 @@ def batches(number: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 def step_of(*tables: dict[str, Any]) -> PlainStep:
     experiment = experiment_from(layered(PURE, *tables))
-    plain.check_torchao(experiment, CPU)
+    optimizers.check_torchao(experiment, CPU)
     return build_step(network(), cross_entropy, experiment, CPU, is_convolutional=False)
 
 
@@ -163,7 +163,7 @@ def test_the_compiled_update_is_the_one_that_is_written() -> None:
 
 def refusal(settings: dict[str, Any], device: str = "cpu") -> str:
     asked = experiment_from(layered(PURE, settings))
-    problem = refused(plain.check_torchao, asked, torch.device(device))
+    problem = refused(optimizers.check_torchao, asked, torch.device(device))
     return f"{problem.message} {problem.remedy}"
 
 
@@ -174,12 +174,12 @@ def test_what_is_missing_is_said_before_the_run(monkeypatch: pytest.MonkeyPatch)
         without.setattr(shutil, "which", lambda name: None)
         assert "no C++ compiler was found" in refusal(rounding)
     with monkeypatch.context() as without:
-        without.setattr(plain, "_optimizers", lambda: importlib.import_module("torchao.of_old"))
+        without.setattr(optimizers, "_optimizers", lambda: importlib.import_module("torchao.of_old"))
         assert f"does not fit torch {torch.__version__}" in refusal(eight)
-    monkeypatch.setattr(plain, "find_spec", lambda name: None)
+    monkeypatch.setattr(optimizers, "find_spec", lambda name: None)
     assert "not installed" in refusal(eight) and "--with torchao" in refusal(eight)
     # other precisions and optimizers need none of it
-    plain.check_torchao(experiment_from({"precision": "bf16", **rounding}), CPU)
+    optimizers.check_torchao(experiment_from({"precision": "bf16", **rounding}), CPU)
 
 
 @pytest.mark.parametrize(
