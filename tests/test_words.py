@@ -60,8 +60,7 @@ RIGHT = {
     r"figures?": "engine/cli/engine.py engine/cli/session.py engine/export/report/report.py "
     "resources/guide/commands.md",  # keys
     r"pictures?": "engine/export/formats.py",  # a module
-    r"few(er)? bits|so many bits": "engine/experiment/settings.py resources/guide/commands.md "
-    "resources/guide/settings.md resources/guide/bf16-weights.md resources/guide/kernels-and-roofline.md",
+    r"few(er)? bits|so many bits": "resources/guide/bf16-weights.md resources/guide/kernels-and-roofline.md",
     r"products?": "engine/training/profile/kernels.py resources/guide/profile-a-step.md "
     "resources/guide/optimizations.md resources/guide/reading-the-result.md resources/guide/scaling.md",
     r"exchang\w*": "resources/guide/commands.md",  # a value of an option

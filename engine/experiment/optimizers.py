@@ -81,7 +81,7 @@ class Optimizer(Part):
         "adamw",
         "Optimizer",
         "How gradients update the weights. Muon updates the 2D weights of hidden layers, and AdamW the rest. "
-        "The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which stores its state in fewer bits.",
+        "The 8-bit, 4-bit and FP8 variants are torchao's AdamW, with a smaller state.",
         words={name: kind.label for name, kind in OPTIMIZERS.items()},
         when=FormValues.takes_optimizer,
         flag=Flag("--optimizer", "NAME", f"One of {', '.join(OPTIMIZERS)}."),

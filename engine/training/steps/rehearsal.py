@@ -13,13 +13,22 @@ from engine.training.data.batches import Batch
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
 
+_PLAIN = (bool, int, float, str, tuple, type(None))
+
 
 class ForwardState:
-    """A copy of a model's buffers, such as BatchNorm's running means, and of all random states."""
+    """A copy of a model's buffers, such as BatchNorm's running means, and of all random states.
+
+    Plain attributes of its modules, such as a count of calls, are copied too.
+    """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._device = device
         self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self._attributes = [
+            (vars(module), {name: value for name, value in vars(module).items() if isinstance(value, _PLAIN)})
+            for module in model.modules()
+        ]
         self._hosts_random = random.getstate(), np.random.get_state()
         self._random = torch.get_rng_state()
         self._device_random: Tensor | None = None
@@ -27,10 +36,12 @@ class ForwardState:
             self._device_random = torch.get_device_module(device).get_rng_state()
 
     def restore(self) -> None:
-        """Bring the copied state back, into the same tensors."""
+        """Bring the copied state back, into the same tensors and modules."""
         with torch.no_grad():
             for buffer, saved in self._buffers:
                 buffer.copy_(saved)
+        for attributes, plain in self._attributes:
+            attributes.update(plain)
         torch.set_rng_state(self._random)
         random.setstate(self._hosts_random[0])
         np.random.set_state(self._hosts_random[1])

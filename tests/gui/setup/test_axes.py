@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
+from engine.experiment.optimizers import OPTIMIZERS
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
 from gui.setup.draft import Draft
@@ -222,7 +223,7 @@ def test_choices_are_ticked_in_a_list_also_by_keyboard(
     request = surveyed()
     assert request is not None and request.grid is not None
     axis = request.grid.axes[-1]
-    assert axis.key == "optimizer.name" and len(axis.values) == 6 and axis.values[0] == "adamw"
+    assert axis.key == "optimizer.name" and len(axis.values) == len(OPTIMIZERS) and axis.values[0] == "adamw"
     box = panel.form.axes.editor("optimizer.name")
     assert isinstance(box, ValuesBox) and box.accessibleDescription().startswith("AdamW, Adam")
     qtbot.keyClick(box, Qt.Key.Key_Down)

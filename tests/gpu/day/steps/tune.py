@@ -60,7 +60,7 @@ def tune(work: Work) -> None:
     best = max(speeds, key=lambda places: speeds[places])
     found = space.places_for(tuning.winner_changes)
     share = speeds[found] / speeds[best] if found in speeds else 0.0
-    work.report("tune", share, f"(found: {space.words(found)}; best: {space.words(best)}; of {space.size})")
+    work.report("tune", share, f"(found: {space.words(found)}; best: {space.words(best)}; of {len(speeds)})")
     with_proof = f"({tuning.seconds / seconds:.2f} with the proof, {tuning.runs} runs)"
     work.report("tune-time", search_seconds / seconds, with_proof)
 
@@ -68,7 +68,7 @@ def tune(work: Work) -> None:
 def _all_speeds(launcher: Launcher, space: Space) -> dict[Places, float]:
     """Return the samples per second of every combination that can be trained, each in a new worker."""
     speeds: dict[Places, float] = {}
-    for places in product(*(space.places(kind) for kind in CHANGE_KINDS)):
+    for places in filter(space.is_possible, product(*(space.places(kind) for kind in CHANGE_KINDS))):
         found = _speed_of(launcher, changed(space.experiment, space.changes(places)))
         if found is not None:
             speeds[places] = found
