@@ -36,7 +36,8 @@ class Payback:
         if self.interval is not None:
             known.append(f"95% interval {' to '.join(map(_steps_text, self.interval))}")
         cache = CACHES[self.is_cached]
-        return f"{_steps_text(self.steps)} steps{f' with {cache}' if cache else ''} ({', '.join(known)})"
+        count, suffix = _steps_text(self.steps), f" with {cache}" if cache else ""
+        return f"{count} step{'' if count == '1' else 's'}{suffix} ({', '.join(known)})"
 
 
 CACHES = {None: "", False: "an empty compiler cache", True: "a filled compiler cache"}
@@ -69,8 +70,10 @@ def paybacks(side: Side, other: Side, ratio: float, interval: Interval | None) -
         return ()
     step_seconds, found = step_ms / 1e3, []
     for is_cached in CACHES:
-        late = [start - fmean(base) for start in _starts(side, is_cached)]
-        if not late:
+        # of the other side the starts with the same cache, if it compiles too
+        own = fmean(_starts(other, is_cached) or base)
+        late = [start - own for start in _starts(side, is_cached)]
+        if not late or (fmean(late) <= 0 and ratio <= 1):
             continue
         ends = None
         if interval is not None:
@@ -79,7 +82,7 @@ def paybacks(side: Side, other: Side, ratio: float, interval: Interval | None) -
                 _steps_to_gain(max(late), step_seconds, interval[0]),
             )
         steps = _steps_to_gain(fmean(late), step_seconds, ratio)
-        found.append(Payback(steps, fmean(base) + steps * step_seconds, ends, is_cached))
+        found.append(Payback(steps, own + steps * step_seconds, ends, is_cached))
     return tuple(found)
 
 

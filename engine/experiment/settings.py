@@ -267,11 +267,15 @@ class Step(Part):
     )
 
     @model_validator(mode="after")
-    def _graphs_do_not_accumulate(self) -> Self:
+    def _suits_its_graphs(self) -> Self:
         # pytorch/pytorch#169545: the second batch overwrites the gradients of the first
         if self.compiles_graphs and self.gradient_accumulation > 1:
             why = f"is {self.compile_mode}, whose CUDA graphs overwrite the gradients that are accumulated."
             remedy = "Use default or max-autotune-no-cudagraphs, or set gradient accumulation to 1."
+            raise contradiction("compile_mode", why, remedy, self.compile_mode)
+        if self.compiles_graphs and self.offload_activations:
+            why = f"is {self.compile_mode}, whose CUDA graphs keep all activations in GPU memory."
+            remedy = "Use default or max-autotune-no-cudagraphs, or turn offloading off."
             raise contradiction("compile_mode", why, remedy, self.compile_mode)
         return self
 

@@ -95,11 +95,15 @@ class Space:
     def is_possible(self, places: Places) -> bool:
         """Return True if the candidate has the optimizations that its other changes need.
 
-        A compile mode that records CUDA graphs is not combined with a captured step.
+        Neither a compile mode that records CUDA graphs nor offloading is combined with a captured step.
         """
-        mode, parts = self.changes(places).get("step.compile_mode"), self.parts(places)
-        return all(option.needs <= parts for _, option in self.chosen(places)) and not (
-            mode in GRAPH_MODES and "capture" in parts
+        changes, given, parts = self.changes(places), self.experiment.step, self.parts(places)
+        mode = changes.get("step.compile_mode", given.compile_mode)
+        makes_graphs = "compile" in parts and mode in GRAPH_MODES
+        offloads = changes.get("step.offload_activations", given.offload_activations)
+        # each excludes the others
+        return all(option.needs <= parts for _, option in self.chosen(places)) and (
+            makes_graphs + offloads + ("capture" in parts) <= 1
         )
 
     def places_for(self, changes: Changes) -> Places:
@@ -130,7 +134,10 @@ def value_of(places: Places, kind: ChangeKind) -> int:
 def baseline_of(experiment: Experiment) -> Experiment:
     """Return the experiment in plain FP32."""
     scaler = {"scaler.mode": "auto"} if experiment.scaler.mode == "on" else {}
-    return changed(experiment, {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler})
+    plain = {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler}
+    if experiment.step.activation_budget is not None:
+        plain["step.activation_checkpointing"] = NO_CHECKPOINTING
+    return changed(experiment, plain)
 
 
 def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out: Mapping[str, str]) -> Space:

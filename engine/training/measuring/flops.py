@@ -164,6 +164,15 @@ _CONVOLUTIONS = (
     "mkldnn_convolution",
     "_slow_conv2d_forward",
 )
+
+
+def _recurrent(inputs: _Inputs, result: Any, *, passes: int) -> Flops:
+    # a list of weights, or one matrix for inputs and one for states
+    named = (inputs[name] for name in ("weight0", "weight1", "weight2") if name in inputs)
+    weights = sum(each.numel() for each in inputs.get("weight") or named if each.dim() > 1)
+    return _dense_flops(passes * 2 * inputs["input"].shape[:-1].numel() * weights)
+
+
 _FUSED = ("efficient", "flash", "cudnn")
 _HEADS_FIRST = (
     "flex_attention",
@@ -171,7 +180,10 @@ _HEADS_FIRST = (
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_fused_attention_overrideable",
 )
+_RECURRENT = ("_cudnn_rnn", "miopen_rnn", "mkldnn_rnn_layer")
 _FORMULAS: dict[str, _Formula] = {
+    **{name: partial(_recurrent, passes=1) for name in _RECURRENT},
+    **{f"{name}_backward": partial(_recurrent, passes=2) for name in _RECURRENT},
     **{name: partial(_product, *operands) for name, operands in _OPERANDS.items()},
     **dict.fromkeys(_CONVOLUTIONS, _convolution),
     "convolution_backward": _convolution_backward,

@@ -39,6 +39,11 @@ class FormatRecord(FlopCounter):  # type: ignore[no-untyped-call]
         self._is_updating = False
         self._hooks = ExitStack()
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return True, so that code which compiles itself compiles in the first step too."""
+        return True
+
     def __enter__(self) -> FormatRecord:
         hooks = [
             register_optimizer_step_pre_hook(lambda *_: self._set_updating(True)),
@@ -51,13 +56,19 @@ class FormatRecord(FlopCounter):  # type: ignore[no-untyped-call]
     def __exit__(self, *raised: Any) -> None:
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
         self._hooks.close()
+        if raised[0] is not None:
+            # a part of a step is no record
+            for counts in (self._flops, self._reasons, self._calls):
+                counts.clear()
 
     def _set_updating(self, value: bool) -> None:
         self._is_updating = value
 
     def count(self, operator: Any, args: tuple[Any, ...], flops: float) -> None:
         kernel = kernel_of(getattr(getattr(operator, "_schema", None), "name", "").removeprefix("aten::"))
-        if self._is_updating or not (flops or kernel):
+        # some optimizers make their passes by a closure
+        is_pass = torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1
+        if (self._is_updating and not is_pass) or not (flops or kernel):
             return
         # an FP8 tensor of torchao claims the dtype that it was cast from
         first = next(getattr(tensor, "_data", tensor) for tensor in leaf_tensors(args))

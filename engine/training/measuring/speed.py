@@ -167,7 +167,9 @@ class Tally:
         if len(self._blocks.seconds) < LEAST_BLOCKS:
             warmup_steps = max(self.warm_up.steps, self._measure.warmup_steps)
             steps = self.warm_up.steps + self.measured.steps
-            return Speed(note=_too_short(steps, self._measure.block_steps, warmup_steps))
+            return Speed(
+                note=_too_short(steps, self._measure.block_steps, warmup_steps, self.recompiled.steps)
+            )
         samples, seconds = np.asarray(self._blocks.samples), np.asarray(self._blocks.seconds)
         if not seconds.all():
             return Speed(note="The steps were too short for this machine's clock.")
@@ -221,9 +223,10 @@ class Speed:
     note: str | None = None
 
 
-def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:
-    least = warmup_steps + LEAST_BLOCKS * block_steps
+def _too_short(steps: int, block_steps: int, warmup_steps: int, recompiled_steps: int) -> str:
+    least = warmup_steps + recompiled_steps + LEAST_BLOCKS * block_steps
     warm_up = f"{warmup_steps:,} to warm up, " if warmup_steps else ""
+    warm_up += f"{recompiled_steps:,} to compile again, " if recompiled_steps else ""
     return (
         f"The run had {steps:,} step{'' if steps == 1 else 's'}. At least {least:,} are needed to measure "
         f"throughput ({warm_up}{LEAST_BLOCKS} blocks of {block_steps:,})."

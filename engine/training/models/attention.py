@@ -116,6 +116,10 @@ class AttentionCall(NamedTuple):
     def _cudnn(self, is_narrow: bool) -> str:
         if not is_narrow:
             return _NOT_NARROW
+        if self.dropout_p * 16 % 1:
+            return "its dropout is not a multiple of 1/16"
+        if self.key.shape[-2] == 1:
+            return "there is only one key"
         is_odd = any(part.shape[-1] % 8 or part.shape[-1] > 256 for part in self[:3])
         return "the head size is over 256 or not a multiple of 8" if is_odd else ""
 

@@ -19,12 +19,13 @@ from torch._subclasses import FakeTensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 from torch.utils.hooks import RemovableHandle
 
-from engine.experiment.experiment import setting_problem
+from engine.experiment.experiment import setting_error, setting_problem
 from engine.experiment.problem import ProblemError
+from engine.experiment.settings import SELECTIVE
 
 
 @contextmanager
@@ -167,6 +168,28 @@ def _selective_contexts() -> tuple[Any, Any]:
     return cast(tuple[Any, Any], contexts)
 
 
+def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
+    # with the operators that change a stored result in place, which PyTorch does not see through views
+    stored: set[int] = set()
+
+    def is_stored(context: Any, function: Any, *args: Any, **settings: Any) -> bool:
+        schema = getattr(function, "_schema", None)
+        if schema is not None and schema.is_mutable and stored & _storages(args[:1]):
+            changed.append(function)
+        if not _is_stored(context, function, *args, **settings):
+            return False
+        stored.update(_storages(context.op_output))
+        return True
+
+    contexts: Any = create_selective_checkpoint_contexts(is_stored)  # type: ignore[no-untyped-call]
+    contexts[0].respect_saved_tensors_hooks = True
+    return cast(tuple[Any, Any], contexts)
+
+
+def _storages(value: Any) -> set[int]:
+    return {each.untyped_storage()._cdata for each in tree_leaves(value) if isinstance(each, torch.Tensor)}
+
+
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -199,8 +222,9 @@ class _Recomputed(ForwardMixin):
         return result
 
     def _contexts(self) -> tuple[Any, Any]:
-        forward, again = _selective_contexts() if self.is_selective else (nullcontext(), nullcontext())
-        return forward, _statistics_kept(self, again)
+        changed: list[Any] = []
+        forward, again = _watched_contexts(changed) if self.is_selective else (nullcontext(), nullcontext())
+        return forward, _statistics_kept(self, again, changed)
 
 
 class _SelectivelyRecomputed(_Recomputed):
@@ -251,7 +275,13 @@ def _copied(value: Any) -> Any:
 
 
 @contextmanager
-def _statistics_kept(block: nn.Module, recomputing: AbstractContextManager[Any]) -> Iterator[None]:
+def _statistics_kept(
+    block: nn.Module, recomputing: AbstractContextManager[Any], changed: Sequence[Any]
+) -> Iterator[None]:
+    if changed:
+        message = "is selective, but the model changes a stored result in place."
+        remedy = "Set it to full for this model."
+        raise setting_error("step.activation_checkpointing", message, remedy, value=SELECTIVE)
     # normalisations write to copies: the first forward pass has already updated their statistics
     norms = (module for module in block.modules() if isinstance(module, _NormBase))
     all_of_them = ((norm, name, getattr(norm, name)) for norm in norms for name in _STATISTICS)

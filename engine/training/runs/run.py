@@ -249,6 +249,7 @@ class Run:
             return self._formats or nullcontext()
         # neither compiled code nor DistributedDataParallel shows its operations
         rehearse(self.step, batch, self._formats)
+        self.telemetry.begin()  # it is in no step's time
         return nullcontext()
 
     @property
@@ -410,6 +411,8 @@ class Run:
             missing["step.recipe"] = ", ".join(f"{part}: {why}" for part, why in left_out.items())
         if settings.optimizer.fused and "fused" in left_out:
             missing["optimizer.fused"] = left_out["fused"]
+        if settings.step.activation_budget is not None and "compile" in left_out:
+            missing["step.activation_checkpointing"] = left_out["compile"]
         if self._left_out:
             missing["precision"] = next(iter(self._left_out.values()))
         return missing

@@ -22,6 +22,7 @@ from engine.training.steps.plain import PlainStep, error_reason
 from engine.training.steps.rehearsal import ForwardState
 
 Shape = tuple[torch.Size, ...]
+_GRAPH_STEPS = 3  # until a compile mode has recorded its own CUDA graphs
 
 
 class CompiledStep(PlainStep):
@@ -49,7 +50,7 @@ class CompiledStep(PlainStep):
             except RuntimeError as error:  # a Python or a system that the compiler does not support
                 self.record.leave_out("compile", error_reason(error))
         self._shape: Shape | None = None
-        self._samples = 0
+        self._samples = self._graph_steps = 0
 
     @property
     def compiles(self) -> bool:
@@ -61,8 +62,11 @@ class CompiledStep(PlainStep):
         return self.model if self._compiled is None else self._compiled
 
     def next_phase(self) -> PhaseName | None:
-        is_next = self._compiled is not None and self._shape is None
-        return PhaseName.COMPILING if is_next else super().next_phase()
+        if self._compiled is not None and self._shape is None:
+            return PhaseName.COMPILING
+        if self._compiled is not None and self._makes_graphs and self._graph_steps < _GRAPH_STEPS:
+            return PhaseName.CAPTURING
+        return super().next_phase()
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Run the plain step. Compiles if the batches are larger than any before."""
@@ -70,6 +74,7 @@ class CompiledStep(PlainStep):
         if watch is None:
             return super().gradients(batches)
         if self._makes_graphs:
+            self._graph_steps += 1
             # nothing of the last step is read any more, so its memory may be overwritten
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         with watch.watching() as events:

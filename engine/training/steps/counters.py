@@ -12,6 +12,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils.stateless import _reparametrize_module
+from torch.utils._python_dispatch import _disable_current_modes
 
 from engine.training.models.recompute import original_class, removed_at_end
 
@@ -44,13 +45,15 @@ class HostCounters:
             if isinstance(module, _BatchNorm) and original_class(module).forward is _BatchNorm.forward
             if module.num_batches_tracked is not None and module.momentum is not None
         }
+        if not norms:
+            return {}
         calls: Counter[nn.Module] = Counter()
         for norm in norms:
             setattr(norm, _NAME, None)
         hooks = [norm.register_forward_pre_hook(lambda module, _: calls.update([module])) for norm in norms]
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         try:
-            with removed_at_end(hooks), torch.no_grad():
+            with removed_at_end(hooks), torch.no_grad(), _disable_current_modes():
                 state = chain(self._model.named_parameters(), self._model.named_buffers())
                 # else numbers on the host would change
                 imagined: dict[str, torch.Tensor] = {name: fakes.from_tensor(each) for name, each in state}

@@ -241,6 +241,8 @@ class CapturedStep(CompiledStep):
         if self._capture is None:
             return super().__call__(batches)
         self.count_passes(batches)
+        if self.compile_watch is not None:
+            self.compile_watch.has_compiled = False  # a replay compiles nothing
         return self._capture.replay(batches)
 
     def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:

@@ -24,7 +24,11 @@ class ForwardState:
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._device = device
-        self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self._buffers = [
+            (module._buffers, name, buffer, None if buffer is None else buffer.clone())
+            for module in model.modules()
+            for name, buffer in module._buffers.items()
+        ]
         self._attributes = [
             (vars(module), {name: value for name, value in vars(module).items() if isinstance(value, _PLAIN)})
             for module in model.modules()
@@ -38,8 +42,11 @@ class ForwardState:
     def restore(self) -> None:
         """Bring the copied state back, into the same tensors and modules."""
         with torch.no_grad():
-            for buffer, saved in self._buffers:
-                buffer.copy_(saved)
+            for owner, name, buffer, saved in self._buffers:
+                # a pass may have put another tensor in its place
+                owner[name] = buffer
+                if buffer is not None and saved is not None:
+                    buffer.copy_(saved)
         for attributes, plain in self._attributes:
             attributes.update(plain)
         torch.set_rng_state(self._random)

@@ -98,7 +98,7 @@ def agreeing(settings: dict[str, Any]) -> Experiment:
     if settings["precision"] in (Precision.FP16_UNSCALED, Precision.BF16_PURE):
         settings["scaler"]["mode"] = "auto"
     if settings["step"]["compile_mode"] in GRAPH_MODES:
-        settings["step"]["gradient_accumulation"] = 1
+        settings["step"] |= {"gradient_accumulation": 1, "offload_activations": False}
     if settings["epochs"] is not None:
         settings["steps"] = None
     return Experiment.model_validate(settings)

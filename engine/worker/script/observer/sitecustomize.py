@@ -131,7 +131,7 @@ class Observer:
     def on_scale(self, scaler, loss, *_):
         self.is_in_step = False
         if scaler.is_enabled() and isinstance(loss, self.tensor) and loss.numel() == 1:
-            self.unscaled.append(loss)
+            self.unscaled.append(loss.detach())
 
     def on_scaler_step(self, scaler, optimizer, *_):
         if not scaler.is_enabled():
