@@ -11,12 +11,12 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.settings import COMPILE_MODES
 from engine.protocol.events import Failed, Finished, Log
-from engine.protocol.tune import Tuning, TuningPlan
+from engine.protocol.tune import CHANGE_KINDS, Tuning, TuningPlan
 from engine.store.record import Status
 from engine.store.saved.studies import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.tune.candidates import baseline_of, space_of
+from engine.tune.candidates import Option, Space, baseline_of, space_of
 from engine.tune.driver import TuneDriver
 from engine.tune.verification import REMAINDER
 from engine.worker.launcher import Launcher, Target
@@ -216,6 +216,19 @@ def test_what_cannot_be_or_is_set_already_of_an_exchange_is_not_tried(catalog, s
     space = space_of(baseline_of(given), TuningPlan(), catalog, {})
     assert [option.words for option in space.options["exchange"][1:]] == words
     assert space.careful_mib == 8_192 / given.devices
+
+
+def test_offloading_and_captured_steps_are_not_tried_together():
+    fast = {"step": {"recipe": "fast", "activation_checkpointing": "0.5"}}
+    baseline = baseline_of(experiment_from({**GIVEN.model_dump(mode="json"), **fast}))
+    assert (baseline.step.recipe, baseline.step.activation_checkpointing) == ("plain", "none")
+    offload, capture = {"step.offload_activations": True}, {"step.recipe": "fused+capture"}
+    options = {kind: (Option("as given", {}),) for kind in CHANGE_KINDS}
+    options["recipe"] += (Option("captured", capture),)
+    options["checkpointing"] += (Option("offloaded", offload),)
+    space = Space(baseline, options)
+    assert all(space.is_possible(space.places_for(changes)) for changes in ({}, offload, capture))
+    assert not space.is_possible(space.places_for(offload | capture))
 
 
 def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):

@@ -189,3 +189,31 @@ def test_an_optimizer_that_multiplies_does_not_count(own) -> None:
         + muon
     )
     assert shares(run) == {"float32": 1.0} and torch.is_grad_enabled()
+
+
+BUFFER = changed(
+    FORWARD,
+    "        self.mean = 0.5 * self.mean + x.detach().mean()\n        x = x - self.mean\n" + FORWARD,
+).replace(
+    "nn.Linear(16, 24)\n",
+    'nn.Linear(16, 24)\n        self.register_buffer("mean", torch.zeros(()))\n',
+)
+CLOSURE = STEP.format("train.autocast()").replace(
+    "train.step(train.optimizer)", "train.optimizer.step(lambda: loss)"
+)
+
+
+def test_a_pass_before_training_leaves_a_buffer_that_the_model_replaces(own, monkeypatch) -> None:
+    recorded = own.run(BUFFER + "# torch.compile\n", steps=3)
+    monkeypatch.setattr(Run, "record_formats", lambda run: None)
+    assert own.run(BUFFER + "# torch.compile\n", steps=3).losses == recorded.losses and shares(recorded)
+
+
+def test_recurrent_layers_and_passes_within_an_optimizer_count(own) -> None:
+    recurrent = changed(FORWARD, "        return self.last(self.first(x[:, None])[0][:, 0])")
+    recurrent = recurrent.replace("nn.Linear(8, 16)", "nn.LSTM(8, 16)")
+    run = own.run(recurrent, precision="bf16", step={"fp32_modules": ["last"]})
+    # 4 gates of 8 inputs and 16 states, beside 24 outputs
+    assert shares(run) == {"bfloat16": 0.8, "float32": 0.2}
+    lbfgs = "\ndef optimizer(model):\n    return torch.optim.LBFGS(model.parameters(), max_iter=2)\n"
+    assert shares(own.run(FILE + lbfgs + CLOSURE)) == {"float32": 1.0}

@@ -68,6 +68,15 @@ def test_measured_steps_in_which_something_was_compiled_are_in_no_block() -> Non
     assert found.warmup_steps == 10 and tally.measured.steps == 52
 
 
+def test_a_step_that_compiled_again_is_named_where_the_run_is_too_short() -> None:
+    tally = Tally(Measure(block_steps=10, warmup_steps=10))
+    tally.add(rows_of([64] * 60, [0.02] * 60, 1), 10, [30])
+    assert tally.speed().note == (
+        "The run had 60 steps. At least 61 are needed to measure throughput "
+        "(10 to warm up, 1 to compile again, 5 blocks of 10)."
+    )
+
+
 @pytest.mark.parametrize("steps", [1, 29, 59])
 def test_a_short_run_says_why_it_has_no_speed(steps: int) -> None:
     speed = speed_of([64] * steps, [0.02] * steps, block_steps=10, warmup_steps=10)

@@ -122,6 +122,24 @@ class Names(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+class _ChangesInPlace(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(inputs)
+        hidden += inputs
+        return self.last(gelu(hidden))
+
+
+def test_a_stored_result_that_the_model_changes_in_place_is_refused() -> None:
+    model = nn.ModuleList([_ChangesInPlace(), _ChangesInPlace()]).train()
+    checkpoint_activations(model, is_selective=True)
+    with pytest.raises(ProblemError, match="changes a stored result in place"):
+        model[1](model[0](torch.randn(2, 3, 8))).sum().backward()
+
+
 def test_offloaded_it_trains_the_same_and_keeps_the_layout_of_what_waits() -> None:
     model, offloaded = model_of("resnet18"), model_of("resnet18")
     for each in (model, offloaded):
