@@ -161,8 +161,8 @@ def _is_stored(_: object, function: Any, *args: Any, **settings: Any) -> bool:
     return name in _PRODUCTS or (place is not None and not draws)
 
 
-def _selective_contexts() -> tuple[Any, Any]:
-    contexts: Any = create_selective_checkpoint_contexts(_is_stored)  # type: ignore[no-untyped-call]
+def _selective_contexts(is_stored: Callable[..., bool] = _is_stored) -> tuple[Any, Any]:
+    contexts: Any = create_selective_checkpoint_contexts(is_stored)  # type: ignore[no-untyped-call]
     # otherwise what it stores would not be offloaded
     contexts[0].respect_saved_tensors_hooks = True
     return cast(tuple[Any, Any], contexts)
@@ -181,9 +181,7 @@ def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
         stored.update(_storages(context.op_output))
         return True
 
-    contexts: Any = create_selective_checkpoint_contexts(is_stored)  # type: ignore[no-untyped-call]
-    contexts[0].respect_saved_tensors_hooks = True
-    return cast(tuple[Any, Any], contexts)
+    return _selective_contexts(is_stored)
 
 
 def _storages(value: Any) -> set[int]:
@@ -234,7 +232,7 @@ class _SelectivelyRecomputed(_Recomputed):
 def checkpoint_activations(model: nn.Module, *, is_selective: bool = False) -> int:
     """Recompute the activations of the model's repeated blocks, or of its parts. Return their number.
 
-    If `is_selective`, results of products with weights, convolutions and fused attention are stored.
+    If `is_selective`, results of matmuls with weights, convolutions and fused attention are stored.
     """
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
