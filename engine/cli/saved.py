@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -117,8 +117,9 @@ def _other_results_json(results: Sequence[_Result]) -> dict[str, Any]:
 def _print_table(store: Store, listed: Iterator[_Result], unreadable: list[UnreadableRun]) -> None:
     page = [*islice(listed, _PAGE_ROWS)]
     is_empty, is_long = not page, len(page) == _PAGE_ROWS
+    decide = cache(partial(_decide, store))
     while page:
-        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [_row(store, each) for each in page]
+        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [_row(each, decide) for each in page]
         if any(each.machine for each in page):
             headings.append("Machine")
             rows = [(*row, each.machine) for row, each in zip(rows, page, strict=True)]
@@ -135,10 +136,10 @@ def _result_kind(result: _Result) -> str:
     return SWEEP if isinstance(result, SweepRecord) else result.kind
 
 
-def _row(store: Store, result: _Result) -> tuple[str, ...]:
+def _row(result: _Result, decide: Callable[[str], Judgement]) -> tuple[str, ...]:
     if isinstance(result, RunRecord):
         title = f"{shortened(result.name)}: {output.title(result)}"
-        outcome = ", ".join(filter(None, (output.run_outcome(result), _judgement(store, result).words)))
+        outcome = ", ".join(filter(None, (output.run_outcome(result), _judgement(result, decide).words)))
     elif isinstance(result, SweepRecord):
         title = f"{shortened(result.name)}: {', '.join(axis.title for axis in result.grid.axes)}"
         outcome = f"{counted(result.grid.size, 'combination')}, {shown.status(result)}"
@@ -147,13 +148,16 @@ def _row(store: Store, result: _Result) -> tuple[str, ...]:
     return result.id, _result_kind(result), output.when(result.created), title, outcome
 
 
-def _judgement(store: Store, run: RunRecord) -> Judgement:
-    """Decide the requirements that the run's comparison was started with. Those of models are not saved."""
+def _judgement(run: RunRecord, decide: Callable[[str], Judgement]) -> Judgement:
+    """Return the outcomes of the requirements that a run was started with. Those of models are not saved."""
     if run.comparison is None or not run.experiment.command.require:
         return Judgement(())
+    return decide(run.comparison)
+
+
+def _decide(store: Store, comparison: str) -> Judgement:
     # what varies within a run decides nothing
-    runs = store.of_comparison(run.comparison)
-    return judge_saved(compare([Evidence(each, np.empty(0), ()) for each in runs]))
+    return judge_saved(compare([Evidence(run, np.empty(0), ()) for run in store.of_comparison(comparison)]))
 
 
 def _unreadable_json(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
@@ -205,7 +209,7 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
         message = f"{record.name} has no model file: {model} is a model of the catalog."
         remedy = "Remove --code, or name a run of a model file."
         raise request_error(message, remedy, key="code", value=record.id)
-    judgement = _judgement(store, record)
+    judgement = _judgement(record, partial(_decide, store))
     if as_json:
         value = record.to_dict() | (judgement.to_dict() if judgement.outcomes else {})
         if columns is not None:

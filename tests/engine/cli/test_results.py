@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.app import main
+from engine.compare.requirement import judge_saved
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.paths import store_path
 from engine.experiment.sweep import Plan, axes_of, grid_of
@@ -134,6 +135,25 @@ def test_a_saved_comparison_of_scripts_shows_its_requirements_and_no_settings_of
     assert found["passed"] is None and [each["sentence"] for each in found["requirements"]] == [reason]
     kept = {"command", "steps", "measure", "precision", "batch_size", "device"}
     assert set(found["experiment"]) == kept and found["experiment"]["command"]["line"].endswith("--amp")
+
+
+def test_the_list_judges_a_comparison_once(capsys, monkeypatch):
+    judged = []
+
+    def judge(comparison):
+        judged.append(comparison)
+        return judge_saved(comparison)
+
+    monkeypatch.setattr("engine.cli.saved.judge_saved", judge)
+    with Store() as store:
+        for _ in range(2):
+            group = store.add_comparison("Scripts")
+            for line in ("python train.py", "python train.py --amp", "python train.py --bf16"):
+                script = experiment_from({"command": {"line": line, "require": "loss"}, "steps": 30})
+                store.add(script, comparison=group)
+    assert main(["results"]) == 0
+    assert capsys.readouterr().out.count("requirements undecided") == 6
+    assert len(judged) == 2
 
 
 def test_nothing_saved_is_said(answer, capsys):
