@@ -46,12 +46,12 @@ class RequirementsCard(Surface):
         for old in self.rows:
             old.hide()
             old.deleteLater()
-        self.rows, told = [], {*comparison.report(side_id).verdict.notes}
+        self.rows, told = [], [*comparison.report(side_id).verdict.notes]
         for one in shown:
-            row = OutcomeRow(
-                one, looks[one.side.id], len(shown) == 1, "" if one.reason in told else one.reason
-            )
-            told.add(one.reason)
+            # the verdict above, or another row, may say why
+            words = "" if any(sentence in one.reason for sentence in told) else one.reason
+            row = OutcomeRow(one, looks[one.side.id], len(shown) == 1, words)
+            told.append(one.reason)
             self.rows.append(row)
             self._column.addWidget(row)
         self._name.set_whole_text(shown[0].name if len(shown) == 1 else "")

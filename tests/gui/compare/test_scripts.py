@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
@@ -21,7 +22,7 @@ Trained = Callable[..., RunRecord]
 def compared(saved: Store, trained: Trained) -> Callable[..., ComparedRuns]:
     """Compares three runs of two commands, of which the first prints, with requirements."""
 
-    def compare(require: str) -> ComparedRuns:
+    def compare(require: str, **figures: Any) -> ComparedRuns:
         lines = {"python train.py": 800.0, "python train.py --amp": 1_600.0}
         runs = [
             trained(
@@ -30,6 +31,7 @@ def compared(saved: Store, trained: Trained) -> Callable[..., ComparedRuns]:
                 printed="" if "amp" in line else "\n".join(f"iter {step}" for step in range(40)),
                 settings={"seed": seed, "command": {"line": line, "require": require}},
                 peak_allocated_mib=1_000.0,
+                **figures,
             )
             for seed in range(3)
             for line in (lines if seed % 2 == 0 else reversed(lines))
@@ -78,6 +80,21 @@ def test_the_card_has_a_row_for_each_requirement(
     assert card.isVisible() is bool(shown)
     assert status in [label.text() for label in card.findChildren(QLabel)]
     assert above.table.x() > 300 if shown else above.table.x() == 0
+
+
+def test_the_card_does_not_repeat_what_the_verdict_above_it_says(
+    compared: Callable[..., ComparedRuns], parts: tuple[RequiredMetrics, PrintedLines]
+) -> None:
+    above, busy = parts[0], "other programs used 60% of the CPU (2 cores) during the run"
+    comparison = compared("speed >= 1.5, memory <= 0.8", speed_note=busy).comparison
+    side = comparison.sides[1]
+    above.show_comparison(comparison, side.id)
+    assert any(busy in note for note in comparison.report(side.id).verdict.notes)
+    undecided, refused = above.required.rows
+    assert busy in undecided.accessibleName() and refused.accessibleName().startswith("No: memory")
+    shown = [label.text() for label in above.required.findChildren(QLabel) if not label.isHidden()]
+    assert not any(busy in text for text in shown)
+    assert "The lower end of the 95% interval, 1.00, is above it." in shown
 
 
 def test_each_side_shows_what_it_printed_last(
