@@ -32,7 +32,7 @@ from engine.training.models.recompute import removed_at_end
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.precision import floating, leaf_tensors
 from engine.words.names import listed
-from engine.words.numbers import number, three_figures
+from engine.words.numbers import counted, number, three_figures
 
 REPEATS = 4
 """The number of repeats for each size of rounding error, in addition to the run itself."""
@@ -271,21 +271,7 @@ error of FP32's repeats at the precision's rounding, or one rounding. Rounding e
 about three times as much in healthy models. Overflow and cancellation add far more."""
 
 
-@dataclass(frozen=True)
-class _Look:
-    errors: Mapping[Precision, Mapping[str, float]]
-    explained: Mapping[Precision, Mapping[str, float]]
-    seconds: float
-
-    def first_module(self, precision: Precision) -> str | None:
-        errors = self.errors[precision].items()
-        return next(
-            (name for name, error in errors if error > _EXPLAINED * self.explained_error(precision, name)),
-            None,
-        )
-
-    def explained_error(self, precision: Precision, name: str) -> float:
-        return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
+_Errors = tuple[ModuleError, ...]
 
 
 def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, DivergenceTest]:
@@ -296,8 +282,8 @@ def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event
     extra = (Precision.FP8,) if bench.experiment.precision is Precision.FP8 else ()
     known = (*PRECISIONS, *extra)
     offered = [each for each in known if bench.plan.device_entry.precision(each).available]
-    look = yield from _first_look(bench, offered)
-    steps = affordable_steps(bench, look.seconds, _BUDGET_SECONDS)
+    errors, seconds = yield from _first_look(bench, offered)
+    steps = affordable_steps(bench, seconds, _BUDGET_SECONDS)
     coarser = dict.fromkeys(ROUNDING[each] for each in offered)
     variants = [(each, *variant) for each in offered for variant in _variants(bench.experiment, each)]
     trials = Trials(bench, steps, runs=1 + REPEATS * (1 + len(coarser)) + len(variants))
@@ -310,7 +296,7 @@ def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event
             coarse = yield from trials.repeats(precision, repeats)
             bands[ROUNDING[precision]] = band_of(coarse)
         made = yield from trials.run(label, settings)
-        runs.append(_run_of(precision, label, made, bands[ROUNDING[precision]], look))
+        runs.append(_run_of(precision, label, made, bands[ROUNDING[precision]], errors[precision]))
     band = band_of(repeats)
     return DivergenceTest(
         steps=steps,
@@ -332,26 +318,32 @@ def _variants(experiment: Experiment, precision: Precision) -> Iterator[tuple[st
         yield f"{precision.label} with stochastic rounding", settings
 
 
-def _first_look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:
+def _first_look(
+    bench: Bench, offered: Sequence[Precision]
+) -> Generator[Event, None, tuple[dict[Precision, _Errors], float]]:
+    """Return the errors of each precision's module outputs, and the seconds of a step of all runs."""
     yield numerics_phase("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
     reference, float32_seconds = first_step_outputs(bench, settings)
-    errors: dict[Precision, Mapping[str, float]] = {}
-    explained: dict[Precision, Mapping[str, float]] = {}
-    by_rounding: dict[float, Mapping[str, float]] = {}
+    errors: dict[Precision, _Errors] = {}
+    explained: dict[float, Mapping[str, float]] = {}
     seconds = float32_seconds * (1 + REPEATS)
     for precision in offered:
         bench.check_stop()
         size = ROUNDING[precision]
-        if size not in by_rounding:
-            by_rounding[size] = _explained(bench, reference, size)
+        if size not in explained:
+            explained[size] = _explained(bench, reference, size)
             seconds += float32_seconds * REPEATS
-        explained[precision] = by_rounding[size]
         yield numerics_phase(f"{precision.label}: the first step", 0.0)
         outputs, one_step = first_step_outputs(bench, in_precision(bench.experiment, precision))
-        errors[precision] = output_errors(outputs, reference)
+        errors[precision] = tuple(
+            ModuleError(
+                module=name, relative_error=error, explained_error=max(explained[size].get(name, 0.0), size)
+            )
+            for name, error in output_errors(outputs, reference).items()
+        )
         seconds += one_step
-    return _Look(errors, explained, seconds)
+    return errors, seconds
 
 
 def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str, float]:
@@ -365,12 +357,12 @@ def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str
 
 
 def _run_of(
-    precision: Precision, label: str, made: Sequence[StepMetrics], band: Band, look: _Look
+    precision: Precision, label: str, made: Sequence[StepMetrics], band: Band, errors: _Errors
 ) -> PrecisionRun:
     losses = tuple(step.loss for step in made)
     skipped = sum(step.skipped for step in made)
-    errors = look.errors[precision]
-    first = look.first_module(precision)
+    diverging = (one for one in errors if one.relative_error > _EXPLAINED * (one.explained_error or 0.0))
+    first = next(diverging, None)
     run = PrecisionRun(
         label=label,
         precision=precision,
@@ -378,16 +370,11 @@ def _run_of(
         band_low=band.low,
         band_high=band.high,
         diverges_at=band.first_step_outside(losses),
-        first_module=first,
-        errors=tuple(
-            ModuleError(
-                module=name, relative_error=error, explained_error=look.explained_error(precision, name)
-            )
-            for name, error in errors.items()
-        ),
+        first_module=None if first is None else first.module,
+        errors=errors,
         skipped=skipped,
     )
-    sentences = [_divergence(run), _skipping(made, skipped), _first_module_sentence(run)]
+    sentences = [_divergence(run), _skipping(made, skipped), _first_module_sentence(run, first)]
     return run.model_copy(update={"sentence": " ".join(filter(None, sentences))})
 
 
@@ -422,7 +409,7 @@ def _distinct_texts(*values: float) -> list[str]:
 def _skipping(made: Sequence[StepMetrics], skipped: int) -> str:
     if not skipped:
         return ""
-    attempts = "1 attempt" if skipped == 1 else f"{skipped} attempts"
+    attempts = counted(skipped, "attempt")
     sunk = next((step for step, one in enumerate(made, 1) if (one.grad_scale or 1.0) < 1), None)
     if sunk is not None:
         return (
@@ -432,16 +419,15 @@ def _skipping(made: Sequence[StepMetrics], skipped: int) -> str:
     return f"The loss scaler skipped {attempts} at a step and repeated each at a lower scale."
 
 
-def _first_module_sentence(run: PrecisionRun) -> str:
-    if run.first_module is None:
+def _first_module_sentence(run: PrecisionRun, first: ModuleError | None) -> str:
+    if first is None:
         if run.diverges_at is None:
             return ""
         return (
             "In the first step, all module outputs match FP32 except for rounding. The cause is in the "
             "backward pass or the loss, or builds up over the steps."
         )
-    first = next(entry for entry in run.errors if entry.module == run.first_module)
-    module = module_title(run.first_module)
+    module = module_title(first.module)
     if math.isinf(first.relative_error):
         return f"In the first step, {module} is the first with an infinite or NaN output, finite in FP32."
     error, usual = map(_percent, (first.relative_error, first.explained_error or 0.0))
