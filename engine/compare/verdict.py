@@ -334,14 +334,16 @@ def _quality(cells: Cells, base_cells: Cells, *, of_scripts: bool) -> Pieces:
         mine, theirs = cells[metric.name], base_cells[metric.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
             continue
-        both = " vs. ".join(metric.text_with_unit(cell.value) for cell in (mine, theirs))
+        texts = dict.fromkeys(metric.text_with_unit(cell.value) for cell in (mine, theirs))
+        both = " vs. ".join(texts)
         if mine.within_spread:
             aside = _aside_piece(f"{both}, within the variation between runs", name)
             if of_scripts:
                 return Piece("with the same loss"), aside
             return Piece(f"at the same {name}{where}"), aside
         variation = "variation between runs"
-        spread = f"{variation} unknown" if mine.within_spread is None else f"more than the {variation}"
+        more = f"{'differs by ' if len(texts) == 1 else ''}more than the {variation}"
+        spread = f"{variation} unknown" if mine.within_spread is None else more
         values = f"{both} {name}" if metric is ACCURACY else f"a {name} of {both}{where}"
         return Piece(f"{'with' if of_scripts else 'at'} {values}"), _aside_piece(spread, name)
     return ()

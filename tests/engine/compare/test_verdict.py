@@ -69,6 +69,15 @@ def test_no_more_is_claimed_than_the_repeats_allow(record: Record) -> None:
     )
 
 
+def test_two_values_that_are_shown_alike_are_one(record: Record) -> None:
+    base, other = [figures(1_000, accuracy=0.80)] * 3, [figures(1_400, accuracy=0.8001)] * 3
+    said = verdicts(record, base, other)[1].accuracy
+    assert said == "at 80.0% accuracy (differs by more than the variation between runs)"
+    assert verdicts(record, base, base)[1].accuracy == (
+        "at the same accuracy (80.0%, within the variation between runs)"
+    )
+
+
 def test_without_an_accuracy_the_loss_is_told(record: Record) -> None:
     other = verdicts(record, [figures(1, final_train_loss=0.5)], [figures(2, final_train_loss=float("nan"))])[
         1
@@ -151,7 +160,7 @@ def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) 
     disturbed = figures(1_200, 50, 0.8, speed_note=heat)
     found = verdicts(record, [figures(1_000, 100, 0.8)], [disturbed])[1]
     assert found.notes[-1] == (
-        "FP16 AMP trained in 50% of the memory, at 80.0% vs. 80.0% accuracy (variation between runs unknown)."
+        "FP16 AMP trained in 50% of the memory, at 80.0% accuracy (variation between runs unknown)."
     )
     run = record(1, Experiment(), samples_per_second=43.8, speed_note="other programs used 40%")
     found = compare([Evidence(run, np.ones(9), ())]).reports[0].verdict
