@@ -14,7 +14,7 @@ OBSERVED = "What the observer saw"
 
 
 class Fact(NamedTuple):
-    """An observation: its title, its value in a table, and both in few words for a line."""
+    """An observation: its title, its value in a table, and both in few words for a line, "" to leave it out."""
 
     title: str
     text: str
@@ -30,41 +30,36 @@ def formats_of(summary: Summary) -> Mapping[str, float]:
 def facts_of(summary: Summary) -> tuple[Fact, ...]:
     """Return what is known of a run's formats and kernels, and the observations of a script, in order."""
     facts = [] if summary.observed is None else [*_script_facts(summary.observed)]
-    if formats := formats_of(summary):
-        shares = [(_percent(share), dtype) for dtype, share in formats.items() if _percent(share) != "0%"]
-        text = ", ".join(f"{share} {dtype}" for share, dtype in shares)
-        brief = listed([f"{share} in {dtype}" for share, dtype in shares])
-        facts.append(Fact("Matmuls and convolutions", text, f"matmul FLOPs {brief}"))
+    shares = [(_percent(share), dtype) for dtype, share in formats_of(summary).items()]
+    if shares:
+        text = listed([f"{share} in {dtype}" for share, dtype in shares if share != "0%"])
+        facts.append(Fact("Matmuls and convolutions", text, f"matmul FLOPs {text}"))
     if summary.attention:
-        kernels = listed([f"{use.kernel} in {use.dtype}" for use in summary.attention])
-        facts.append(Fact("Attention", kernels, f"attention by {kernels}"))
+        text = listed([f"{use.kernel} in {use.dtype}" for use in summary.attention])
+        facts.append(Fact("Attention", text, f"attention by {text}"))
     return tuple(facts)
 
 
 def _script_facts(observed: Observed) -> Iterator[Fact]:
-    autocast = observed.autocast
-    yield Fact("Autocast", autocast or "none", "no autocast" if autocast is None else f"{autocast} autocast")
+    autocast = observed.autocast or "no"
+    yield Fact("Autocast", observed.autocast or "none", f"{autocast} autocast")
     scaler = "GradScaler" if observed.has_scaler else "none"
     yield Fact("Loss scaler", scaler, "no GradScaler" if scaler == "none" else scaler)
-    tf32, compiled = _tf32(observed), "compiled" if observed.is_compiled else "not compiled"
-    yield Fact("TF32", tf32 or NONE, _phrase("TF32", " ", tf32))
-    yield Fact("torch.compile", compiled, compiled)
-    batch = "" if observed.batch_size is None else f"{observed.batch_size:,}"
-    yield Fact("Batch", batch or NONE, _phrase("batch", " ", batch))
-    count, formats = parameter_count(observed), listed(sorted(observed.parameters))
-    parameters = _phrase(f"{count} parameters", " in ", formats)
-    yield Fact("Parameters", _phrase(count, ", ", formats) or NONE, parameters)
-    yield Fact("Optimizer", observed.optimizer or NONE, observed.optimizer)
-    several = f"{observed.processes:,} processes" if observed.processes > 1 else ""
-    yield Fact("Processes", f"{observed.processes:,}", several)
+    compiled = "compiled" if observed.is_compiled else "not compiled"
+    count, dtypes = parameter_count(observed), listed(sorted(observed.parameters))
+    for title, text, brief in (
+        ("TF32", _tf32(observed), "TF32 {}"),
+        ("torch.compile", compiled, "{}"),
+        ("Batch", f"{observed.batch_size:,}" if observed.batch_size else "", "batch {}"),
+        ("Parameters", f"{count} in {dtypes}" if dtypes else "", f"{count} parameters in {dtypes}"),
+        ("Optimizer", observed.optimizer, "{}"),
+        ("Processes", f"{observed.processes:,}", "{} processes" if observed.processes > 1 else ""),
+    ):
+        yield Fact(title, text or NONE, brief.format(text) if text else "")
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}%"
-
-
-def _phrase(lead: str, joint: str, rest: str) -> str:
-    return f"{lead}{joint}{rest}" if rest else ""
 
 
 def observed_sentence(summary: Summary) -> str:

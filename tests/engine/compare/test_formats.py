@@ -68,7 +68,7 @@ def test_formats_are_a_row_where_they_differ_and_else_in_the_line(record: Record
     (row,) = compared(*runs).observed
     assert (row.metric.title, [cell.text for cell in row.cells]) == (
         "Matmuls and convolutions",
-        ["100% float32", "100% bfloat16"],
+        ["100% in float32", "100% in bfloat16"],
     )
     assert compared(runs[0]).same == "matmul FLOPs 100% in float32"
 

@@ -108,7 +108,7 @@ def test_what_was_seen_is_a_row_where_it_differs_and_else_one_line() -> None:
     (section,) = metrics_sections(comparison)
     rows = {str(row[0]): [getattr(cell, "value", cell) for cell in row[1:]] for row in section.rows}
     assert rows["Autocast"] == ["none", "bfloat16"]
-    assert rows["Matmuls and convolutions"] == ["–", "96% bfloat16, 4% float32"]
+    assert rows["Matmuls and convolutions"] == ["–", "96% in bfloat16 and 4% in float32"]
     assert "Loss at the end" in rows and "Training time, s" not in rows
     assert comparison.same == (
         "The same in both: torch 2.15 · no GradScaler · not compiled · batch 12"
