@@ -118,15 +118,7 @@ class Trouble(Message):
     message: Line
 
 
-class End(Message):
-    """The last line of a process that ended by itself."""
-
-    kind: Literal["end"] = "end"
-    steps: Whole
-    is_compiled: bool = False
-
-
-_Line = Begin | Steps | Trouble | End
+_Line = Begin | Steps | Trouble
 
 
 @cache

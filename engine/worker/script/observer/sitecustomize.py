@@ -358,7 +358,6 @@ class Observer:
             if self.file is None:
                 self.write(self.begin_line())
             self.write_rows(is_last=_is_passed(last))
-            self.write({"kind": "end", "steps": self.step, "is_compiled": self.graphs > 0})
         self.is_on = False
 
     def give_up(self, error):

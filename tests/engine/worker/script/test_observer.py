@@ -98,8 +98,6 @@ def check_loop(seen: Observed) -> Process:
     assert process.column("samples") == seen.known["samples"]
     seconds = process.column("seconds")
     assert seconds == sorted(seconds) and seconds[0] > 0.0
-    end = process.lines[-1]
-    assert end == {"kind": "end", "steps": steps, "is_compiled": process.begin["is_compiled"]}
     return process
 
 
@@ -205,7 +203,6 @@ def test_a_forked_process_that_trains_has_a_file_of_its_own(tmp_path: Path) -> N
     (child,) = [process for process in seen.processes if process.begin["pid"] in seen.known["child"]]
     (parent,) = [process for process in seen.processes if process is not child]
     assert (parent.column("samples"), child.column("samples")) == ([12] * 4, [6] * 5)
-    assert child.lines[-1] == {"kind": "end", "steps": 5, "is_compiled": False}
 
 
 @pytest.mark.slow
@@ -215,7 +212,6 @@ def test_a_script_may_end_as_it_likes(tmp_path: Path) -> None:
         folder.mkdir()
         seen = run([LOOP, kind], folder)
         assert (seen.status, seen.err) == (status, "")
-        assert seen.one.lines[-1] == {"kind": "end", "steps": steps, "is_compiled": False}
         assert seen.one.column("samples") == [12] * steps
 
 
@@ -245,7 +241,6 @@ def test_ranks_of_torchrun(tmp_path: Path) -> None:
     for rank, process in enumerate(sorted(seen.processes, key=lambda each: each.begin["rank"])):
         assert (process.begin["rank"], process.begin["world_size"]) == (rank, 2)
         assert process.column("samples") == [6 + rank] * 5
-        assert process.lines[-1]["steps"] == 5
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_any_other_line_is_passed_over_and_told(tmp_path: Path, line: object) ->
 def test_an_error_of_the_observer_is_told(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     trouble = {"kind": "problem", "message": "no\x1b[31m such\nthing"}
-    write(tmp_path, "9", trouble, {"kind": "end", "steps": 0})
+    write(tmp_path, "9", trouble)
     assert list(reader.read()) == []
     (problem,) = reader.problems
     assert problem.startswith("The observer failed in process 9: no") and "\x1b" not in problem
