@@ -16,7 +16,7 @@ from engine.export.document import Action, CellText, Picture, Section
 from gui.charts.painter import DrawingView
 from gui.theme.theme import theme
 from gui.widgets import Button, EmptyState, label, set_text
-from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
+from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.labels import wrapped
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, PLAIN, Look, spaced
@@ -69,10 +69,7 @@ class DocumentView(QWidget):
             if not section.widget or section.widget not in {known.widget for known in wanted.values()}:
                 wanted[section.title] = section
         for title in self.sections.keys() - wanted.keys():
-            gone = self.sections.pop(title)
-            self._column.removeWidget(gone)
-            gone.hide()
-            gone.deleteLater()
+            discard(self._column, self.sections.pop(title))
         for place, (title, section) in enumerate(wanted.items()):
             if title not in self.sections:
                 self.sections[title] = view = SectionView(self._makers.get(section.widget))
@@ -170,9 +167,7 @@ class SectionView(Surface):
 
     def _replaced(self, layout: Any, old: QWidget, new: QWidget) -> QWidget:
         layout.replaceWidget(old, new)
-        # it may hold the button whose press led here
-        old.hide()
-        old.deleteLater()
+        discard(layout, old)
         new.setVisible(new.layout() is not None)
         return new
 
@@ -202,9 +197,7 @@ class SectionView(Surface):
     def _fill_table(self, section: Section) -> None:
         is_long = len(section.rows) > _MOST_WHOLE
         if self._held is not None and is_long != self._is_long:
-            self._column.removeWidget(self._held)
-            self._held.hide()
-            self._held.deleteLater()
+            discard(self._column, self._held)
             self.table = None
         if self.table is None:
             self._is_long = is_long

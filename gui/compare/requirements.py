@@ -14,7 +14,7 @@ from gui.charts.painter import DrawingView
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import ElidedLabel, label, set_text
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, discard, in_column, in_row, wide
 from gui.widgets.labels import wrapped
 
 _MARKS = {True: "check", False: "cross-outline", None: "help"}
@@ -43,9 +43,7 @@ class RequirementsCard(Surface):
         judgement, looks = judge_saved(comparison), side_looks(comparison.sides)
         is_short = len(judgement.outcomes) <= MOST_OUTCOMES
         shown = [one for one in judgement.outcomes if is_short or one.side.id == side_id]
-        for old in self.rows:
-            old.hide()
-            old.deleteLater()
+        discard(self._column, *self.rows)
         self.rows, told = [], [*comparison.report(side_id).verdict.notes]
         for one in shown:
             # the verdict above, or another row, may say why

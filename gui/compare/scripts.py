@@ -19,7 +19,7 @@ from gui.compare.requirements import RequirementsCard
 from gui.compare.table import MetricTable
 from gui.theme.fonts import font
 from gui.widgets import Button, ElidedLabel, Marker
-from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, wide
 
 _CARD, _BESIDE, _WIDEST = 344, 860, 2**24 - 1
 """The width of the requirements beside a table, the least width of both, and the width without a limit."""
@@ -67,9 +67,7 @@ class PrintedLines(QWidget):
 
     def show_comparison(self, compared: ComparedRuns) -> None:
         """Show the sides of a comparison."""
-        for old in self.cards:
-            old.hide()
-            old.deleteLater()
+        discard(self._grid, *self.cards)
         sides = compared.comparison.sides
         fills = side_fills(sides)
         self.cards = [

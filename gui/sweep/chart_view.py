@@ -25,7 +25,7 @@ from engine.sweep.results import WEAK, Results
 from engine.sweep.scatter import scatter
 from gui.charts.painter import InteractiveDrawing
 from gui.widgets import ComboBox, ElidedLabel, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, discard, in_column, in_row, wide
 
 _LEAST_WIDTH, _MOST_WIDTH = 84, 148
 
@@ -318,10 +318,7 @@ class SliceView(ChartView):
         return self.picture(results, *self.axes(), figure_named(results, self.figure.key()), self.at(), size)
 
     def _offer_values(self, results: Results) -> None:
-        for old in self._at:
-            self._fixed.removeWidget(old)
-            old.hide()
-            old.deleteLater()
+        discard(self._fixed, *self._at)
         best = default_places(results, results.figures[0])
         self._at = []
         for place, axis in enumerate(results.grid.axes):

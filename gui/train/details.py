@@ -12,7 +12,7 @@ from engine.words.names import recipe_title
 from engine.words.numbers import memory_unit
 from gui.session.live_run import LiveRun
 from gui.widgets import Marker, Share, ShareBar, label
-from gui.widgets.boxes import Stretch, Surface, grid_of, in_row
+from gui.widgets.boxes import Stretch, Surface, discard, grid_of, in_row
 from gui.widgets.buttons import ProfileButton
 
 _LATER = "The rest is known once the run has ended."
@@ -88,10 +88,7 @@ class LiveDetails(Surface):
             self._grid.addWidget(cell, row, column, 1, span, Qt.AlignmentFlag.AlignTop)
 
     def _clear(self) -> None:
-        for cell in self._cells:
-            self._grid.removeWidget(cell)
-            cell.hide()
-            cell.deleteLater()
+        discard(self._grid, *self._cells)
         self._cells.clear()
         for column in range(1, self._grid.columnCount()):
             self._grid.setColumnStretch(column, 0)

@@ -35,7 +35,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, draw_marker, label, set_property, set_text
-from gui.widgets.boxes import Placed, Stretch, Surface, grid_of, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, wide
 from gui.widgets.labels import divider, wrapped
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
@@ -178,10 +178,7 @@ class FailureCard(Surface):
 
     def _offer(self, remedies: Sequence[FailureRemedy]) -> None:
         for button in self.remedies:
-            for part in (button, button.outcome):
-                self._row.removeWidget(part)
-                part.hide()
-                part.deleteLater()
+            discard(self._row, button, button.outcome)
         self.remedies = [_RemedyButton(remedy, is_first=not place) for place, remedy in enumerate(remedies)]
         for button in self.remedies:
             button.clicked.connect(partial(self.remedy_wanted.emit, button.remedy))

@@ -45,6 +45,14 @@ def wide(part: QWidget | QLayout) -> Placed:
     return Placed(part, 1)
 
 
+def discard(layout: QLayout, *widgets: QWidget) -> None:
+    """Take widgets out of their layout and out of sight, and delete them later: one may hold the focus."""
+    for widget in widgets:
+        layout.removeWidget(widget)
+        widget.hide()
+        widget.deleteLater()
+
+
 def in_row(
     *parts: Part, parent: QWidget | None = None, margins: Margins = 0, spacing: int | None = None
 ) -> QHBoxLayout:

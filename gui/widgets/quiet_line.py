@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel, QWidget
 
-from gui.widgets.boxes import Part, Stretch, in_column, in_row, scrolled, wide
+from gui.widgets.boxes import Part, Stretch, discard, in_column, in_row, scrolled, wide
 from gui.widgets.buttons import IconButton
 from gui.widgets.labels import ElidedLabel, label
 from gui.widgets.messages import Popover
@@ -58,10 +58,7 @@ class _Details(Popover):
         if tuple(details) == self._details:
             return
         self._details = tuple(details)
-        for old in self._labels:
-            # it may be in sight
-            old.hide()
-            old.deleteLater()
+        discard(self._column, *self._labels)
         texts = (pair for title, text in details for pair in ((title, "heading"), (text, "body")))
         self._labels = [label(words, role, wraps=True) for words, role in texts if words]
         for place, line in enumerate(self._labels):

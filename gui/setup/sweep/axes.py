@@ -18,7 +18,7 @@ from gui.setup.fields import NONE, OPTIONS, SETTINGS, TEXT_KEYS, clean, join_val
 from gui.setup.sweep.grid_block import GridBlock
 from gui.theme.fonts import font
 from gui.widgets import Field, IconButton, label
-from gui.widgets.boxes import Placed, in_column, in_row, wide
+from gui.widgets.boxes import Placed, discard, in_column, in_row, wide
 from gui.widgets.buttons import FilterEdit
 from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import describe
@@ -88,9 +88,7 @@ class AxesEditor(QWidget):
         for key in self.fields.keys() - draft.axes.keys():
             row = self.fields.pop(key).parentWidget()
             assert row is not None  # it was laid out
-            self._rows.removeWidget(row)
-            row.hide()
-            row.deleteLater()
+            discard(self._rows, row)
         for key, values in draft.axes.items():
             choices = axis_choices(key, draft, catalog)
             if key not in self.fields:
