@@ -26,16 +26,7 @@ from engine.experiment.presets import Preset
 from engine.experiment.setting import FormValues
 from engine.protocol.advice import Changes
 from engine.words.names import applies
-from gui.setup.fields import (
-    FORM_SETTINGS,
-    OPTIONS,
-    SETTINGS,
-    clean,
-    field_text,
-    same_value,
-    split_values,
-    top_options,
-)
+from gui.setup.fields import FORM_SETTINGS, OPTIONS, clean, field_text, same_value, top_options
 
 _LENGTHS = ("epochs", "steps")
 _DECIDING = (
@@ -267,19 +258,18 @@ class Draft:
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """Read the output of `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         draft = cls(preset, has_gpu=has_gpu, keeps_code=state.get("keeps_code") is True)
-        state = _as_now(state, draft)
         given = dict(state["axes"]).items()
         axes = {key: tuple(map(str, values)) for key, values in given if key in draft.base and values}
         draft = draft._with_axes(axes)
         if preset.name == state["preset"]:
             given = dict(state["changes"]).items()
-            changes = {key: _text_now(key, text) for key, text in given if key in draft.base}
+            changes = {key: str(text) for key, text in given if key in draft.base}
             chosen = state["precisions"]
             precisions = None if chosen is None else tuple(Precision(value) for value in chosen)
             return replace(draft, changes=changes, precisions=precisions)
         for key, text in dict(state["settings"]).items():
             if key in draft.base:
-                draft = draft.with_change(key, _text_now(key, text))
+                draft = draft.with_change(key, str(text))
         if draft.code is not None and "code" not in state["changes"]:
             # it was the preset's
             draft = replace(draft, keeps_code=True)
@@ -365,30 +355,6 @@ class Draft:
 _NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
 # for settings that do not apply: these are neither refused nor a difference between two runs
 _DEFAULTS = flattened(Experiment())
-
-
-def _text_now(key: str, text: object) -> str:
-    # a switch in earlier forms
-    switched = {"true": "full", "false": "none"} if key == "step.activation_checkpointing" else {}
-    return switched.get(str(text), str(text))
-
-
-def _as_now(state: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:
-    """Return the state of an earlier form as one of this form. Its fields could hold lists of values."""
-    if "axes" in state:
-        return state
-    given = {"name": state["name"], "repeat": state.get("repeats", "1")}
-    given |= dict(zip(("within", "hours"), state.get("plan", ()), strict=False))
-    changes, settings = dict(state["changes"]), dict(state["settings"])
-    changes |= {key: text for key, text in given.items() if not same_value(key, str(text), draft.text(key))}
-    settings |= given
-    axes = {key: values for key, values in draft.axes.items() if key not in changes}
-    for texts in (changes, settings):
-        for key in texts.keys() & SETTINGS.keys() - {"code"}:
-            values = split_values(key, str(texts[key]))
-            if len(values) > 1:
-                texts[key], axes[key] = values[0], values
-    return {**state, "changes": changes, "settings": settings, "axes": axes}
 
 
 def _nested(dotted: Mapping[str, Any]) -> dict[str, Any]:

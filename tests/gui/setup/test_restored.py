@@ -40,21 +40,6 @@ def test_what_is_left_behind_survives_a_restart(
     assert again.text("repeat") == "5"
 
 
-@pytest.mark.parametrize("preset", ["fashion", "gone"])
-def test_the_form_of_an_earlier_version_is_kept(panel: SetupPanel, preset: str) -> None:
-    now = panel.state()
-    del now["axes"]
-    lists = {"batch_size": "32, 64", "optimizer.learning_rate": "0.1"}
-    lists |= {"step.activation_checkpointing": "true"}
-    earlier = {"preset": preset, "changes": lists, "settings": {**now["settings"], **lists}}
-    panel.restore({**now, **earlier, "name": "mine", "repeats": "3", "plan": ["5", ""], "question": "sweep"})
-    assert panel.draft is not None and panel.draft.axes == {"batch_size": ("32", "64")}
-    texts = {"batch_size": "32", "optimizer.learning_rate": "0.1", "name": "mine", "repeat": "3"}
-    texts |= {"within": "5", "hours": "", "step.activation_checkpointing": "full"}
-    assert {key: panel.text(key) for key in texts} == texts
-    assert panel.form.more.note() == "3 changed" and panel.question == "sweep"
-
-
 def test_a_preset_that_is_gone_leaves_its_settings(panel: SetupPanel, type_into: TypeInto) -> None:
     type_into(panel.form.batch, "32")
     state = {**panel.state(), "preset": "gone"}
