@@ -14,7 +14,7 @@ OBSERVED = "What the observer saw"
 
 
 class Fact(NamedTuple):
-    """An observation: its title, its value in a table, and both in few words for a line, "" to leave it out."""
+    """An observation: its title, its value in a table, and both in few words for a line."""
 
     title: str
     text: str
