@@ -18,7 +18,6 @@ from engine.experiment.value import (
     Seconds,
     StepNumber,
     Whole,
-    dropping,
 )
 
 Joules = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
@@ -288,5 +287,3 @@ class Summary(Message):
     formats: Shares = Field(default_factory=dict)
     formats_reason: Line = ""
     attention: Annotated[tuple[AttentionUse, ...], Field(max_length=100)] = ()
-
-    _drop_removed = dropping("sampling_seconds")
