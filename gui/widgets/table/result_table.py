@@ -108,10 +108,6 @@ class ResultTable(QTableView, Generic[Row]):
         """Return the columns, shown or not."""
         return self.row_model.columns
 
-    def is_sorted(self) -> bool:
-        """Return True if the user has chosen an order."""
-        return self.row_model.sorted_column() >= 0
-
     def lines(self) -> list[list[str]]:
         """Return the table as text, its headings first."""
         return [self.row_model.titles(), *map(self.row_model.line, self.row_model.rows)]
