@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 
+from engine.experiment.built_in import Normalization
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import BatchSource
 from engine.training.data.datasets import load_source
-from engine.training.data.images import Normalization, PrepareImages, ShiftAndFlip
+from engine.training.data.images import PrepareImages, ShiftAndFlip
 from engine.training.data.own import seeded
 from engine.training.doctor import read_catalog
 

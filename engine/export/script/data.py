@@ -1,16 +1,20 @@
-"""The data of a script: facts of a dataset, and the code that loads and batches it.
-
-Datasets are described without the libraries that read them.
-"""
+"""The data of a script: facts of a dataset, and the code that loads and batches it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, get_args
 
-from engine.experiment.catalog import OWN_DATA
+from engine.experiment.built_in import (
+    DATASETS,
+    FAKE_TRAIN_SAMPLES,
+    FAKE_VALIDATION_SAMPLES,
+    NORMALIZATIONS,
+    Normalization,
+)
+from engine.experiment.catalog import ARRAYS, OWN_DATA, DatasetEntry
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
@@ -22,55 +26,38 @@ _Made = Literal["fake", "pictures", "regression", "tokens", "text"]
 Reader = _Downloaded | _Made | Literal["npz", "folder", "own", "texts", "arrays"]
 
 
-@dataclass(frozen=True)
-class ColorStats:
-    """The mean and standard deviation of each color channel, for pixel values from 0 to 1."""
-
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+_READERS: dict[str, Reader] = {
+    "fashion": "npz",
+    "fashion-mnist": "FashionMNIST",
+    "mnist": "MNIST",
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "fakedata": "fake",
+    "image-folder": "folder",
+    "synthetic": "pictures",
+    "synthetic-regression": "regression",
+    "synthetic-tokens": "tokens",
+    "python-source": "text",
+    OWN_DATA: "own",
+    "text-folder": "texts",
+    "arrays": "arrays",
+}
 
 
 @dataclass(frozen=True)
 class KnownDataset:
     """A built-in dataset, and how an exported script reads it.
 
-    A field is 0 or None if it does not apply, or if only the run knows its value.
+    A field of `entry` is None if it does not apply, or if only the run knows its value.
     """
 
     reader: Reader
-    image_size: int = 0
-    channels: int = 0
-    classes: int = 0
-    train_samples: int = 0
-    validation_samples: int = 0
-    colors: ColorStats | None = None
+    entry: DatasetEntry
+    colors: Normalization | None
 
-
-_GRAY = ColorStats((0.2860,), (0.3530,))
-
-# Copied from engine.training.data, which imports torch.
-KNOWN = {
-    "fashion": KnownDataset("npz", 28, 1, 10, 6_000, 1_000, _GRAY),
-    "fashion-mnist": KnownDataset("FashionMNIST", 28, 1, 10, 60_000, 10_000, _GRAY),
-    "mnist": KnownDataset("MNIST", 28, 1, 10, 60_000, 10_000, ColorStats((0.1307,), (0.3081,))),
-    "cifar10": KnownDataset(
-        "CIFAR10", 32, 3, 10, 50_000, 10_000, ColorStats((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-    ),
-    "cifar100": KnownDataset(
-        "CIFAR100", 32, 3, 100, 50_000, 10_000, ColorStats((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
-    ),
-    "fakedata": KnownDataset("fake", 224, 3, 10, 2_000, 500, ColorStats((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))),
-    "image-folder": KnownDataset(
-        "folder", 224, 3, colors=ColorStats((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    ),
-    "synthetic": KnownDataset("pictures", 224, 3, 1_000),
-    "synthetic-regression": KnownDataset("regression"),
-    "synthetic-tokens": KnownDataset("tokens", classes=32_000),
-    "python-source": KnownDataset("text", classes=256, validation_samples=256),
-    OWN_DATA: KnownDataset("own"),
-    "text-folder": KnownDataset("texts", classes=256, validation_samples=256),
-    "arrays": KnownDataset("arrays"),
-}
+    @property
+    def channels(self) -> int:
+        return self.entry.channels or 0
 
 
 Form = Literal["memory", "loaded", "turns", "text", "own"]
@@ -84,7 +71,6 @@ _FORMS: dict[Reader, Form] = {
     "texts": "text",
 }
 _READ: tuple[Reader, ...] = ("folder", "arrays")
-_ARRAY_STATS = ColorStats((0.5,), (0.25,))
 
 
 @dataclass(frozen=True)
@@ -109,7 +95,9 @@ class DataFacts:
         if self.own is not None:
             size = self.experiment.batch_size * self.experiment.devices
             return None if self.own.defines("dataset") else math.ceil(self.experiment.samples / size) * size
-        return None if self.known.reader in _READ else self.known.train_samples or self.experiment.samples
+        return (
+            None if self.known.reader in _READ else self.known.entry.train_samples or self.experiment.samples
+        )
 
     @property
     def is_synthetic(self) -> bool:
@@ -118,7 +106,7 @@ class DataFacts:
 
     @property
     def validates(self) -> bool:
-        has_some = self.known.validation_samples > 0 or self.known.reader in _READ
+        has_some = bool(self.known.entry.validation_samples) or self.known.reader in _READ
         if self.own is not None:
             has_some = self.own.defines("dataset") and self.own.defines("validation_dataset")
         return has_some and self.experiment.validation.every > 0
@@ -126,18 +114,18 @@ class DataFacts:
     @property
     def limit(self) -> int | None:
         """The number of samples to validate on, or None for all."""
-        limit, samples = self.experiment.validation.limit, self.known.validation_samples
+        limit, samples = self.experiment.validation.limit, self.known.entry.validation_samples
         return None if limit is None or (samples and limit >= samples) else limit
 
     @property
     def size(self) -> int:
-        return self.experiment.image_size or self.known.image_size
+        return self.experiment.image_size or self.known.entry.image_size or 0
 
     @property
     def resize_to(self) -> int | None:
         """The size that batches are resized to. Decoded images already have the right size."""
         is_made = self.known.reader in ("fake", "folder")
-        return None if is_made or self.size == self.known.image_size else self.size
+        return None if is_made or self.size == (self.known.entry.image_size or 0) else self.size
 
     @property
     def resize_before(self) -> int:
@@ -170,7 +158,7 @@ class DataFacts:
     @property
     def classes(self) -> int:
         """The number of classes, or of tokens in the vocabulary for text."""
-        return self.experiment.num_classes or self.known.classes
+        return self.experiment.num_classes or self.known.entry.num_classes or 0
 
     @property
     def augments(self) -> bool:
@@ -198,14 +186,13 @@ class DataFacts:
 def data_facts(experiment: Experiment) -> DataFacts:
     """Return the data of an experiment. Raises ProblemError for an unknown dataset or number of classes."""
     own = own_facts(experiment)
-    if experiment.dataset not in KNOWN or (experiment.dataset == OWN_DATA and own is None):
-        raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
+    if experiment.dataset not in DATASETS or (experiment.dataset == OWN_DATA and own is None):
+        raise ProblemError(unknown_name("dataset", experiment.dataset, DATASETS, "dataset"))
     if experiment.devices != 1 and (experiment.devices == 0 or experiment.device in ("auto", "mps")):
         fault = "is not known until the run has started."
         raise setting_error("devices", fault, "Train the run first.")
-    known = KNOWN[experiment.dataset]
-    if known.reader == "arrays" and experiment.image_size is not None:
-        known = replace(known, colors=_ARRAY_STATS)
+    name, has_colors = experiment.dataset, experiment.dataset != ARRAYS or experiment.image_size is not None
+    known = KnownDataset(_READERS[name], DATASETS[name], NORMALIZATIONS.get(name) if has_colors else None)
     data = DataFacts(experiment, known, own if experiment.dataset == OWN_DATA else None)
     is_arrays = known.reader == "arrays"
     if known.reader == "folder" and not data.classes:
@@ -221,7 +208,6 @@ def data_facts(experiment: Experiment) -> DataFacts:
 
 
 _GIVEN = "parser.parse_args().data"
-_FAKE = (2_000, 500)  # images to train on, and to validate on
 
 
 def data_argument(data: DataFacts) -> str | None:
@@ -252,7 +238,8 @@ def loading_lines(data: DataFacts) -> tuple[str, ...]:
         case "npz":
             train, validation = f'load_data({_GIVEN}, "train")', f'load_data({_GIVEN}, "test")'
         case "fake":
-            train, validation = f"torch.arange({_FAKE[0]})", f"torch.arange({_FAKE[0]}, {sum(_FAKE)})"
+            count, total = FAKE_TRAIN_SAMPLES, FAKE_TRAIN_SAMPLES + FAKE_VALIDATION_SAMPLES
+            train, validation = f"torch.arange({count})", f"torch.arange({count}, {total})"
         case _:
             train, validation = f"load_data({_GIVEN}, True)", f"load_data({_GIVEN}, False)"
     lines = (f"train = {train}", f"validation = {validation}")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.experiment.built_in import LANGUAGE_SIZES, constructor_settings
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.library_models import (
@@ -21,24 +22,6 @@ from engine.experiment.own.library_models import (
 from engine.export.script.source import OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
-
-# The sizes of engine.training.models.build, which imports torch: hidden, layers, heads, heads of keys and
-# values, feed-forward, longest sequence.
-LANGUAGE_SIZES = {
-    "causal-lm-tiny": (128, 4, 4, 2, 384, 8_192),
-    "causal-lm-small": (768, 12, 12, 4, 2_048, 8_192),
-    "causal-lm-medium": (1_024, 24, 16, 4, 2_816, 8_192),
-    "causal-lm-1b": (2_048, 16, 32, 8, 8_192, 131_072),
-    "causal-lm-8b": (4_096, 32, 32, 8, 14_336, 131_072),
-}
-_CONFIG_KEYS = (
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-)
 
 
 @dataclass(frozen=True)
@@ -113,13 +96,14 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
     if is_of_library and experiment.dataset == ARRAYS:
         message = f"is '{experiment.model}', which scripts do not support for arrays of unknown shape."
         raise setting_error("model", message, "Export another run.", value=experiment.model)
+    settings = _overrides(experiment) if is_of_library else constructor_settings(experiment.model, image_size)
     return ModelFacts(
         kind=kind,
         name=experiment.model.partition(":")[2] if is_of_library else experiment.model,
         channels=channels if kind == "small-cnn" or is_of_library else 3,
         has_own_sizes=experiment.dataset == ARRAYS and kind in ("linear", "small-cnn"),
         classes=classes,
-        settings=_overrides(experiment) if is_of_library else _model_settings(experiment.model, image_size),
+        settings=settings,
         image_size=image_size,
         is_of_text=kind == "language" or experiment.dataset.task == "language",
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
@@ -154,15 +138,3 @@ def _overrides(experiment: Experiment) -> dict[str, Any]:
         if message is not None:
             raise setting_error("overrides", message, "Export another run.", value=key)
     return settings
-
-
-def _model_settings(name: str, image_size: int) -> dict[str, Any]:
-    if name in LANGUAGE_SIZES:
-        return dict(zip(_CONFIG_KEYS, LANGUAGE_SIZES[name], strict=True))
-    if name.startswith("vit_"):
-        return {"image_size": image_size}
-    if name.startswith("maxvit"):
-        return {"input_size": (image_size, image_size)}
-    if name in ("googlenet", "inception_v3"):
-        return {"aux_logits": False, "init_weights": False}
-    return {}

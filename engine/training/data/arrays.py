@@ -14,6 +14,8 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
+from engine.experiment.built_in import NORMALIZATIONS, Normalization
+from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import array_samples
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.array_files import Array, file_error
@@ -27,9 +29,7 @@ from engine.training.data.batches import (
     evenly_spaced,
     split_indices,
 )
-from engine.training.data.images import Normalization
 
-_NORMALIZATION = Normalization((0.5,), (0.25,))
 _SMALL_BYTES = 512 * BYTES_PER_MIB
 _SCANNED_BYTES = 64 * BYTES_PER_MIB
 _MOST_CLASSES = 1_000_000
@@ -50,7 +50,7 @@ def image_preprocessing(experiment: Experiment) -> tuple[Normalization | None, i
     samples = array_samples(experiment)
     layout = samples.image_layout
     assert layout is not None  # has_pictures() said so
-    return None if samples.inputs.kind == "f" else _NORMALIZATION, min(layout.height, layout.width)
+    return None if samples.inputs.kind == "f" else NORMALIZATIONS[ARRAYS], min(layout.height, layout.width)
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
 import torch
 
 from engine.experiment import catalog
+from engine.experiment.built_in import DATASETS, VALIDATION_SEQUENCES
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
 from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, data_entry
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.folders import no_text_problem, text_files
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.data import image_folder, images
 from engine.training.data.arrays import array_facts
 from engine.training.data.batches import (
     Batch,
@@ -35,15 +34,12 @@ from engine.training.data.batches import (
     rank_seed,
 )
 from engine.training.data.image_folder import check_image_folder, read_image_folder
-from engine.training.data.image_sets import set_entries
+from engine.training.data.image_sets import SETS, is_downloaded
 from engine.training.data.image_sources import check_device_memory, is_kept_on_device, load_images
-from engine.training.data.images import FAKEDATA, FASHION
-from engine.training.models.build import REGRESSION_FEATURES, USUAL_VOCABULARY, input_channels
+from engine.training.models.build import REGRESSION_FEATURES, input_channels
 from engine.training.ranks import rank_indices
 from engine.words.numbers import memory_text
 
-BYTES = 256
-VALIDATION_SEQUENCES = 256
 _HELD_OUT = 10  # every tenth file is for validation
 
 
@@ -88,34 +84,6 @@ class Corpus(BatchSource):
             begins = order[start : start + self._batch_size] * self._length
             pieces = text[begins.unsqueeze(1) + self._offsets].long()
             yield pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
-
-
-def text_entries() -> tuple[DatasetEntry, ...]:
-    """Return the text datasets. An epoch of each has the experiment's `samples`."""
-    return (
-        DatasetEntry(
-            name=SYNTHETIC_TOKENS,
-            title="Synthetic tokens, generated on the device",
-            task="language",
-            num_classes=USUAL_VOCABULARY,
-            any_classes=True,
-        ),
-        DatasetEntry(
-            name=PYTHON_SOURCE,
-            title="Python's standard library, byte by byte",
-            task="language",
-            num_classes=BYTES,
-            validation_samples=VALIDATION_SEQUENCES,
-        ),
-        DatasetEntry(
-            name=TEXT_FOLDER,
-            title="A folder of your own text, byte by byte",
-            task="language",
-            num_classes=BYTES,
-            needs_path=True,
-            validation_samples=VALIDATION_SEQUENCES,
-        ),
-    )
 
 
 def load_text(experiment: Experiment, device: torch.device) -> BatchSource:
@@ -226,63 +194,9 @@ class DatasetFacts:
 
 def dataset_entries() -> tuple[DatasetEntry, ...]:
     """Return all datasets. `needs_download`: the first run will download it."""
-    pictures: dict[str, Any] = {"task": "classification", "channels": 3}
-    loaded: dict[str, Any] = {"can_augment": True, "loads": True}
-    return (
-        DatasetEntry(
-            name=FASHION,
-            title="Fashion-MNIST, the built-in 7,000 images",
-            task="classification",
-            image_size=images.FASHION_IMAGE_SIZE,
-            channels=1,
-            num_classes=images.FASHION_CLASSES,
-            train_samples=images.FASHION_TRAIN_SAMPLES,
-            validation_samples=images.FASHION_VALIDATION_SAMPLES,
-            **loaded,
-        ),
-        *set_entries(),
-        DatasetEntry(
-            name=catalog.SYNTHETIC,
-            title="Synthetic images, generated on the device",
-            image_size=224,
-            num_classes=1_000,
-            any_classes=True,
-            **pictures,
-        ),
-        DatasetEntry(
-            name=FAKEDATA,
-            title="Fake images, generated one by one, as real ones are loaded",
-            image_size=images.FAKE_IMAGE_SIZE,
-            num_classes=images.FAKE_CLASSES,
-            any_classes=True,
-            train_samples=images.FAKE_TRAIN_SAMPLES,
-            validation_samples=images.FAKE_VALIDATION_SAMPLES,
-            **pictures,
-            **loaded,
-        ),
-        DatasetEntry(
-            name=catalog.IMAGE_FOLDER,
-            title="A folder of your own images",
-            image_size=image_folder.IMAGE_SIZE,
-            needs_path=True,
-            **pictures,
-            **loaded,
-        ),
-        DatasetEntry(
-            name=catalog.SYNTHETIC_REGRESSION,
-            title="Synthetic regression, 10 numbers to 1",
-            task="regression",
-        ),
-        *text_entries(),
-        DatasetEntry(
-            name=catalog.ARRAYS,
-            title="A file of your own arrays",
-            task="own",
-            any_classes=True,
-            needs_path=True,
-            **loaded,
-        ),
-        DatasetEntry(name=catalog.OWN_DATA, title="The model's own data", task="own"),
+    return tuple(
+        entry.model_copy(update={"needs_download": name in SETS and not is_downloaded(name)})
+        for name, entry in DATASETS.items()
     )
 
 

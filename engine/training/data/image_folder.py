@@ -31,7 +31,6 @@ from engine.training.data.batches import (
     evenly_spaced,
     split_indices,
 )
-from engine.training.data.images import Normalization
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 _MOST_CHECKED = 3_000
@@ -122,9 +121,6 @@ def _has_head(file: str) -> bool:
         return False
 
 
-IMAGE_SIZE = 224
-# of ImageNet, as usual for photographs
-NORMALIZATION = Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _MARGIN = 256 / 224
 _MOST_EXAMPLES, _EXAMPLE_SIZE = 48, 48
 _MOST_BROKEN_IN_A_ROW = 100

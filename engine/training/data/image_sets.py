@@ -27,27 +27,18 @@ import psutil
 import torch
 from torchvision.datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST
 
-from engine.experiment.checks import DatasetEntry
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import DataSplit
-from engine.training.data.images import FASHION_NORMALIZATION, Normalization
 
 
 @dataclass(frozen=True)
 class ImageDataset:
     """An image dataset that torchvision downloads and reads. `archive_bytes` is the size of the download."""
 
-    title: str
     reader: Any
     archive_bytes: int
-    image_size: int
-    classes: int
-    train_samples: int
-    normalization: Normalization
-    can_augment: bool = True
-    validation_samples: int = 10_000
 
     @property
     def folder_name(self) -> str:
@@ -68,35 +59,12 @@ class ImageDataset:
         )
 
 
-_DIGITS = Normalization((0.1307,), (0.3081,))
-_CIFAR10 = Normalization((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-_CIFAR100 = Normalization((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
-_CLOTHES = "Fashion-MNIST, all 70,000 images"
-_TEN, _HUNDRED = "CIFAR-10, small photos in 10 classes", "CIFAR-100, small photos in 100 classes"
 SETS: dict[str, ImageDataset] = {
-    "fashion-mnist": ImageDataset(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_NORMALIZATION),
-    "mnist": ImageDataset("MNIST, handwritten digits", MNIST, 11_594_722, 28, 10, 60_000, _DIGITS, False),
-    "cifar10": ImageDataset(_TEN, CIFAR10, 170_498_071, 32, 10, 50_000, _CIFAR10),
-    "cifar100": ImageDataset(_HUNDRED, CIFAR100, 169_001_437, 32, 100, 50_000, _CIFAR100),
+    "fashion-mnist": ImageDataset(FashionMNIST, 30_878_645),
+    "mnist": ImageDataset(MNIST, 11_594_722),
+    "cifar10": ImageDataset(CIFAR10, 170_498_071),
+    "cifar100": ImageDataset(CIFAR100, 169_001_437),
 }
-
-
-def set_entries() -> Iterator[DatasetEntry]:
-    """Return the entries for the catalog. `needs_download`: the first run will download the dataset."""
-    for name, pictures in SETS.items():
-        yield DatasetEntry(
-            name=name,
-            title=pictures.title,
-            task="classification",
-            image_size=pictures.image_size,
-            channels=len(pictures.normalization.mean),
-            num_classes=pictures.classes,
-            train_samples=pictures.train_samples,
-            validation_samples=pictures.validation_samples,
-            needs_download=not is_downloaded(name),
-            can_augment=pictures.can_augment,
-            loads=True,
-        )
 
 
 def is_downloaded(name: str) -> bool:

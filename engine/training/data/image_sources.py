@@ -13,14 +13,15 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from engine.experiment import catalog
+from engine.experiment import built_in, catalog
+from engine.experiment.built_in import DATASETS, FAKEDATA, FASHION, NORMALIZATIONS
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.experiment import Experiment, named, setting_error
 from engine.experiment.value import BYTES_PER_GIB
 from engine.protocol import events
 from engine.protocol.events import Log
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
-from engine.training.data import arrays, image_folder, images
+from engine.training.data import arrays, images
 from engine.training.data.arrays import has_images, is_small
 from engine.training.data.batches import (
     BatchSource,
@@ -32,13 +33,7 @@ from engine.training.data.batches import (
 )
 from engine.training.data.image_folder import FolderImages, read_image_folder
 from engine.training.data.image_sets import SETS, read_dataset
-from engine.training.data.images import (
-    FAKEDATA,
-    FASHION,
-    FakeImages,
-    PrepareImages,
-    ShiftAndFlip,
-)
+from engine.training.data.images import FakeImages, PrepareImages, ShiftAndFlip
 from engine.training.data.loader import LoadedSource, load_all_samples
 
 
@@ -94,20 +89,10 @@ def _prepare(
 ) -> Prepare:
     if experiment.dataset == ARRAYS and not has_images(experiment):
         return lambda inputs: inputs
+    usual = NORMALIZATIONS[experiment.dataset], DATASETS[experiment.dataset].image_size or 0
     is_arrays = experiment.dataset == ARRAYS
-    look = arrays.image_preprocessing(experiment) if is_arrays else _LOOKS[experiment.dataset]
-    normalization, own_size = look
-    size = experiment.image_size or own_size
-    return PrepareImages(normalization, size, channels, device, memory_format)
-
-
-# by dataset, how its images are normalized, and their pixels per side
-_LOOKS = {
-    FAKEDATA: (images.FAKE_NORMALIZATION, images.FAKE_IMAGE_SIZE),
-    IMAGE_FOLDER: (image_folder.NORMALIZATION, image_folder.IMAGE_SIZE),
-    FASHION: (images.FASHION_NORMALIZATION, images.FASHION_IMAGE_SIZE),
-    **{name: (known.normalization, known.image_size) for name, known in SETS.items()},
-}
+    normalization, size = arrays.image_preprocessing(experiment) if is_arrays else usual
+    return PrepareImages(normalization, experiment.image_size or size, channels, device, memory_format)
 
 
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
@@ -115,24 +100,23 @@ def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
 
 
 def _pictures(experiment: Experiment) -> LoaderDataset:
+    entry = DATASETS[experiment.dataset]
+    size = experiment.image_size or entry.image_size or 0
     match experiment.dataset:
         case catalog.ARRAYS:
             return arrays.ArraySamples(experiment)
-        case images.FAKEDATA:
-            size = experiment.image_size or images.FAKE_IMAGE_SIZE
-            return FakeImages(size, experiment.num_classes or images.FAKE_CLASSES)
+        case built_in.FAKEDATA:
+            return FakeImages(size, experiment.num_classes or entry.num_classes or 0)
         case catalog.IMAGE_FOLDER:
             return FolderImages(
                 read_image_folder(experiment.path),
-                experiment.image_size or image_folder.IMAGE_SIZE,
+                size,
                 experiment.seed,
                 augment=experiment.data.augment and not is_kept_on_device(experiment),
                 skip_broken=experiment.data.skip_broken,
             )
-    sizes = (images.FASHION_TRAIN_SAMPLES, images.FASHION_VALIDATION_SAMPLES)
-    if (known := SETS.get(experiment.dataset)) is not None:
-        sizes = (known.train_samples, known.validation_samples)
-    return InMemoryDataset(functools.partial(_read_splits, experiment.dataset), *sizes)
+    read = functools.partial(_read_splits, experiment.dataset)
+    return InMemoryDataset(read, entry.train_samples or 0, entry.validation_samples or 0)
 
 
 _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib.resources
 import io
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch.nn.functional import interpolate, pad
 
+from engine.experiment.built_in import FAKE_TRAIN_SAMPLES, FAKE_VALIDATION_SAMPLES, Normalization
 from engine.training.data.batches import BatchRequest, DataSplit, HostBatch, LoaderDataset, derive_seed
 
 PADDING = 4  # pixels per side, as usual for pictures of 32 x 32
@@ -50,14 +50,6 @@ class ShiftAndFlip:
         ]
 
 
-@dataclass(frozen=True)
-class Normalization:
-    """The mean and standard deviation by channel to normalize images with, for pixel values from 0 to 1."""
-
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-
-
 class PrepareImages:
     """Turns image bytes (batch, channels, height, width) into the model's float32 input, on their device."""
 
@@ -89,12 +81,6 @@ class PrepareImages:
         return prepared.mul_(self._scale).add_(self._shift)
 
 
-FAKEDATA = "fakedata"
-FAKE_IMAGE_SIZE, FAKE_CLASSES = 224, 10
-FAKE_TRAIN_SAMPLES, FAKE_VALIDATION_SAMPLES = 2_000, 500
-FAKE_NORMALIZATION = Normalization((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
-
-
 class FakeImages(LoaderDataset):
     """Random images with random classes, one seed for each, like torchvision's FakeData.
 
@@ -117,12 +103,6 @@ class FakeImages(LoaderDataset):
         picture = torch.randn(3, self._image_size, self._image_size, generator=generator)
         label = torch.randint(self._classes, (1,), generator=generator)[0]
         return picture.mul(255).byte(), label
-
-
-FASHION = "fashion"
-FASHION_IMAGE_SIZE, FASHION_CLASSES = 28, 10
-FASHION_TRAIN_SAMPLES, FASHION_VALIDATION_SAMPLES = 6_000, 1_000
-FASHION_NORMALIZATION = Normalization((0.2860,), (0.3530,))  # of the 60,000 training pictures
 
 
 def built_in() -> tuple[DataSplit, DataSplit]:

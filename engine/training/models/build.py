@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
@@ -17,6 +16,7 @@ import torchvision
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
+from engine.experiment.built_in import LANGUAGE_SIZES, USUAL_VOCABULARY, constructor_settings
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import (
@@ -126,39 +126,6 @@ def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], re
     return refusal(name, overrides, reason, "Choose another model.")
 
 
-USUAL_VOCABULARY = 32_000
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a Llama model. Queries have `heads` attention heads, keys and values `key_value_heads`."""
-
-    hidden: int
-    layers: int
-    heads: int
-    key_value_heads: int
-    feed_forward: int
-    max_sequence_length: int = 8_192
-
-    def parameters(self, vocabulary: int) -> int:
-        """Return the number of trainable parameters. Embedding and output projection are not tied."""
-        key_value = self.hidden // self.heads * self.key_value_heads
-        attention = 2 * self.hidden * self.hidden + 2 * self.hidden * key_value
-        norms = 2 * self.hidden
-        layer = attention + 3 * self.hidden * self.feed_forward + norms
-        return self.layers * layer + self.hidden + 2 * vocabulary * self.hidden
-
-
-# The last two are the shapes of Llama 3.2 1B and Llama 3.1 8B.
-SHAPES = {
-    "causal-lm-tiny": Shape(128, 4, 4, 2, 384),
-    "causal-lm-small": Shape(768, 12, 12, 4, 2_048),
-    "causal-lm-medium": Shape(1_024, 24, 16, 4, 2_816),
-    "causal-lm-1b": Shape(2_048, 16, 32, 8, 8_192, 131_072),
-    "causal-lm-8b": Shape(4_096, 32, 32, 8, 14_336, 131_072),
-}
-
-
 class Decoder(nn.Module):
     """The embedding and layers of a Llama model, from int64 tokens to (batch, sequence, hidden)."""
 
@@ -202,33 +169,28 @@ def language_model_entries() -> tuple[ModelEntry, ...]:
         ModelEntry(
             name=name,
             task="language",
-            parameters=shape.parameters(USUAL_VOCABULARY),
+            parameters=sizes.parameters(USUAL_VOCABULARY),
             family="Language models",
-            max_sequence_length=shape.max_sequence_length,
+            max_sequence_length=sizes.max_position_embeddings,
             reason=missing,
         )
-        for name, shape in SHAPES.items()
+        for name, sizes in LANGUAGE_SIZES.items()
     )
 
 
 def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
     """Return a model with random float32 weights, on the CPU. Reseeds torch. Raises ProblemError."""
-    check_host_memory(name, SHAPES[name].parameters(vocabulary))
+    check_host_memory(name, LANGUAGE_SIZES[name].parameters(vocabulary))
     with quiet():
-        return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))
+        return CausalLanguageModel(_llama(name, vocabulary, seed))
 
 
-def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
+def _llama(name: str, vocabulary: int, seed: int) -> Any:
     library = import_library(TRANSFORMERS.package)
     torch.manual_seed(seed)
     config = library.LlamaConfig(
+        **constructor_settings(name, image_size=0),
         vocab_size=vocabulary,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.key_value_heads,
-        max_position_embeddings=shape.max_sequence_length,
         use_cache=False,
         tie_word_embeddings=False,
         # tokens are mere numbers here: none begins or ends a text
@@ -350,7 +312,7 @@ def build_model(
         return build_transformers_model(
             name, sequence_length=sequence_length, overrides=overrides, **of_library
         )
-    if name in SHAPES:
+    if name in LANGUAGE_SIZES:
         return build_language_model(name, vocabulary=num_classes, seed=seed)
     torch.manual_seed(seed)
     if name == LINEAR:
@@ -358,7 +320,7 @@ def build_model(
     if name == SMALL_CNN:
         return SmallCnn(channels, num_classes)
     model: nn.Module = torchvision.models.get_model(
-        name, weights=None, num_classes=num_classes, **_constructor_settings(name, image_size)
+        name, weights=None, num_classes=num_classes, **constructor_settings(name, image_size)
     )
     return model
 
@@ -370,17 +332,6 @@ def count_parameters(model: nn.Module) -> int:
 
 def _convolution(channels_in: int, channels_out: int) -> tuple[nn.Module, nn.Module]:
     return nn.Conv2d(channels_in, channels_out, 3, padding=1), nn.ReLU()
-
-
-def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
-    if name.startswith("vit_"):
-        return {"image_size": image_size}
-    if name.startswith("maxvit"):
-        return {"input_size": (image_size, image_size)}
-    if name in ("googlenet", "inception_v3"):
-        # Without auxiliary heads the output is one tensor; their own initialisation takes half a minute.
-        return {"aux_logits": False, "init_weights": False}
-    return {}
 
 
 @cache

@@ -24,16 +24,11 @@ from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import ProblemError
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
-from engine.export.script.data import KNOWN
-from engine.export.script.model import LANGUAGE_SIZES
 from engine.export.script.page import built_in_data, script_source
 from engine.export.script.source import OwnFacts
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.training.data.datasets import dataset_entries
-from engine.training.data.image_sources import _LOOKS
-from engine.training.models.build import SHAPES
 from tests.engine.conftest import ENVIRONMENT
 
 HOSTILE = (
@@ -256,23 +251,6 @@ def test_a_models_own_file_lies_beside(
 def test_a_model_file_is_imported_by_a_name_that_hides_no_other(file: str, module: str) -> None:
     facts = OwnFacts(CODE.model_copy(update={"file": file}), "model")
     assert facts.module == module and next(facts.files())[0] == f"{module}.py"
-
-
-def test_datasets_and_language_models_are_known_as_the_engine_has_them() -> None:
-    entries = {entry.name: entry for entry in dataset_entries()}
-    assert set(KNOWN) == set(entries)
-    for name, known in KNOWN.items():
-        entry = entries[name]
-        assert known.image_size == (entry.image_size or 0) and known.channels == (entry.channels or 0)
-        assert known.classes == (entry.num_classes or 0)
-        assert known.train_samples == (entry.train_samples or 0)
-        assert known.validation_samples == (entry.validation_samples or 0)
-        if known.colors is not None:
-            colours, _ = _LOOKS[name]
-            assert (known.colors.mean, known.colors.deviation) == (colours.mean, colours.deviation)
-    names = ("hidden", "layers", "heads", "key_value_heads", "feed_forward", "max_sequence_length")
-    sizes = {name: tuple(getattr(shape, part) for part in names) for name, shape in SHAPES.items()}
-    assert sizes == LANGUAGE_SIZES
 
 
 def test_the_built_in_pictures_come_with_their_licence(run_of: Callable[..., RunRecord]) -> None:

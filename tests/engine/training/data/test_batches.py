@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from engine.experiment.built_in import Normalization
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import (
     DataSplit,
@@ -17,7 +18,7 @@ from engine.training.data.batches import (
     epoch_order,
     generated_samples,
 )
-from engine.training.data.images import PADDING, Normalization, PrepareImages, ShiftAndFlip
+from engine.training.data.images import PADDING, PrepareImages, ShiftAndFlip
 
 CPU = torch.device("cpu")
 GRAY = Normalization((0.5,), (0.25,))

@@ -22,6 +22,7 @@ import psutil
 import pytest
 from torchvision.datasets import CIFAR10, MNIST
 
+from engine.experiment.built_in import NORMALIZATIONS
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.training.data.datasets import dataset_entries
@@ -251,5 +252,5 @@ def test_a_damaged_file_of_cifar_is_noticed(tmp_path: Path, monkeypatch: pytest.
 def test_each_set_is_described_as_torchvision_reads_it(name: str) -> None:
     pictures: Any = SETS[name]
     entry = next(entry for entry in dataset_entries() if entry.name == name)
-    assert entry.needs_download and entry.channels == len(pictures.normalization.deviation)
+    assert entry.needs_download and entry.channels == len(NORMALIZATIONS[name].deviation)
     assert all(len(archive.md5) == 32 and archive.urls for archive in pictures.archives())

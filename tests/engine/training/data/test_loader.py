@@ -16,12 +16,13 @@ import torch
 from torchvision.datasets import FakeData
 from torchvision.transforms import PILToTensor
 
+from engine.experiment.built_in import FAKE_TRAIN_SAMPLES
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Data
 from engine.training.data.batches import BatchRequest, BatchSource, ordered_requests
 from engine.training.data.datasets import load_source
 from engine.training.data.image_folder import FolderImages, read_image_folder
-from engine.training.data.images import FAKE_TRAIN_SAMPLES, FakeImages
+from engine.training.data.images import FakeImages
 from engine.training.data.loader import Loader
 from engine.training.failures import problem_of
 

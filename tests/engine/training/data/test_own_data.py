@@ -14,6 +14,7 @@ import psutil
 import pytest
 import torch
 
+from engine.experiment.built_in import DATASETS
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.folders import TextCount, count_text, path_problem
 from engine.experiment.problem import ProblemError
@@ -24,7 +25,6 @@ from engine.training.data.datasets import (
     load_source,
     load_text,
     python_source,
-    text_entries,
 )
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
@@ -244,7 +244,7 @@ def test_no_link_leads_out_of_a_folder_of_text(tmp_path: Path) -> None:
         assert b"".join(folder_text(str(folder))) == b"innerinner" * 2
         assert count_text(str(folder), lambda: False) == TextCount(2, 20)
     shutil.rmtree(texts / "inner")
-    problem = path_problem(Experiment(dataset="text-folder", path=str(texts)), text_entries()[-1])
+    problem = path_problem(Experiment(dataset="text-folder", path=str(texts)), DATASETS["text-folder"])
     assert problem is not None and "has no UTF-8 text files" in problem.message
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
+from engine.experiment.built_in import LANGUAGE_SIZES, USUAL_VOCABULARY
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
@@ -25,8 +26,6 @@ from engine.export.script.model import model_facts
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models.build import (
-    SHAPES,
-    USUAL_VOCABULARY,
     CausalLanguageModel,
     build_language_model,
     build_model,
@@ -306,13 +305,13 @@ def tiny() -> Iterator[nn.Module]:
 
 
 def test_parameters_are_counted_as_they_are_built(tiny: nn.Module) -> None:
-    assert count_parameters(tiny) == SHAPES[TINY].parameters(256)
+    assert count_parameters(tiny) == LANGUAGE_SIZES[TINY].parameters(256)
     entries = {entry.name: entry.parameters for entry in language_model_entries()}
-    assert entries[TINY] == SHAPES[TINY].parameters(USUAL_VOCABULARY) < 10_000_000
+    assert entries[TINY] == LANGUAGE_SIZES[TINY].parameters(USUAL_VOCABULARY) < 10_000_000
 
 
 def test_the_sizes_grow_from_tiny_to_that_of_llama_3_1_8b() -> None:
-    assert SHAPES["causal-lm-8b"].parameters(128_256) == 8_030_261_248
+    assert LANGUAGE_SIZES["causal-lm-8b"].parameters(128_256) == 8_030_261_248
     counts = [entry.parameters for entry in language_model_entries()]
     assert counts == sorted(counts) and len(counts) == 5
     assert all(entry.reason is None and entry.max_sequence_length for entry in language_model_entries())
