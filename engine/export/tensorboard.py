@@ -6,15 +6,15 @@ MLflow uses the same tags.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from engine.compare.metrics import energy_of
 from engine.curves import Columns
 from engine.export.content import Content
+from engine.lazy_imports import without
 from engine.protocol.events import Epoch, Summary
 from engine.store.record import RunRecord, Status
 from engine.words.names import applying_settings
@@ -83,7 +83,7 @@ class _Events:
     """One event file. `began` is the run's start in seconds since 1970."""
 
     def __init__(self, folder: Path, began: float) -> None:
-        with _without_torch():
+        with without("torch"):
             from tensorboardX.proto.event_pb2 import Event
             from tensorboardX.proto.summary_pb2 import Summary as Values
             from tensorboardX.record_writer import RecordWriter
@@ -105,20 +105,6 @@ class _Events:
     def add(self, summary: Any, step: int = 0, seconds: float = 0.0) -> None:
         event = self._event(wall_time=self.began + seconds, step=step, summary=summary)
         self._file.write(event.SerializeToString())
-
-
-@contextmanager
-def _without_torch() -> Iterator[None]:
-    # tensorboardX would load torch only to know the class of a tensor
-    if "torch" in sys.modules:
-        yield
-        return
-    # the import system takes this for a missing module
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules["torch"]
 
 
 def _write_metrics(events: _Events, run: RunRecord) -> None:

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TRANSFORMERS
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.value import BYTES_PER_GIB, shortened
+from engine.lazy_imports import without
 from engine.training.models.weightless import Weightless
 
 _OFFLINE = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "TRANSFORMERS_OFFLINE")
@@ -42,7 +42,8 @@ def import_library(package: str) -> Any:
     for name, value in (*((name, "1") for name in _OFFLINE), ("TRANSFORMERS_VERBOSITY", "error")):
         os.environ.setdefault(name, value)
     try:
-        with quiet(), _without_torchao():
+        # transformers would import torchao for weights that are stored in its formats, of which none is made
+        with quiet(), without("torchao"):
             library = importlib.import_module(package)
             if package == TRANSFORMERS.package:
                 # all of its models need it, and it imports torchao where that is found
@@ -52,20 +53,6 @@ def import_library(package: str) -> Any:
         message = f"The model needs {package}, which cannot be imported here: {error}."
         remedy = f"Install {package} again, or choose another model."
         raise request_error(message, remedy, key="model") from None
-
-
-@contextmanager
-def _without_torchao() -> Iterator[None]:
-    # Python finds no package whose place holds None. transformers would import it for weights that are
-    # stored in torchao's formats, which none of a model that is made here are.
-    if "torchao" in sys.modules:
-        yield
-        return
-    sys.modules["torchao"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules["torchao"]
 
 
 @contextmanager
