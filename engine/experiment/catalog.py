@@ -51,12 +51,17 @@ class Precision(StrEnum):
         return self.is_autocast or self is Precision.BF16_PURE
 
     @property
+    def autocast(self) -> str | None:
+        """The dtype that autocast casts to. None without autocast."""
+        if not self.is_autocast:
+            return None
+        return "float16" if self in (Precision.FP16, Precision.FP16_UNSCALED) else "bfloat16"
+
+    @property
     def formats(self) -> tuple[str, ...]:
         """The dtypes in which most matmuls should compute. With FP8, other layers than linear use BF16."""
-        if self in (Precision.FP16, Precision.FP16_UNSCALED):
-            return ("float16",)
-        bf16 = ("float8", "bfloat16") if self is Precision.FP8 else ("bfloat16",)
-        return bf16 if self.is_narrow else ("float32",)
+        usual = self.autocast or ("bfloat16" if self.is_narrow else "float32")
+        return ("float8", usual) if self is Precision.FP8 else (usual,)
 
     def contradicts(self, dtype: str) -> bool:
         """Return True if matmuls in this dtype are not what the precision's name says."""

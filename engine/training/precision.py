@@ -84,12 +84,6 @@ def from_cpuinfo(text: str, memory_mib: float) -> Processor:
 
 Float32Mode = Literal["strict", "tf32", "default"]
 
-_AUTOCAST_DTYPES = {
-    Precision.FP16: torch.float16,
-    Precision.BF16: torch.bfloat16,
-    Precision.FP16_UNSCALED: torch.float16,
-    Precision.FP8: torch.bfloat16,
-}
 _ADA, _AMPERE, _TURING, _VOLTA = (8, 9), (8, 0), (7, 5), (7, 0)
 _NOT_NVIDIA = "Ammeter uses TF32 on NVIDIA GPUs only"
 _SAME_AS_FP32 = "the same as FP32, because TF32 is not used here"
@@ -119,7 +113,9 @@ def autocast(
 
 def autocast_dtype(precision: Precision) -> torch.dtype | None:
     """Return the dtype that weights and activations are cast to. None without a cast."""
-    return _AUTOCAST_DTYPES.get(precision)
+    name = precision.autocast
+    dtype: torch.dtype | None = None if name is None else getattr(torch, name)
+    return dtype
 
 
 def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:

@@ -266,8 +266,7 @@ def _steps_in_epoch(experiment: Experiment, catalog: Catalog | None, look: Looku
     if dataset.needs_path and dataset.train_samples is None:
         return None
     own = (dataset.train_samples or experiment.samples) // device_count(experiment, catalog)
-    batches = -(-own // experiment.batch_size)
-    return -(-batches // experiment.step.gradient_accumulation)
+    return -(-own // experiment.device_step_samples)
 
 
 def converted_length(draft: Draft, outcome: Outcome) -> tuple[str, str]:

@@ -19,14 +19,6 @@ from engine.store.record import RunRecord
 _SCALER_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
 
 
-_FORMATS = {
-    Precision.FP16: "torch.float16",
-    Precision.FP16_UNSCALED: "torch.float16",
-    Precision.BF16: "torch.bfloat16",
-    Precision.FP8: "torch.bfloat16",
-}
-
-
 @dataclass(frozen=True)
 class TrainingFacts:
     """The properties of a training that decide the script's code. `parts` are the applied optimizations.
@@ -176,7 +168,8 @@ class TrainingFacts:
 
     @property
     def autocast_dtype(self) -> str | None:
-        return _FORMATS.get(self.experiment.precision)
+        name = self.experiment.precision.autocast
+        return None if name is None else f"torch.{name}"
 
     @property
     def fp8_small(self) -> bool:
