@@ -10,7 +10,7 @@ from engine.driver import Driver
 from engine.experiment.settings import Checkpoint
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, PartMeasured, Phase, Skipped
-from engine.protocol.numerics import SKIPS_IN_A_ROW, Numerics, most_skips
+from engine.protocol.numerics import PART_NAMES, SKIPS_IN_A_ROW, Numerics, most_skips
 from engine.store.record import RunRecord
 from engine.store.saved.studies import Study
 from engine.store.store import Store
@@ -46,7 +46,7 @@ class NumericsDriver(Driver[Numerics]):
             if isinstance(event, PartMeasured):
                 study = study.knowing(results=study.answer.results.with_part(event.result))
                 yield study
-                yield Log(message=f"Done: {_PART_NAMES[event.result.part]}.")
+                yield Log(message=f"Done: {PART_NAMES[event.result.part]}.")
             elif isinstance(event, Phase | Log | Finished | Failed):
                 yield event
 
@@ -61,16 +61,6 @@ class NumericsDriver(Driver[Numerics]):
             checkpoints=checkpoints,
             trouble_step=None if run is None else trouble_step(self._store, run),
         )
-
-
-_PART_NAMES = {
-    "map": "precision map",
-    "range": "ranges",
-    "nan": "first NaN or Inf",
-    "ladder": "divergence",
-    "islands": "FP32 modules",
-    "advice": "advice",
-}
 
 
 def trouble_step(store: Store, run: RunRecord) -> int | None:

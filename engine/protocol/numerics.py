@@ -380,7 +380,7 @@ class Numerics(Answer):
     @property
     def digest(self) -> str:
         """The requested parts."""
-        return ", ".join(_PART_WORDS[part] for part in self.parts)
+        return ", ".join(PART_NAMES[part] for part in self.parts)
 
     def afresh(self) -> Self:
         return self.model_copy(update={"results": NumericsResults()})
@@ -390,10 +390,13 @@ class Numerics(Answer):
         return getattr(self.results, part) is not None
 
 
-_PART_WORDS: dict[Part, str] = {
-    "map": "map",
+PART_NAMES = {
+    "nan": "first NaN or Inf",
+    "map": "precision map",
     "range": "ranges",
-    "nan": "first NaN",
+    "scaling": "FP8 scaling",
     "ladder": "divergence",
     "islands": "FP32 modules",
+    "advice": "advice",
 }
+"""The names of all parts in a sentence, in the order of their tabs."""

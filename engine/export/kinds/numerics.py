@@ -17,7 +17,6 @@ from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
 from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import (
-    ADVICE_TAB,
     Action,
     Cell,
     CellText,
@@ -37,6 +36,7 @@ from engine.numerics.findings import findings
 from engine.numerics.map_rows import MapRow, own_rows
 from engine.protocol.advice import Advices
 from engine.protocol.numerics import (
+    PART_NAMES,
     DivergenceTest,
     FirstNonfinite,
     Fp32Modules,
@@ -72,15 +72,7 @@ from engine.words.numbers import (
     times,
 )
 
-TITLES: Mapping[str, str] = {
-    "nan": "First NaN or Inf",
-    "map": "Precision map",
-    "range": "Ranges",
-    "scaling": "FP8 scaling",
-    "ladder": "Divergence",
-    "islands": "FP32 modules",
-    "advice": ADVICE_TAB,
-}
+TITLES: Mapping[str, str] = {part: name[:1].upper() + name[1:] for part, name in PART_NAMES.items()}
 """The titles of the parts, which are also the tabs of the window, in their order."""
 SHOW_MODULE = "module"
 """The name of the action that shows a module in the precision map."""
