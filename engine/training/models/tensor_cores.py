@@ -209,7 +209,7 @@ def _sums_tokens(step: Step) -> bool:
 _EVEN = 8
 _LARGE = 1_024  # from here on the last layer takes much of the time, as a vocabulary does
 
-_Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 @dataclass(frozen=True)
@@ -270,14 +270,14 @@ def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
         (name, it)
         for name, it in model.named_modules()
         if isinstance(it, nn.Linear)
-        or (isinstance(it, _Convolution) and (it.groups == 1 or it.in_channels > it.groups))
+        or (isinstance(it, CONVOLUTIONS) and (it.groups == 1 or it.in_channels > it.groups))
     ]
 
 
 def _layer_sizes(module: nn.Module) -> tuple[int, int]:
     if isinstance(module, nn.Linear):
         return module.in_features, module.out_features
-    assert isinstance(module, _Convolution)
+    assert isinstance(module, CONVOLUTIONS)
     return module.in_channels // module.groups, module.out_channels // module.groups
 
 

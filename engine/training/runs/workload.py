@@ -36,14 +36,12 @@ from engine.training.models.outputs import (
     scalar_loss,
 )
 from engine.training.models.own import OwnFile
+from engine.training.models.tensor_cores import CONVOLUTIONS
 from engine.training.models.transformers import drawn_batch
 from engine.training.steps.optimizers import list_optimizers
 from engine.training.steps.own import Body
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
-
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-
 
 _MOST_COPIED = 250_000_000  # weights, of which the host then keeps 1 GiB
 _built = lru_cache(maxsize=1)(build_model)
@@ -105,7 +103,7 @@ class Workload:
         """Return True if the model gains from channels_last."""
         if self.own is None and not self._is_of_library:
             return self.entry.is_convolutional
-        convolutions = sum(isinstance(module, _CONVOLUTIONS) for module in model.modules())
+        convolutions = sum(isinstance(module, CONVOLUTIONS) for module in model.modules())
         # a transformer's only one cuts pictures into patches
         return convolutions > (1 if self._is_of_library else 0)
 
