@@ -238,7 +238,7 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     summary = run.summary
     if run.status is not Status.FINISHED:
         reason = f": {run.problem.message}" if run.problem else ""
-        yield "unfinished", f"{_ENDINGS[run.status]}{reason}"
+        yield "unfinished", f"{run.status.clause}{reason}"
     elif summary is None or summary.samples_per_second is None:
         blocks = 0 if evidence is None else len(evidence.block_speeds)
         note = f": {in_sentence(summary.speed_note)}" if summary and summary.speed_note else ""
@@ -393,14 +393,6 @@ _FACTS: tuple[tuple[str, DoubtKind, str], ...] = (
     ("cuda", "version", "with CUDA"),
     ("driver", "version", "with driver"),
 )
-
-_ENDINGS = {
-    Status.QUEUED: "has not run yet",
-    Status.RUNNING: "is still running",
-    Status.STOPPED: "was stopped before the end",
-    Status.FAILED: "failed",
-    Status.INTERRUPTED: "was interrupted",
-}
 
 
 LITTLE_GAIN = 1.1  # a ratio below this calls for a reason

@@ -82,20 +82,12 @@ def ending(run: RunRecord) -> str:
     """Return why a run stopped training, as the end of a sentence about it."""
     if run.status is Status.FAILED and run.problem is not None:
         return _FAILURES.get(run.problem.kind, "failed")
-    return _ENDINGS[run.status]
+    return run.status.clause
 
 
 # a damaged file may hold steps whose sum exceeds any float
 _LONGEST_STEP_SECONDS = 1e9
 
-_ENDINGS = {
-    Status.QUEUED: "has not started",
-    Status.RUNNING: "is still training",
-    Status.FINISHED: "ended",
-    Status.STOPPED: "was stopped",
-    Status.FAILED: "failed",
-    Status.INTERRUPTED: "was interrupted",
-}
 _FAILURES = {
     Kind.OUT_OF_MEMORY: "ran out of memory",
     Kind.NOT_A_NUMBER: "had NaN or Inf in its loss",

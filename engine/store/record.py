@@ -164,6 +164,12 @@ class Status(StrEnum):
     def is_over(self) -> bool:
         return self not in (Status.QUEUED, Status.RUNNING)
 
+    @property
+    def clause(self) -> str:
+        """The state as the end of a sentence about the run: "is still training"."""
+        words = {"queued": "has not started", "running": "is still training", "finished": "ended"}
+        return words.get(self, "failed" if self is Status.FAILED else f"was {self.value}")
+
 
 def unreadable_error(what: str, why: str = "") -> ProblemError:
     """Return the error for an unreadable part of a saved run. `what` is in the plural."""

@@ -19,7 +19,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
 from engine.words.names import exists, left_out_words, recipe_title, setting_text, speed_unit
 from engine.words.numbers import NONE, duration, number, times
-from gui.runs.table.rows import STATUS_WORDS, RunRow, begun, sized_dataset, status_words
+from gui.runs.table.rows import RunRow, begun, sized_dataset, status_words
 from gui.theme.theme import theme
 from gui.widgets.table import Column, Look
 from gui.widgets.table.columns import GROWS
@@ -31,7 +31,7 @@ _TICK = "Select runs to compare their curves. This box selects all shown, or non
 _LONGEST = 600
 _LEAST_GIB = 0.01
 """Below this, two decimals would show zero."""
-_PRECISION_ORDER, _STATUS_ORDER = list(Precision), list(STATUS_WORDS)
+_PRECISION_ORDER, _STATUS_ORDER = list(Precision), list(Status)
 _CHIP, _CHIP_INNER, _CHIP_GAP, _LEAST_CHIP = 18, 6, 4, 24
 _BY_NAME = {figure.name: figure for figure in METRICS}
 _OTHER_WIDTH = 104

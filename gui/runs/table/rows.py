@@ -24,21 +24,13 @@ from engine.words.names import dataset_words, recipe_title
 
 RUNS_MIME_TYPE = "application/x-ammeter-runs"
 """A JSON list of run ids."""
-STATUS_WORDS = {
-    Status.QUEUED: "Queued",
-    Status.RUNNING: "Running",
-    Status.FINISHED: "Finished",
-    Status.STOPPED: "Stopped",
-    Status.FAILED: "Failed",
-    Status.INTERRUPTED: "Interrupted",
-}
 
 
 def status_words(run: RunRecord) -> str:
     """Return the status of a run in words, such as "Finished" or "Out of memory"."""
     if run.status is Status.FAILED and run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY:
         return "Out of memory"
-    return STATUS_WORDS[run.status]
+    return run.status.value.capitalize()
 
 
 def sized_dataset(dataset: str, image_size: int | None) -> str:

@@ -140,8 +140,8 @@ def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (Status.STOPPED, "was stopped before the end."),
-        (Status.RUNNING, "is still running."),
+        (Status.STOPPED, "was stopped."),
+        (Status.RUNNING, "is still training."),
         (Status.FAILED, "failed: CUDA out of memory."),
     ],
 )

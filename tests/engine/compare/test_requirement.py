@@ -205,7 +205,7 @@ def test_a_disturbed_speed_is_undecided_while_memory_and_loss_stay_valid() -> No
 
 @pytest.mark.parametrize(
     ("status", "is_met", "reason"),
-    [(Status.FAILED, False, " failed."), (Status.STOPPED, None, "was stopped before the end.")],
+    [(Status.FAILED, False, " failed."), (Status.STOPPED, None, "was stopped.")],
 )
 @pytest.mark.parametrize("is_baseline", [True, False])
 def test_a_failed_run_of_either_side_fails_and_an_unfinished_one_decides_nothing(

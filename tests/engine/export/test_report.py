@@ -100,7 +100,7 @@ def test_each_doubt_is_told_once(hostile: Content) -> None:
     report = report_of(hostile)
     told = [*report.warnings, *(answer.text for answer in report.answers)]
     assert len(set(report.warnings)) == len(report.warnings)
-    for words in ("NaN or infinite", "has not run yet", "is still running"):
+    for words in ("NaN or infinite", "has not started", "is still training"):
         assert any(words in sentence for sentence in told)
 
 

@@ -161,9 +161,9 @@ class TestReading:
     def test_a_run_that_goes_on_is_read_again(self, workspace: Any, trained: Trained, saved: Store) -> None:
         waiting = saved.add(Experiment.model_validate({"precision": "bf16"}))
         workspace.show(trained("fp32", 880.0), waiting)
-        assert "has not run yet" in workspace.words
+        assert "has not started" in workspace.words
         saved.begin(waiting.id)
         with workspace.qtbot.waitSignal(workspace.reader.shown):
             workspace.runs.refresh(waiting.id)
             workspace.reader.refresh()
-        assert "is still running" in workspace.words
+        assert "is still training" in workspace.words
