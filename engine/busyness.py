@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.lazy_imports import psutil
-from engine.words.numbers import memory_text
+from engine.words.numbers import memory_text, size_text
 
 TOLERATED_SHARE = 0.15  # a window that repaints five times a second stays below this on two cores
 TOLERATED_MIB = 512.0  # a desktop's windows use this much of a GPU without computing anything
@@ -117,7 +117,7 @@ class Busyness:
             yield f"other programs use {held} of GPU memory{_busiest_words(self.gpu_mib)}"
         if self.memory_bytes and self.memory_left.amount < _LEAST_FREE * self.memory_bytes:
             amounts = (self.memory_left.amount, self.memory_bytes)
-            left, whole = (memory_text(amount / BYTES_PER_MIB) for amount in amounts)
+            left, whole = (size_text(amount) for amount in amounts)
             holder = f", mostly used by {self.memory_left.program}" if self.memory_left.program else ""
             yield f"only {left} of {whole} of memory are free{holder}"
 

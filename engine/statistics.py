@@ -14,7 +14,7 @@ Royal Statistical Society B 54, 1992). tests/benchmarks/interval_coverage.py mea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -33,6 +33,11 @@ _LEAST_FOR_OUTLIERS, _NEGLIGIBLE_SPREAD = 5, 0.0025
 _LEAST_MOVES = 7.0
 """The least drift, as a multiple of neighboring blocks' difference over the root of the blocks at an end:
 correlated blocks wander, and few blocks do not show how much they are correlated."""
+
+
+def known_values(values: Iterable[float | None]) -> list[float]:
+    """Return the values that are not None."""
+    return [value for value in values if value is not None]
 
 
 def median(values: NDArray[np.float64]) -> float:

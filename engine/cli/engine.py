@@ -21,7 +21,6 @@ from engine.cli.session import (
     text_column,
 )
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
-from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
 from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
@@ -42,7 +41,7 @@ from engine.machines.check import check_known
 from engine.machines.machine import Machine, Machines, refuse_kept
 from engine.machines.program import RemoteInstaller, answer_of, remote_description, remove_all
 from engine.machines.ssh import SshConnection
-from engine.words.numbers import duration, memory_text
+from engine.words.numbers import duration, size_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 
 _STATES = {
@@ -75,7 +74,7 @@ def _engine_pairs(found: Description) -> list[tuple[str, str]]:
         rows += [
             ("Build", installation.backend),
             ("Python", installation.python),
-            ("Size", f"{_size_text(installation.size_bytes)}, {installation.files:,} files"),
+            ("Size", f"{size_text(installation.size_bytes)}, {installation.files:,} files"),
         ]
     return rows if found.state is State.OWN else [*rows, ("Folder", found.folder)]
 
@@ -89,7 +88,7 @@ def _hardware_pairs(hardware: Hardware) -> list[tuple[str, str]]:
 
 
 def _build_row(build: Build) -> tuple[str, str, str, str, str]:
-    size = "" if build.download_bytes is None else f"about {_size_text(build.download_bytes)}"
+    size = "" if build.download_bytes is None else f"about {size_text(build.download_bytes)}"
     return build.backend, build.title, "compatible" if build.fits else "not compatible", size, build.why
 
 
@@ -149,7 +148,7 @@ def execute(installer: Installs, wanted: InstallRequest, as_json: bool, place: C
             raise
     if installation is None:
         raise InterruptError
-    size, folder = _size_text(installation.size_bytes), place()
+    size, folder = size_text(installation.size_bytes), place()
     sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {folder}."
     value = {"installation": installation.model_dump(mode="json"), "folder": folder}
     output.outcome(as_json, value, sentence)
@@ -202,9 +201,9 @@ _STAGES = {
 
 
 def _download_words(event: Fetched) -> str:
-    figures = f"{_size_text(event.done_bytes)} on disk"
+    figures = f"{size_text(event.done_bytes)} on disk"
     if event.total_bytes is not None:
-        figures = f"{_size_text(event.done_bytes)} of about {_size_text(event.total_bytes)}"
+        figures = f"{size_text(event.done_bytes)} of about {size_text(event.total_bytes)}"
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 
@@ -248,9 +247,7 @@ def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
         return remove_on(machine, as_json)
     freed = remove()
     left = ["A worker still uses PyTorch. Its files are removed when Ammeter next starts."] * has_leftovers()
-    output.outcome(
-        as_json, {"freed_bytes": freed}, f"Freed {_size_text(freed)} in {engines_folder()}.", *left
-    )
+    output.outcome(as_json, {"freed_bytes": freed}, f"Freed {size_text(freed)} in {engines_folder()}.", *left)
     return DONE
 
 
@@ -303,7 +300,3 @@ ACTIONS: dict[str, Callable[..., int]] = {
     "check": check,
     "remove": remove_engine,
 }
-
-
-def _size_text(count: float) -> str:
-    return memory_text(count / BYTES_PER_MIB)

@@ -19,7 +19,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
-from engine.statistics import Interval
+from engine.statistics import Interval, known_values
 from engine.store.record import RunRecord, Status
 from engine.words.names import sample_unit, speed_unit
 from engine.words.numbers import number, unit_suffix
@@ -272,7 +272,7 @@ class MetricCell:
     @property
     def known(self) -> list[float]:
         """The values of the repeats that have one."""
-        return _known_values(self.values)
+        return known_values(self.values)
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def _run_values(metric: Metric, side: Side) -> tuple[float | None, ...]:
 
 
 def _over_repeats(metric: Metric, values: Sequence[float | None]) -> float | None:
-    known = _known_values(values)
+    known = known_values(values)
     if not known or (metric.needs_all and len(known) < len(values)):
         return None
     diverged = next((value for value in known if not math.isfinite(value)), None)
@@ -333,7 +333,7 @@ def _value_interval(
     metric: Metric, side: Side, values: Sequence[float | None], blocks: Blocks
 ) -> tuple[Interval | None, IntervalKind | None]:
     if len(side.runs) > 1:
-        interval = intervals.value_interval(_known_values(values), is_mean=metric.is_mean)
+        interval = intervals.value_interval(known_values(values), is_mean=metric.is_mean)
         return interval, None if interval is None else "repeats"
     run = side.runs[0]
     interval = speed_interval(run, blocks.get(run.id))
@@ -350,8 +350,8 @@ def _value_interval(
 
 def _ratio_interval(metric: Metric, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
     values, base_values = (
-        _known_values(_run_values(metric, side)),
-        _known_values(_run_values(metric, baseline)),
+        known_values(_run_values(metric, side)),
+        known_values(_run_values(metric, baseline)),
     )
     partners = pairs_on_nodes(side, baseline) if metric.is_of_time else None
     if partners is not None:
@@ -384,13 +384,9 @@ def _is_within_spread(
     *,
     is_script: bool,
 ) -> bool | None:
-    known = [_known_values(values), _known_values(base_values)]
+    known = [known_values(values), known_values(base_values)]
     if min(map(len, known)) < 2 or not all(math.isfinite(value) for repeats in known for value in repeats):
         return None
     spread = max(max(repeats) - min(repeats) for repeats in known)
     # all runs of a script with a fixed seed end alike, and show no variation
     return None if is_script and difference and not spread else abs(difference) <= spread
-
-
-def _known_values(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]

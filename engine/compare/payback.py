@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
 from engine.compare.metrics import STEP_TIME, MetricCell
 from engine.compare.sides import Side
 from engine.protocol.summary import Summary
-from engine.statistics import Interval, geometric_mean
+from engine.statistics import Interval, geometric_mean, known_values
 from engine.words.names import listed
 from engine.words.numbers import counted, number, seconds_abbreviated
 
@@ -65,7 +64,7 @@ def paybacks(side: Side, other: Side, ratio: float, interval: Interval | None) -
     """Return when `side`, whose steps are `ratio` times as fast, has overtaken `other`: one for each state of
     the compiler's cache that its runs found. Empty if a start was not measured.
     """
-    base, step_ms = _starts(other), geometric_mean(_known(map(STEP_TIME.value, other.runs)))
+    base, step_ms = _starts(other), geometric_mean(known_values(map(STEP_TIME.value, other.runs)))
     if not base or step_ms is None:
         return ()
     step_seconds, found = step_ms / 1e3, []
@@ -122,7 +121,7 @@ def payback_sentence(side: Side, baseline: Side, names: tuple[str, str], speed: 
 def _starts(side: Side, *cached: bool | None) -> list[float]:
     """Return the starts of the runs, or only of those that found the compiler's cache so."""
     runs = (run.summary for run in side.runs)
-    return _known(start_seconds(each) for each in runs if not cached or _is_cached(each) in cached)
+    return known_values(start_seconds(each) for each in runs if not cached or _is_cached(each) in cached)
 
 
 def _is_cached(summary: Summary | None) -> bool | None:
@@ -132,7 +131,3 @@ def _is_cached(summary: Summary | None) -> bool | None:
 def _compiling(side: Side) -> tuple[str, bool | None] | None:
     step = next((run.experiment.step for run in side.runs if run.summary and run.summary.compilation), None)
     return None if step is None else (step.compile_mode, step.compile_dynamic)
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]

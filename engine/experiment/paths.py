@@ -175,3 +175,12 @@ def from_environment(name: str) -> Path | None:
     """Return the folder in an environment variable. None if it is unset or empty."""
     value = os.environ.get(name, "").strip()
     return Path(value).expanduser().absolute() if value else None
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return the kernel's id of the current boot. Empty on a system without one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

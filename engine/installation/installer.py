@@ -16,7 +16,6 @@ from typing import Protocol
 
 from engine.experiment.paths import write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.description import Description, description_here
 from engine.installation.installed import (
     CURRENT,
@@ -52,7 +51,7 @@ from engine.installation.request import (
     Stopped,
 )
 from engine.installation.uv import run_uv
-from engine.words.numbers import memory_text
+from engine.words.numbers import size_text
 
 _EACH_SECONDS = 0.3
 _MOST_NAMES = 3
@@ -162,7 +161,7 @@ class Installer:
             shutil.rmtree(cache_folder(self._folder), ignore_errors=True)
         free_bytes = shutil.disk_usage(self._folder).free
         if plan.needed_bytes > free_bytes:
-            needed, free = (memory_text(count / BYTES_PER_MIB) for count in (plan.needed_bytes, free_bytes))
+            needed, free = (size_text(count) for count in (plan.needed_bytes, free_bytes))
             message = f"PyTorch needs {needed}, but only {free} are free at {self._folder}."
             raise ProblemError(Problem(kind=Kind.DISK_FULL, message=message, remedy=ROOM))
 

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.value import BYTES_PER_MIB, check_size, shortened
+from engine.experiment.value import check_size, shortened
 from engine.installation.installed import Installation
-from engine.words.numbers import memory_text
+from engine.words.numbers import size_text
 
 AUTOMATIC = "auto"
 
@@ -93,7 +93,7 @@ class InstallPlan:
         """The size of all wheels as text: "2.6 GiB", "about 2.6 GiB", "size unknown"."""
         if self.download_bytes is None:
             return "size unknown"
-        text = memory_text(self.download_bytes / BYTES_PER_MIB)
+        text = size_text(self.download_bytes)
         return text if self.is_exact else f"about {text}"
 
 

@@ -8,10 +8,10 @@ import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from pydantic import ValidationError
 
+from engine.experiment.paths import boot_id
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import Message
 from engine.lazy_imports import psutil
@@ -40,7 +40,7 @@ class Owner(Message):
         """True once the process has certainly ended. False for another host, where that is unknown."""
         if self.host != socket.gethostname():
             return False
-        if self.boot != _boot_id():
+        if self.boot != boot_id():
             return True
         try:
             started = psutil.Process(self.pid).create_time()
@@ -63,15 +63,7 @@ def owner_from(text: str) -> Owner | None:
 def this_process() -> Owner:
     """Return this process as an owner. It is cached, because setting the clock changes the start time."""
     process = psutil.Process()
-    return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
-
-
-@functools.cache
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return Owner(host=socket.gethostname(), boot=boot_id(), pid=process.pid, started=process.create_time())
 
 
 def this_owner() -> str:

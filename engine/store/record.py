@@ -408,9 +408,9 @@ def run_from(row: Row) -> RunRecord:
         number=_whole(row["number"]),
         name=one_line(row["name"]),
         status=Status(row["status"]),
-        created=_moment(row["created"]),
-        started=_moment(row["started"]) if row["started"] is not None else None,
-        ended=_moment(row["ended"]) if row["ended"] is not None else None,
+        created=moment(row["created"]),
+        started=moment(row["started"]) if row["started"] is not None else None,
+        ended=moment(row["ended"]) if row["ended"] is not None else None,
         experiment=UnparsedJson(_text(row["experiment"])),
         environment=UnparsedJson(_text(environment)) if environment else None,
         summary=UnparsedJson(_text(summary)) if summary else None,
@@ -452,10 +452,11 @@ def _tags(text: str) -> tuple[str, ...]:
 
 def comparison_from(row: Row) -> ComparisonRecord:
     """Return the comparison in a row. Raises ValueError, TypeError or OverflowError if it is damaged."""
-    return ComparisonRecord(_text(row["id"]), one_line(row["title"]), _moment(row["created"]), row["ammeter"])
+    return ComparisonRecord(_text(row["id"]), one_line(row["title"]), moment(row["created"]), row["ammeter"])
 
 
-def _moment(unix_seconds: float) -> datetime:
+def moment(unix_seconds: float) -> datetime:
+    """Return a saved time."""
     return datetime.fromtimestamp(unix_seconds, UTC)
 
 

@@ -15,6 +15,7 @@ from engine.experiment.settings import Ranks
 from engine.experiment.sweep import VARIANT, Cell, Grid, Pilot, Plan
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import needed_mib
+from engine.statistics import known_values
 from engine.store.record import RunRecord, Status
 from engine.store.saved.forecasts import Forecasts, forecast_key, may_change_memory
 from engine.store.saved.sweeps import DOES_NOT_FIT, CellRecord, SweepRecord
@@ -78,7 +79,7 @@ class _KnownSeconds:
         took = {
             cell.index: statistics.fmean(own)
             for cell in record.cells
-            if (own := _known(map(training_seconds, finished_runs(cell))))
+            if (own := known_values(map(training_seconds, finished_runs(cell))))
         }
         # what pilots overlook in the cells trained so far, they overlook in the others
         both = [took[index] / seconds for index, seconds in foretold.items() if index in took and seconds]
@@ -86,7 +87,9 @@ class _KnownSeconds:
         self._runs = {index: scale * seconds for index, seconds in foretold.items()} | took
         self._usual_run = _mean(self._runs.values())
         pilots = [cell.pilot.seconds for cell in record.cells if cell.pilot is not None]
-        self._usual_pilot = _mean(pilots or _known(map(self._pilot_seconds, range(len(self._experiments)))))
+        self._usual_pilot = _mean(
+            pilots or known_values(map(self._pilot_seconds, range(len(self._experiments))))
+        )
 
     def seconds(self, turn: Turn) -> float | None:
         """Estimate the time of the turn. None if nothing is known of any cell."""
@@ -162,10 +165,6 @@ def _as_pilot(run: RunRecord) -> Pilot | None:
 
 def _mean(values: Collection[float]) -> float | None:
     return statistics.fmean(values) if values else None
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
 
 
 MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes seconds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from engine.experiment.value import KIB_PER_MIB, MIB_PER_GIB
+from engine.experiment.value import BYTES_PER_MIB, KIB_PER_MIB, MIB_PER_GIB
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,11 @@ def range_text(low: float, high: float) -> str:
             break
         texts = [f"{low:,.{digits}f}", f"{high:,.{digits}f}"]
     return " to ".join(texts)
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a size on disk, or of a download: "2.6 GiB"."""
+    return memory_text(size_bytes / BYTES_PER_MIB)
 
 
 def memory_text(mib: float) -> str:

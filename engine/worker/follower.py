@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from engine import __version__
+from engine.experiment.paths import boot_id
 from engine.worker.allocation import Allocation
-from engine.worker.keeper import boot_id, is_kept, requests_in, start_keeper, write_whole
+from engine.worker.keeper import is_kept, requests_in, start_keeper, write_whole
 
 PROTOCOL = 3
 _SLEEP_SECONDS = 0.02

@@ -31,6 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from engine.experiment.paths import boot_id
 from engine.worker.guard import MARK, kill_marked, start_guard
 
 if sys.platform != "win32":
@@ -62,11 +63,6 @@ def is_kept(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
-
-
-def boot_id() -> str:
-    """Return the kernel's id of the current boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def worker_environment(own: Mapping[str, str]) -> dict[str, str]:

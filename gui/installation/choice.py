@@ -14,6 +14,7 @@ from engine.installation.builds import Build, automatic_backend, build_title
 from engine.installation.description import Description
 from engine.installation.installed import engines_folder
 from engine.installation.request import AUTOMATIC, InstallPlan, InstallRequest, Source
+from engine.words.numbers import size_text
 from gui.installation.words import (
     EXTRAS,
     download_text,
@@ -21,7 +22,6 @@ from gui.installation.words import (
     gpu_title,
     network_text,
     room_text,
-    size_text,
 )
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.widgets import Button, ElidedLabel, Field, IconButton, divider, label, set_text

@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QDialog, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.installed import Engine, Installation, State, engines_folder
-from engine.words.numbers import counted, date_text
+from engine.words.numbers import counted, date_text, size_text
 from gui.installation.setup import EngineSetup
-from gui.installation.words import Purpose, size_text, title_of
+from gui.installation.words import Purpose, title_of
 from gui.widgets import Button, ElidedLabel, IconButton, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.messages import ask

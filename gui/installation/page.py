@@ -15,7 +15,7 @@ from engine.experiment.problem import Problem
 from engine.installation.description import Description
 from engine.installation.installed import Engine, Installation
 from engine.installation.request import InstallEvent, InstallPlan, InstallRequest, Source
-from engine.words.numbers import duration
+from engine.words.numbers import duration, size_text
 from gui.installation.choice import ChoiceView
 from gui.installation.progress import InstallProgress, ProgressView
 from gui.installation.setup import EngineSetup
@@ -23,7 +23,6 @@ from gui.installation.words import (
     Purpose,
     first_choice,
     purpose_of,
-    size_text,
     title_of,
     without_password,
     words_for,

@@ -8,8 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.installation.request import Fetched, InstallEvent, Stage, StageBegan
-from engine.words.numbers import duration, share_text
-from gui.installation.words import size_text
+from engine.words.numbers import duration, share_text, size_text
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ThinProgressBar, label, set_property, set_text

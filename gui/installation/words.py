@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import build_title
 from engine.installation.hardware import Hardware
 from engine.installation.installed import Engine, Installation, State
 from engine.installation.request import InstallPlan, InstallRequest, Source
-from engine.words.numbers import counted, memory_text
+from engine.words.numbers import counted, size_text
 
 EXTRAS = {
     "timm": "over a thousand image models",
@@ -20,11 +19,6 @@ EXTRAS = {
     "transformers": "language models, such as GPT-2 and Llama",
 }
 """Optional packages and their purpose."""
-
-
-def size_text(size_bytes: float) -> str:
-    """Return a size on disk, or of a download: "2.6 GiB"."""
-    return memory_text(size_bytes / BYTES_PER_MIB)
 
 
 def gpu_title(hardware: Hardware) -> str:

@@ -14,7 +14,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.numerics.map_rows import OUTSIDE, MapRow, Share, kept_by
 from engine.protocol.numerics import Direction
 from engine.protocol.ranges import BF16, E4M3, E5M2, FP16, FP32, dtype_label
-from engine.words.numbers import memory_text, share_text
+from engine.words.numbers import share_text, size_text
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
 from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
@@ -136,7 +136,7 @@ class MapTree(TreeModel[MapRow]):
                 f"{dtype_label(dtype)} {share_text(share)} of the time" for dtype, share in shares
             )
         if column == CASTS and row.casts:
-            moved = memory_text(row.cast_bytes / BYTES_PER_MIB)
+            moved = size_text(row.cast_bytes)
             return f"Autocast cast {row.casts:,} times and moved {moved}."
         if row.name in OUTSIDE:
             return OUTSIDE[row.name][1]

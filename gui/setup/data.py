@@ -15,8 +15,7 @@ from engine.experiment.own.array_files import ENDINGS
 from engine.experiment.own.folders import Count, TextCount, changed_at, count_images, count_text
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem
-from engine.experiment.value import BYTES_PER_MIB
-from engine.words.numbers import counted, memory_text
+from engine.words.numbers import counted, size_text
 from gui.session.background import Background
 from gui.session.reader import Lookups
 from gui.setup.controls import NumberEdit
@@ -98,7 +97,7 @@ def folder_words(count: FolderCount | None, is_counting: bool) -> str:
     if count is None:
         return "counting…" if is_counting else ""
     if isinstance(count, TextCount):
-        size = memory_text(count.bytes / BYTES_PER_MIB)
+        size = size_text(count.bytes)
         return f"{counted(count.files, 'file')}, {size} of text" if count.files else "no text"
     if not (total := count.train + count.validation):
         return "no images in class folders"

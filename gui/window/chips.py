@@ -14,7 +14,7 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
 from engine.lazy_imports import psutil
-from engine.words.numbers import duration, memory_text, share_text
+from engine.words.numbers import duration, share_text, size_text
 from gui.runs.queue_table import KIND_ICONS, QueueSchedule
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
@@ -218,7 +218,7 @@ class DeviceMemory(QObject):
             self.read.emit(None, "")
             return
         fraction = used / (self._device.memory_mib * BYTES_PER_MIB)
-        self.read.emit(min(fraction, 1.0), f"{memory_text(used / BYTES_PER_MIB)} in use")
+        self.read.emit(min(fraction, 1.0), f"{size_text(used)} in use")
 
 
 def _gpu_used_bytes(name: str) -> int | None:

@@ -28,7 +28,7 @@ from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES
 from engine.store.record import Status
 from engine.store.runs import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
-from engine.words.numbers import memory_text
+from engine.words.numbers import size_text
 
 FORMAT = 2  # the only one that is read
 MANIFEST = "ammeter.json"
@@ -279,7 +279,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         refuse(path, f"is not an archive of runs, because {MANIFEST} is missing", ANOTHER)
     unpacked = sum(info.file_size for info in members)
     if unpacked > min(MOST_BYTES_IN_ALL, SMALL_BYTES + MOST_RATIO * path.stat().st_size):
-        size = memory_text(unpacked / BYTES_PER_MIB)
+        size = size_text(unpacked)
         refuse(path, f"would unpack to {size}, which is too much for an archive of its size", ANOTHER)
 
 

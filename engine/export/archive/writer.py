@@ -11,13 +11,13 @@ import numpy as np
 
 from engine import __version__
 from engine.experiment.problem import request_error
-from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, one_line
+from engine.experiment.value import LONGEST_TEXT, one_line
 from engine.export.archive import container as layout
 from engine.export.archive.container import part_name, sheet_name
 from engine.export.content import Content
 from engine.protocol.events import to_line
 from engine.store.saved.whole_runs import WholeRun
-from engine.words.numbers import memory_text
+from engine.words.numbers import size_text
 
 # the earliest date that a .zip can have, so that the date of writing does not change the bytes
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
@@ -62,7 +62,7 @@ def _write_archive(runs: Iterable[WholeRun], path: Path, compression: int) -> in
                 sheet_files.append(_add_member(archive, sheet_name(sheet.key), sheet.jpeg, compression))
             in_all = sum(file.bytes for file in (*files, *sheet_files))
             if in_all + layout.MOST_BYTES[layout.MANIFEST] > layout.MOST_BYTES_IN_ALL:
-                most = memory_text(layout.MOST_BYTES_IN_ALL / BYTES_PER_MIB)
+                most = size_text(layout.MOST_BYTES_IN_ALL)
                 _too_much(f"These runs are too large for one archive (limit {most})")
         if len(ids) > layout.MOST_RUNS:
             _too_much(f"{len(ids):,} runs are too many for one archive (limit {layout.MOST_RUNS:,})")

@@ -26,7 +26,7 @@ from engine.protocol.trials import Limit
 from engine.protocol.tune import Tuning
 from engine.store.connection import Connection
 from engine.store.queue import can_take_over, leave, this_owner
-from engine.store.record import Work
+from engine.store.record import Work, moment
 from engine.store.schema import SEALED, insert, is_intact, seal
 
 
@@ -190,10 +190,6 @@ class SavedTable:
         noun = self._table.removesuffix("s").replace("studie", "study")
         message = f"No {noun} has the id '{work_id}'."
         return request_problem(message, "Start it again.", key=noun, value=work_id)
-
-
-def moment(unix_seconds: float) -> datetime:
-    return datetime.fromtimestamp(unix_seconds, UTC)
 
 
 class Traces:

@@ -17,9 +17,9 @@ from engine.experiment.sweep import Grid, Pilot, Plan
 from engine.experiment.value import one_line
 from engine.store.connection import Connection
 from engine.store.queue import leave, owner_from, this_owner
-from engine.store.record import RUN_COLUMNS, RunRecord, Status, run_from
+from engine.store.record import RUN_COLUMNS, RunRecord, Status, moment, run_from
 from engine.store.runs import add_comparison, cleaned_name, drop_comparison
-from engine.store.saved.studies import SavedTable, moment, new_id
+from engine.store.saved.studies import SavedTable, new_id
 from engine.store.schema import SEALED, insert, is_intact, seal
 
 DOES_NOT_FIT = "does not fit"

@@ -19,7 +19,6 @@ from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, da
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.folders import no_text_problem, text_files
 from engine.experiment.problem import ProblemError, request_error
-from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.arrays import array_facts
 from engine.training.data.batches import (
     Batch,
@@ -38,7 +37,7 @@ from engine.training.data.image_sets import SETS, is_downloaded
 from engine.training.data.image_sources import check_device_memory, is_kept_on_device, load_images
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
 from engine.training.ranks import rank_indices
-from engine.words.numbers import memory_text
+from engine.words.numbers import size_text
 
 _HELD_OUT = 10  # every tenth file is for validation
 
@@ -126,7 +125,7 @@ def folder_text(path: str) -> tuple[bytes, bytes]:
 def _require_memory(path: str, size_bytes: int) -> None:
     free_bytes = psutil.virtual_memory().available
     if 2 * size_bytes > free_bytes:  # it is copied once
-        held, free = (memory_text(count / BYTES_PER_MIB) for count in (size_bytes, free_bytes))
+        held, free = (size_text(count) for count in (size_bytes, free_bytes))
         message = f"{path} has {held} of text, which must fit in memory, but only {free} are free."
         raise request_error(message, "Choose a folder with less text.", key="path", value=path)
 

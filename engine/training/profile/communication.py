@@ -9,7 +9,6 @@ import torch
 from torch import distributed
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.advice import (
     Advice,
     AdviceKind,
@@ -23,7 +22,7 @@ from engine.training.measuring.telemetry import clock_for
 from engine.training.profile.breakdown import StepBar
 from engine.training.profile.trace import Collective, Trace, merged_spans
 from engine.training.ranks import current_rank, gather_from_ranks
-from engine.words.numbers import memory_text, number, share_text
+from engine.words.numbers import number, share_text, size_text
 
 _SIZES = tuple(4**power * 2**14 for power in range(8))  # from 16 KiB to 256 MiB
 _LARGEST_ON_CPU = 64 * 2**20
@@ -182,8 +181,8 @@ def _larger_buckets(exchange: Communication, exposed_ms: float, experiment: Expe
         Advice(
             kind=AdviceKind.LARGER_BUCKETS,
             message="Gradients are sent in messages too small for the link. Send them in larger buckets.",
-            evidence=f"A step sends {len(sizes):,} messages of {memory_text(mean / BYTES_PER_MIB)} on "
-            f"average, at {number(exchange.rate(mean))} GB/s. With {memory_text(best.size / BYTES_PER_MIB)} "
+            evidence=f"A step sends {len(sizes):,} messages of {size_text(mean)} on "
+            f"average, at {number(exchange.rate(mean))} GB/s. With {size_text(best.size)} "
             f"the devices reach {number(best.gb_per_second)} GB/s.",
             **remedy._asdict(),
         ),
