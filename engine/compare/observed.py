@@ -8,7 +8,7 @@ from typing import NamedTuple
 from engine.experiment.catalog import NARROW_FORMATS, Precision
 from engine.protocol.summary import Observed, Summary
 from engine.words.names import listed
-from engine.words.numbers import NONE
+from engine.words.numbers import NONE, magnitude_text
 
 OBSERVED = "What the observer saw"
 
@@ -69,11 +69,7 @@ def observed_sentence(summary: Summary) -> str:
 
 def parameter_count(observed: Observed) -> str:
     """Return the number of parameters: "124.3 M"."""
-    count = float(sum(observed.parameters.values()))
-    for size, unit in ((1e9, " B"), (1e6, " M"), (1e3, " k")):
-        if count >= size:
-            return f"{count / size:,.1f}{unit}"
-    return f"{count:,.0f}"
+    return magnitude_text(sum(observed.parameters.values()))
 
 
 def cautions_of(summary: Summary, precision: Precision, name: str = "") -> Iterator[str]:

@@ -381,7 +381,7 @@ def _hardware_checks(hardware: Hardware) -> list[Check]:
     checks = [Check.ok("CPU", hardware.processor or hardware.machine)]
     if (problem := cpu_problem(hardware)) is not None:
         checks = [Check.note("CPU", problem.message, problem.remedy)]
-    names = [_gpu_text(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
+    names = [gpu.text for gpu in hardware.gpus]
     driver = f", driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
     if hardware.cuda_of_driver is not None:
         driver += " for CUDA up to {}.{}".format(*hardware.cuda_of_driver)
@@ -391,11 +391,6 @@ def _hardware_checks(hardware: Hardware) -> list[Check]:
     if nvidia and hardware.nvidia_driver is None:
         checks.append(_no_driver(nvidia[0], hardware.system))
     return checks
-
-
-def _gpu_text(name: str, capability: tuple[int, int] | None, architecture: str | None) -> str:
-    kind = f"compute capability {capability[0]}.{capability[1]}" if capability else architecture
-    return f"{name} ({kind})" if kind else name
 
 
 def _no_driver(gpu: str, system: str) -> Check:

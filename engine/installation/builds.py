@@ -149,7 +149,7 @@ def gpu_problem(backend: str, gpu: Gpu, hardware: Hardware) -> Problem | None:
                 "Load the kernel driver amdgpu, or choose the CPU build.",
             )
         return request_problem(
-            f"PyTorch for {build_title(backend)} has no kernels for the {_gpu_text(gpu)}.",
+            f"PyTorch for {build_title(backend)} has no kernels for the {gpu.text}.",
             "Choose the CPU build.",
         )
     if gpu.vendor is Vendor.INTEL and backend == "xpu" and not _XPU_NAMES.search(gpu.name):
@@ -174,7 +174,7 @@ def _capability_problem(
         relation = "newer than"
         remedy = "Choose a build for a newer CUDA. Update the driver if that build needs it."
     return request_problem(
-        f"The {_gpu_text(gpu)} is {relation} the GPUs that PyTorch for {build_title(build.backend)} supports "
+        f"The {gpu.text} is {relation} the GPUs that PyTorch for {build_title(build.backend)} supports "
         f"({_dotted(first)} to {_dotted(last)}).",
         remedy,
     )
@@ -235,7 +235,7 @@ def _cuda_builds(hardware: Hardware) -> list[Build]:
 
 def _why_cuda(cuda: _Cuda, gpu: Gpu, hardware: Hardware) -> str:
     title = build_title(cuda.backend)
-    why = f"Driver {hardware.nvidia_driver} runs {title}, and the build supports the {_gpu_text(gpu)}."
+    why = f"Driver {hardware.nvidia_driver} runs {title}, and the build supports the {gpu.text}."
     return why if cuda.last_torch is None else f"{why} PyTorch {cuda.last_torch} is the last release with it."
 
 
@@ -245,7 +245,7 @@ def _build_of(backend: str, vendor: Vendor, hardware: Hardware) -> Build:
         return Build(backend, build_title(backend), f"No {vendor} GPU was found.", False)
     for gpu in gpus:
         if (problem := gpu_problem(backend, gpu, hardware)) is None:
-            return Build(backend, build_title(backend), f"The build supports the {_gpu_text(gpu)}.", True)
+            return Build(backend, build_title(backend), f"The build supports the {gpu.text}.", True)
     assert problem is not None
     return Build(backend, build_title(backend), problem.message, False)
 
@@ -274,12 +274,6 @@ def build_title(backend: str) -> str:
     if backend.startswith("rocm"):
         return f"ROCm {backend.removeprefix('rocm')}"
     return {"xpu": "Intel XPU", "cpu": "the CPU"}.get(backend, backend)
-
-
-def _gpu_text(gpu: Gpu) -> str:
-    if gpu.capability is not None:
-        return f"{gpu.name} (compute capability {_dotted(gpu.capability)})"
-    return f"{gpu.name} ({gpu.architecture})" if gpu.architecture else gpu.name
 
 
 def _cuda_version(backend: str) -> tuple[int, int] | None:

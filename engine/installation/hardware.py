@@ -33,6 +33,14 @@ class Gpu:
     capability: tuple[int, int] | None = None
     architecture: str | None = None
 
+    @property
+    def text(self) -> str:
+        """The name with what decides its build: "NVIDIA L4 (compute capability 8.9)"."""
+        kind = self.architecture
+        if self.capability is not None:
+            kind = "compute capability {}.{}".format(*self.capability)
+        return f"{self.name} ({kind})" if kind else self.name
+
 
 @dataclass(frozen=True)
 class Hardware:

@@ -139,6 +139,14 @@ def range_text(low: float, high: float) -> str:
     return " to ".join(texts)
 
 
+def magnitude_text(count: float) -> str:
+    """Return a large number in short: "25.6 M", "12 k", "9,999"."""
+    for least, scale, form in ((1e9, 1e9, "{:,.1f} B"), (1e6, 1e6, "{:,.1f} M"), (1e4, 1e3, "{:,.0f} k")):
+        if count >= least:
+            return form.format(count / scale)
+    return f"{count:,.0f}"
+
+
 def size_text(size_bytes: float) -> str:
     """Return a size on disk, or of a download: "2.6 GiB"."""
     return memory_text(size_bytes / BYTES_PER_MIB)

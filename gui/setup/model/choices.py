@@ -11,6 +11,7 @@ from typing import NamedTuple
 from engine.experiment.checks import Catalog, ModelEntry
 from engine.experiment.own.code import MODEL, Code
 from engine.experiment.own.library_models import ModelRef
+from engine.words.numbers import magnitude_text
 
 
 class Row(NamedTuple):
@@ -103,17 +104,8 @@ def parameters_words(model: ModelEntry | None) -> str:
     return "" if model is None or model.parameters is None else f"{_size(model)} parameters"
 
 
-_SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
-
-
 def _size(model: ModelEntry) -> str:
-    if model.parameters is None:
-        return ""
-    for scale, letter, form in _SCALES:
-        if model.parameters >= scale:
-            divisor = 1_000 if letter == "k" else scale
-            return f"{model.parameters / divisor:{form}} {letter}"
-    return f"{model.parameters:,}"
+    return "" if model.parameters is None else magnitude_text(model.parameters)
 
 
 def narrowed(groups: Iterable[ChoiceGroup], typed: str) -> list[ChoiceGroup]:
