@@ -103,7 +103,7 @@ def test_a_chart_of_throughput_marks_the_largest_batch_of_each_side(size):
         Side(
             ((64, 10.0),), (290,), answer=289, throughputs=((64, 39_000.0), (256, 88_000.0), (289, 90_000.0))
         ),
-        Side((), (), "FP16 AMP", Precision.FP16, None, 561, (), ((64, 60_000.0), (561, 180_000.0))),
+        Side((), (), "FP16 AMP", Precision.FP16, None, 561, (), ((64, 60_000.0), (561, 190_000.0))),
     )
     content = MemoryContent(sides, shows_forecast=False, shows_throughput=True)
     drawing = memory_chart(content, size)
