@@ -8,9 +8,6 @@ from typing import Any
 import torch
 import torch._functorch.config as functorch_config
 from torch import fx, nn
-from torch._functorch.aot_autograd import aot_function
-from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -46,6 +43,11 @@ class _PartitionedModel(nn.Module):
     """
 
     def __init__(self, model: nn.Module, budget: float) -> None:
+        # these take over a second to import, and few forecasts need them
+        from torch._functorch.aot_autograd import aot_function
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
+        from torch._inductor.decomposition import select_decomp_table
+
         super().__init__()
         self._budget = budget
         # in a list, because it is no state of this module
@@ -69,7 +71,7 @@ class _PartitionedModel(nn.Module):
 
 
 class _BoxedGraph(fx.Interpreter):
-    """Runs a graph with a list of inputs, and frees each of them after its last use, as compiled code does."""
+    """Runs a graph with a list of inputs, and frees each after its last use, as compiled code does."""
 
     _boxed_call = True
 
