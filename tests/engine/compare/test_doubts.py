@@ -118,7 +118,7 @@ def test_the_times_of_a_few_disturbed_repeats_are_left_out(
         (doubt,) = report.doubts
         assert doubt.sentence == (
             "FP32, repeat 3 was disturbed: other programs used 40% of the CPU. The times of this repeat are "
-            "left out. The same applies to 1 more of its runs."
+            "excluded. The same applies to 1 more of its runs."
         )
 
 
