@@ -13,9 +13,9 @@ from engine.cli.saved import _row as row_of
 from engine.cli.train import show, variants
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
+from engine.compare.requirement import Judgement
 from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord
-from engine.store.store import Store
 from tests.golden import Golden
 
 Make = Callable[..., RunRecord]
@@ -52,9 +52,9 @@ def test_the_metrics_that_apply_stand_in_groups_with_their_units(
     golden(capsys.readouterr().out, "summaries")
 
 
-def test_a_name_never_commands_the_terminal(record: Make, store: Store, capsys: Capture) -> None:
+def test_a_name_never_commands_the_terminal(record: Make, capsys: Capture) -> None:
     run = replace(record(1, FP32), name="\x1b[2Jgone\x07" + "x" * 500)
-    output.table(["Id"] * 5, [row_of(store, run)])
+    output.table(["Id"] * 5, [row_of(run, lambda _: Judgement(()))])
     shown = capsys.readouterr().out
     assert "gone" in shown and not {"\x1b", "\x07"} & set(shown)
     assert len(shown.splitlines()) < 20
