@@ -16,7 +16,9 @@ from engine.compare.sides import (
     Side,
     changes_training,
     is_interleaved,
+    known_speeds,
     node_of,
+    paired_repeats,
     pairs_on_nodes,
     side_with_outliers,
     training_differences,
@@ -160,15 +162,11 @@ def left_out_repeats(sides: Sequence[Side]) -> frozenset[str]:
 
     Their times are left out. None are if fewer than 5 repeats would remain, or fewer than half of them.
     """
-    repeats = [{(run.comparison, run.experiment.seed): run for run in side.runs} for side in sides]
-    keys = repeats[0].keys()
-    are_paired = all(len(own) == len(side.runs) for own, side in zip(repeats, sides, strict=True))
-    if not are_paired or any(own.keys() != keys for own in repeats) or any(key[0] is None for key in keys):
+    repeats = paired_repeats(*sides) or []
+    disturbed = [runs for runs in repeats if any(map(_is_beside_others, runs))]
+    if len(repeats) - len(disturbed) < max(_LEAST_LEFT, len(repeats) / 2):
         return frozenset()
-    disturbed = {key for own in repeats for key, run in own.items() if _is_beside_others(run)}
-    if len(keys) - len(disturbed) < max(_LEAST_LEFT, len(keys) / 2):
-        return frozenset()
-    return frozenset(own[key].id for own in repeats for key in disturbed)
+    return frozenset(run.id for runs in disturbed for run in runs)
 
 
 def _is_beside_others(run: RunRecord) -> bool:
@@ -321,7 +319,7 @@ def _pair_doubts(side: Side, baseline: Side, left_out: Collection[str]) -> Itera
         yield Doubt(side.id, "order", f"{sentence} difference. No interval is given.")
     outlying = side_with_outliers(*timed)
     if outlying is not None:
-        low, high = (number(edge(_run_speeds(outlying))) for edge in (min, max))
+        low, high = (number(edge(known_speeds(outlying.runs))) for edge in (min, max))
         unit = sample_unit(outlying.runs[0].experiment)
         only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} {unit})"
         yield Doubt(side.id, "outliers", f"{only}. No interval is given.")
@@ -331,7 +329,7 @@ def _pair_doubts(side: Side, baseline: Side, left_out: Collection[str]) -> Itera
         mine_on, theirs_on = (" and ".join(sorted(each)) for each in nodes)
         what = f"{side.title} was trained on {mine_on} and {baseline.title} on {theirs_on}"
         yield Doubt(side.id, "node", f"{what}. Throughput on different nodes is not comparable.")
-    mine, theirs = first_started(side), first_started(baseline)
+    mine, theirs = side.first_started, baseline.first_started
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
@@ -372,19 +370,6 @@ def _unlike_scripts(side: Side, baseline: Side) -> Iterator[Doubt]:
     if None not in (seen.batch_size, base.batch_size) and seen.batch_size != base.batch_size:
         different = f"{seen.batch_size:,} vs. {base.batch_size:,}"
         yield Doubt(side.id, "setting", f"The scripts used different batch sizes: {different}.")
-
-
-def _run_speeds(side: Side) -> list[float]:
-    speeds = (run.summary.samples_per_second for run in side.runs if run.summary is not None)
-    return [speed for speed in speeds if speed is not None]
-
-
-def first_started(side: Side) -> RunRecord:
-    """Return the first run of a side that has started, because only such a run knows its machine.
-
-    If none has started, return the first run.
-    """
-    return next((run for run in side.runs if run.environment is not None), side.runs[0])
 
 
 _FACTS: tuple[tuple[str, DoubtKind, str], ...] = (

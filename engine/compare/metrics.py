@@ -369,9 +369,7 @@ def _ratio_interval(metric: Metric, side: Side, baseline: Side) -> tuple[float |
     return ratio, intervals.paired_ratio_interval(values, base_values)
 
 
-def _complete(
-    metric: Metric, pairs: Sequence[tuple[RunRecord, RunRecord]]
-) -> tuple[list[float], list[float]]:
+def _complete(metric: Metric, pairs: Sequence[tuple[RunRecord, ...]]) -> tuple[list[float], list[float]]:
     values = [(metric.value(run), metric.value(partner)) for run, partner in pairs]
     known = [(mine, theirs) for mine, theirs in values if mine is not None and theirs is not None]
     return [mine for mine, _ in known], [theirs for _, theirs in known]

@@ -22,7 +22,7 @@ from engine.experiment.settings import (
 from engine.experiment.value import shortened
 from engine.lazy_imports import np
 from engine.protocol.summary import Observed, Summary
-from engine.statistics import outlying_side
+from engine.statistics import known_values, outlying_side
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
 
@@ -317,7 +317,12 @@ class Side:
     @property
     def precision(self) -> Precision:
         """The precision. That of a script is known once one of its runs has started."""
-        return next((run for run in self.runs if run.environment), self.runs[0]).experiment.precision
+        return self.first_started.experiment.precision
+
+    @property
+    def first_started(self) -> RunRecord:
+        """The first run that has started, because only such a run knows its machine, or else the first."""
+        return next((run for run in self.runs if run.environment is not None), self.runs[0])
 
     @property
     def is_script(self) -> bool:
@@ -419,15 +424,14 @@ def pairs_on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecor
     return [(run, theirs[key(run)]) for run in side.runs if key(run) in theirs]
 
 
-def paired_repeats(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    """Return the pairs of repeats that trained in succession, or None unless every repeat has a partner."""
-    mine, theirs = (
-        {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
-    )
-    are_unique = len(mine) == len(side.runs) and len(theirs) == len(baseline.runs)
-    if not are_unique or mine.keys() != theirs.keys() or any(comparison is None for comparison, _ in mine):
+def paired_repeats(*sides: Side) -> list[tuple[RunRecord, ...]] | None:
+    """Return the runs of each repeat, one per side. None unless every run has a partner on each side."""
+    repeats = [{(run.comparison, run.experiment.seed): run for run in side.runs} for side in sides]
+    keys = repeats[0].keys()
+    are_unique = all(len(own) == len(side.runs) for own, side in zip(repeats, sides, strict=True))
+    if not are_unique or any(own.keys() != keys for own in repeats) or any(key[0] is None for key in keys):
         return None
-    return [(run, theirs[key]) for key, run in mine.items()]
+    return [tuple(own[key] for own in repeats) for key in keys]
 
 
 def side_with_outliers(side: Side, baseline: Side) -> Side | None:
@@ -440,11 +444,15 @@ def side_with_outliers(side: Side, baseline: Side) -> Side | None:
     runs = (side.runs, baseline.runs) if pairs is None else list(zip(*pairs, strict=True))
     if len(runs) < 2:
         return None
-    speeds = [[run.summary.samples_per_second for run in each if run.summary is not None] for each in runs]
-    known = [[speed for speed in each if speed is not None] for each in speeds]
+    known = [known_speeds(each) for each in runs]
     is_paired = pairs is not None and all(len(each) == len(pairs) for each in known)
     slow = outlying_side(*known, is_paired=is_paired)
     return None if slow is None else (side, baseline)[slow]
+
+
+def known_speeds(runs: Iterable[RunRecord]) -> list[float]:
+    """Return the measured throughputs of runs, in samples per second."""
+    return known_values(run.summary.samples_per_second for run in runs if run.summary is not None)
 
 
 def allows_interval(side: Side, baseline: Side) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
+from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, is_disturbed, likely_reason
 from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, MetricCell, energy_of
 from engine.compare.observed import observed_sentence
 from engine.compare.payback import payback_sentence
@@ -265,7 +265,7 @@ class _Wording:
         certainty = Piece(f" ({self._certainty()})", "aside")
         if kind == "unlike":
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
-            base, mine_first = first_started(self.baseline), first_started(self.side)
+            base, mine_first = self.baseline.first_started, self.side.first_started
             work, *others = training_differences(base.experiment, mine_first.experiment)
             line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} vs. {work.one}"))
             more = tuple(doubt.sentence for doubt in different[1:] if others)
