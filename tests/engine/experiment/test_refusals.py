@@ -31,8 +31,8 @@ WRONG = [
     ("optimizer", "adamw", "a table of settings"),
     ("scaler.growth_factor", "1", "more than 1"),
     ("schedule.final_fraction", "1.5", "at most 1"),
-    ("step.recipe", "turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
-    ("step.recipe", "fused+turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
+    ("step.recipe", "turbo", "plain, fast, or any of channels_last, fused, compile, capture, host_counters"),
+    ("step.recipe", "fused+turbo", "plain, fast, or any of channels_last, fused, compile, capture, host_counters"),
     ("step.fp32_modules", 5, "a list"),
     *(
         ("step.activation_checkpointing", value, "none, selective, full, or a budget from 0 to 1")
