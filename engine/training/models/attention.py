@@ -136,7 +136,7 @@ class AttentionCall(NamedTuple):
 
 def _wide_heads(capability: tuple[int, int]) -> tuple[tuple[int, int], ...]:
     """Return the head sizes over 128 that cuDNN trains on a GPU: that of queries and that of values."""
-    version = torch.backends.cudnn.version() or 0
+    version = torch.backends.cudnn.version() or 0  # type: ignore[no-untyped-call]
     if version < 91100 or (capability != (9, 0) and capability[0] != 10):
         return ()
     has_256 = version > (92500 if capability == (10, 7) else 92200)
