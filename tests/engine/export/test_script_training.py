@@ -257,7 +257,12 @@ OWN: dict[str, dict[str, Any]] = {
         "scaler": {"init_scale": 2.0**30},
     },
     "points.py:Net": {"precision": "bf16", "epochs": 2, "step": {"gradient_accumulation": 2}},
-    "stream.py": {"samples": 20, "steps": 5, "schedule": {"name": "cosine"}},
+    "stream.py": {
+        "samples": 20,
+        "steps": 5,
+        "schedule": {"name": "cosine"},
+        "step": {"gradient_accumulation": 2},
+    },
     "tokens.py:Tokens": {"precision": "fp16", "steps": 5},
     "named.py": {"steps": 5},
     "whole.py:Net": {"precision": "bf16", "steps": 5},
