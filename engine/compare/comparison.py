@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
+from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed, left_out_repeats
 from engine.compare.metrics import (
     ACCURACY,
     LOSS,
@@ -221,7 +221,8 @@ def compare(
 
     `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
     fraction, adds the time that each side took to reach it. `others` are further saved runs that may help to
-    split a gain. Raises ProblemError without runs, or if the baseline is not among them.
+    split a gain. Times of repeats that other programs disturbed are left out, if enough others remain. Raises
+    ProblemError without runs, or if the baseline is not among them.
     """
     sides = sides_of([known.run for known in evidence])
     baseline = baseline_of(sides, baseline_id)
@@ -229,7 +230,15 @@ def compare(
     lines = list(shown_metrics(all_runs(sides)))
     if target_accuracy is not None:
         lines += target_metrics(target_accuracy, {known.run.id: known.epochs for known in evidence})
-    rows = tuple(metric_row(metric, sides, baseline, blocks) for metric in lines)
+    left_out = left_out_repeats(sides)
+    timed = [side.without(left_out) for side in sides]
+    timed_baseline = timed[sides.index(baseline)]
+    rows = tuple(
+        metric_row(metric, timed, timed_baseline, blocks)
+        if metric.is_of_time
+        else metric_row(metric, sides, baseline, blocks)
+        for metric in lines
+    )
     by_id = {known.run.id: known for known in evidence}
     speed_row = next(row for row in rows if row.metric.name == SPEED.name)
     ratios = {side.id: cell.ratio for side, cell in zip(sides, speed_row.cells, strict=True)}
@@ -238,7 +247,7 @@ def compare(
     base_cells, is_alone = cells[sides.index(baseline)], len(sides) == 1
     reports = []
     for side, own in zip(sides, cells, strict=True):
-        doubts = doubts_of(side, baseline, by_id)
+        doubts = doubts_of(side, baseline, by_id, left_out)
         # a disturbed measurement has no gain to split
         split = None if is_disturbed(doubts) else split_of(side, baseline, speeds, ratios[side.id])
         verdict = verdict_of(side, baseline, own, base_cells, doubts, split, by_id, is_alone=is_alone)

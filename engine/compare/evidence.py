@@ -6,7 +6,7 @@ A doubt qualifies a metric, or it disqualifies the measurement, which then has n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -115,7 +115,15 @@ def count_warmup_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> in
 _Disqualifying = Literal["other-program", "throttled", "spilled"]
 _OfSides = Literal["order", "outliers", "node", "device", "version", "workload", "setting", "observed"]
 _OfRuns = Literal[
-    "drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates", "recompiled"
+    "drift",
+    "unsteady",
+    "too-short",
+    "unfinished",
+    "no-speed",
+    "nan",
+    "lost-updates",
+    "recompiled",
+    "left-out",
 ]
 DoubtKind = _Disqualifying | _OfSides | _OfRuns
 
@@ -144,11 +152,43 @@ class Doubt:
         return self.kind in DISQUALIFYING
 
 
-def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
-    """Return the doubts about the metrics of `side` and the baseline. `evidence` is by run id."""
-    doubts = [*_side_doubts(side, evidence)]
+_LEAST_LEFT = 5
+
+
+def left_out_repeats(sides: Sequence[Side]) -> frozenset[str]:
+    """Return the ids of the runs of all repeats in which other programs disturbed a run, on every side.
+
+    Their times are left out. None are if fewer than 5 repeats would remain, or fewer than half of them.
+    """
+    repeats = [{(run.comparison, run.experiment.seed): run for run in side.runs} for side in sides]
+    keys = repeats[0].keys()
+    are_paired = all(len(own) == len(side.runs) for own, side in zip(repeats, sides, strict=True))
+    if not are_paired or any(own.keys() != keys for own in repeats) or any(key[0] is None for key in keys):
+        return frozenset()
+    disturbed = {key for own in repeats for key, run in own.items() if _is_beside_others(run)}
+    if len(keys) - len(disturbed) < max(_LEAST_LEFT, len(keys) / 2):
+        return frozenset()
+    return frozenset(own[key].id for own in repeats for key in disturbed)
+
+
+def _is_beside_others(run: RunRecord) -> bool:
+    return any(kind == "other-program" for kind, _ in machine_disturbances(run.summary))
+
+
+def doubts_of(
+    side: Side,
+    baseline: Side,
+    evidence: Mapping[str, Evidence],
+    left_out: Collection[str] = (),
+) -> tuple[Doubt, ...]:
+    """Return the doubts about the metrics of `side` and the baseline. `evidence` is by run id.
+
+    `left_out` has the ids of runs whose times are left out.
+    """
+    doubts = [*_side_doubts(side, evidence, left_out)]
     if side is not baseline:
-        doubts += [*_side_doubts(baseline, evidence), *_pair_doubts(side, baseline)]
+        doubts += _side_doubts(baseline, evidence, left_out)
+        doubts += _pair_doubts(side, baseline, left_out)
     return tuple(doubts)
 
 
@@ -162,7 +202,7 @@ def was_slowed_down(summary: Measured | None) -> bool:
     return any(kind in DISQUALIFYING for kind, _ in machine_disturbances(summary))
 
 
-def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
+def _side_doubts(side: Side, evidence: Mapping[str, Evidence], left_out: Collection[str]) -> Iterator[Doubt]:
     sentences: dict[tuple[DoubtKind, int], list[str]] = {}
     measured = [run.id for run in side.runs if run.id in evidence]
     changes = dict(
@@ -171,8 +211,14 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt
     for run in side.runs:
         kinds: list[DoubtKind] = []
         known = evidence.get(run.id)
-        about_pace = _about_pace(run, known, changes.get(run.id))
-        for kind, what in (*_about_end(run, known), *machine_disturbances(run.summary), *about_pace):
+        of_times = (*machine_disturbances(run.summary), *_about_pace(run, known, changes.get(run.id)))
+        if run.id in left_out:
+            of_times = tuple(
+                ("left-out", f"{clause.rstrip('.')}. The times of this repeat are left out")
+                for kind, clause in of_times
+                if kind == "other-program"
+            )
+        for kind, what in (*_about_end(run, known), *of_times):
             sentence = f"{side.name_of(run)} {what.rstrip('.')}."
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
@@ -181,7 +227,8 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt
         yield Doubt(side.id, kind, first + alike)
     for sentence in cautions_of(side.seen, side.precision, side.title):
         yield Doubt(side.id, "observed", sentence)
-    clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
+    counted_runs = side.without(left_out).runs
+    clocks = [run.summary.clock_mhz for run in counted_runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
         apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"
         yield Doubt(side.id, "throttled", f"The GPU clock varied between {apart} in repeats of {side.title}.")
@@ -265,13 +312,14 @@ def _about_pace(
         yield "unsteady", f"varied in throughput between {low} and {high} {sample_unit(run.experiment)}"
 
 
-def _pair_doubts(side: Side, baseline: Side) -> Iterator[Doubt]:
-    if not is_interleaved(side, baseline):
+def _pair_doubts(side: Side, baseline: Side, left_out: Collection[str]) -> Iterator[Doubt]:
+    timed = side.without(left_out), baseline.without(left_out)
+    if not is_interleaved(*timed):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
         sentence = f"The runs of {both} were not interleaved, so drift of the machine could look like a"
         yield Doubt(side.id, "order", f"{sentence} difference. No interval is given.")
-    outlying = side_with_outliers(side, baseline)
+    outlying = side_with_outliers(*timed)
     if outlying is not None:
         low, high = (number(edge(_run_speeds(outlying))) for edge in (min, max))
         unit = sample_unit(outlying.runs[0].experiment)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
@@ -343,6 +343,11 @@ class Side:
     def contains(self, run_id: str | None) -> bool:
         """Return True if that run is one of the repeats."""
         return any(run.id == run_id for run in self.runs)
+
+    def without(self, run_ids: Collection[str]) -> Side:
+        """Return the side without some of its runs, or itself if none is left. Its id may be another."""
+        kept = tuple(run for run in self.runs if run.id not in run_ids)
+        return replace(self, runs=kept) if kept else self
 
     def name_of(self, run: RunRecord) -> str:
         """Return a run's name to start a sentence: "“Mine” (FP32)", "FP32", "FP32, repeat 2"."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,13 @@ from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.attention import attention_kernel
-from engine.training.models.forward import keep_in_float32, make_bfloat16
+from engine.training.models.forward import keep_in_float32, make_bfloat16, removed_at_end
 from engine.training.models.recompute import checkpoint_activations
 from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
+from engine.training.steps.imagined import ImaginedStep
 from engine.training.steps.optimizers import allocate_state, build_optimizer, combine_optimizers, uses_torchao
-from engine.training.steps.plain import PlainStep, RecipeRecord
+from engine.training.steps.plain import RecipeRecord
 from engine.training.steps.recipe import without_garbage_collection
 
 # workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200
@@ -42,7 +43,7 @@ _SIZES = (64, 128)  # a fake batch costs the same at any size; these fill an all
 _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
-_COMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
+_UNCOMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
 _BUDGETED = "The estimate is for the uncompiled step, without its activation budget. A run corrects it."
 
 
@@ -53,12 +54,15 @@ def forecast(experiment: Experiment, catalog: Catalog | None = None) -> Forecast
     if plan.workload.body is not None:
         raise ProblemError(_unknown(experiment.model, "it has its own step"))
     try:
-        small, large, parts = _imagined_steps(plan)
+        found, is_compiled = _imagined_as_it_runs(plan)
     except ProblemError:
         raise
     except Exception as error:  # a model that reads its own numbers fails in any way
         raise ProblemError(_unknown(plan.experiment.model, error)) from error
-    return _forecast_from(plan, small, large, parts, time.perf_counter() - began)
+    note = None
+    if "compile" in plan.experiment.step.parts and not is_compiled:
+        note = _UNCOMPILED if plan.experiment.step.activation_budget is None else _BUDGETED
+    return _forecast_from(plan, found, note, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,24 @@ class _Imagined:
         return [*self.passes, *(self.passes[-1] + more for more in self.update)]
 
 
-def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
+_Steps = tuple[_Imagined, _Imagined, Breakdown]
+
+
+def _imagined_as_it_runs(plan: RunPlan) -> tuple[_Steps, bool]:
+    # whether compiled, too
+    step = plan.experiment.step
+    if "compile" in step.parts and not step.recomputes_blocks:
+        with suppress(Exception):  # a model that only runs in parts fails in any way
+            return _imagined_steps(plan, is_compiled=True), True
+    return _imagined_steps(plan), False
+
+
+def _imagined_steps(plan: RunPlan, *, is_compiled: bool = False) -> _Steps:
     is_cuda = plan.device.type == "cuda"
     templates = plan.workload.templates
     model = _model(plan)
     with (
-        FakeTensorMode(),
+        FakeTensorMode() as fakes,
         LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
         CudaSemantics() if is_cuda else nullcontext(),
         # a CPU's flash kernel keeps what a GPU's fused kernels keep, and only math keeps all scores
@@ -87,7 +103,7 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
         step = _step(plan, model)
         _give_state(step.optimizer, is_cuda=is_cuda)
         keeps_gradients = plan.experiment.devices > 1 and plan.experiment.ranks.strategy == "ddp"
-        watch = _ForwardWatch(model, live)
+        watch = _ForwardWatch(live)
 
         def imagined(batch_size: int, update: Sequence[int] | None = None) -> _Imagined:
             if templates is None:
@@ -96,13 +112,16 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
                 )
             else:
                 data = own_footprint(templates, plan.experiment, batch_size)
+            if is_compiled:
+                step.compile_for(data.batches[0][0], fakes)
             step.optimizer.zero_grad(set_to_none=True)
             if keeps_gradients:
                 # DistributedDataParallel's buckets, whose views they are, stay in memory
                 _keep_gradients(step)
             watch.most = 0
             live.restart()
-            loss = step.gradients(data.batches[:_ACCUMULATED])
+            with watch.on(step.watched):
+                loss = step.gradients(data.batches[:_ACCUMULATED])
             passes = live.timeline
             if update is None:
                 live.restart()
@@ -133,7 +152,7 @@ def _model(plan: RunPlan) -> nn.Module:
     return model.train()
 
 
-def _step(plan: RunPlan, model: nn.Module) -> PlainStep:
+def _step(plan: RunPlan, model: nn.Module) -> ImaginedStep:
     settings = plan.experiment
     # the scaler reads found_inf, which fake gradients cannot have; it takes next to no memory
     unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
@@ -142,7 +161,7 @@ def _step(plan: RunPlan, model: nn.Module) -> PlainStep:
     optimizer = build_optimizer(model, settings, fused=is_fused) if made is None else combine_optimizers(made)
     if uses_torchao(settings):
         allocate_state(optimizer)
-    return PlainStep(
+    return ImaginedStep(
         model,
         plan.workload.loss,
         unscaled,
@@ -167,7 +186,7 @@ def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def _keep_gradients(step: PlainStep) -> None:
+def _keep_gradients(step: ImaginedStep) -> None:
     for parameter in step.model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.empty_like(parameter)
@@ -175,12 +194,14 @@ def _keep_gradients(step: PlainStep) -> None:
 
 
 class _ForwardWatch:
-    def __init__(self, model: nn.Module, live: LiveBytes) -> None:
+    def __init__(self, live: LiveBytes) -> None:
         self.most = 0  # bytes that a forward pass has left alive for its backward pass
         self.live = live
         self._before = 0
-        model.register_forward_pre_hook(self._begin)
-        model.register_forward_hook(self._end)
+
+    def on(self, model: nn.Module) -> AbstractContextManager[None]:
+        hooks = model.register_forward_pre_hook(self._begin), model.register_forward_hook(self._end)
+        return removed_at_end(hooks)
 
     def _begin(self, model: nn.Module, inputs: Any) -> None:
         self._before = self.live.now
@@ -189,11 +210,9 @@ class _ForwardWatch:
         self.most = max(self.most, self.live.now - self._before)
 
 
-def _forecast_from(
-    plan: RunPlan, small: _Imagined, large: _Imagined, parts: Breakdown, seconds: float
-) -> ForecastMade:
+def _forecast_from(plan: RunPlan, found: _Steps, note: str | None, seconds: float) -> ForecastMade:
+    small, large, parts = found
     batch_size = plan.experiment.batch_size
-    has_budget = plan.experiment.step.activation_budget is not None
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
     # each moment of the step is a line; only the peak where the two steps differ in their operations
     moments = {(max(small.timeline), max(large.timeline))}
@@ -217,7 +236,7 @@ def _forecast_from(
         needed_mib=decisive.at(batch_size),
         lines=lines,
         seconds=seconds,
-        note=_BUDGETED if has_budget else _COMPILED if "compile" in plan.experiment.step.parts else None,
+        note=note,
     )
 
 

@@ -1,0 +1,69 @@
+"""The step of a memory forecast, whose model is compiled for fake tensors without generating code."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+import torch._functorch.config as functorch_config
+from torch import nn
+from torch._functorch.aot_autograd import aot_function
+from torch._functorch.compilers import nop
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from engine.training.precision import autocast
+from engine.training.steps.plain import PlainStep
+
+
+class _PartitionedModel(nn.Module):
+    """Calls a model as a forward and a backward graph that `torch.compile` would make of it.
+
+    The forward graph stores what a compiled model stores within an activation budget. The first call traces
+    the model, and later ones need inputs of the same sizes. Operations are not fused.
+    """
+
+    def __init__(self, model: nn.Module, budget: float) -> None:
+        super().__init__()
+        self._budget = budget
+        # in a list, because it is no state of this module
+        self._state = [{**dict(model.named_parameters()), **dict(model.named_buffers())}]
+
+        def call(state: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+            return torch.func.functional_call(model, state, args, kwargs)
+
+        self._graphs = aot_function(
+            call,
+            fw_compiler=nop,
+            bw_compiler=nop,
+            partition_fn=partial(min_cut_rematerialization_partition, compiler="inductor"),
+            decompositions=select_decomp_table(),
+            num_params_buffers=len(self._state[0]),
+        )
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        with functorch_config.patch(activation_memory_budget=self._budget):
+            return self._graphs(*self._state, *args, **kwargs)
+
+
+class ImaginedStep(PlainStep):
+    """A plain step with fake tensors, to forecast its memory. `compile_for` compiles its model."""
+
+    _partitioned: nn.Module | None = None
+
+    @property
+    def watched(self) -> nn.Module:
+        return self._partitioned or self._called
+
+    def compile_for(self, inputs: Any, fakes: FakeTensorMode) -> None:
+        """Compile the model for inputs of these sizes, unobserved. Raises any error of PyTorch's tracing."""
+        budget = self.experiment.step.activation_budget
+        self._partitioned = _PartitionedModel(self._called, 1.0 if budget is None else budget)
+        with _disable_current_modes(), fakes, autocast(self.autocast_precision, self.device):
+            self._forward(inputs)
+
+    def _forward(self, inputs: Any) -> Any:
+        return self._call(self.watched, inputs)
