@@ -23,8 +23,10 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.members = muon, torch.optim.AdamW(rest, **settings)
         super().__init__([group for member in self.members for group in member.param_groups], {})
 
-    def step(self):
+    def step(self, closure=None):
         """Let both update their weights, with the learning rates and the state of this optimizer."""
+        loss = None if closure is None else closure()
         for member, group in zip(self.members, self.param_groups, strict=True):
             member.param_groups, member.state = [group], self.state
             member.step()
+        return loss

@@ -8,7 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -151,7 +151,7 @@ def build_optimizer(
     if is_fused:  # False would mean the form that loops over parameters, not the default
         shared["fused"] = True
     if kind.takes_model:
-        return _optimizer_of_model(model, experiment, shared)
+        return _of_model(model, experiment, shared)
     if kind.has_momentum:
         shared["momentum"] = settings.momentum
     if kind.is_capturable:
@@ -165,11 +165,11 @@ def build_optimizer(
     return made
 
 
-def _optimizer_of_model(model: nn.Module, experiment: Experiment, shared: Mapping[str, Any]) -> Any:
+def _of_model(model: nn.Module, experiment: Experiment, shared: dict[str, Any]) -> torch.optim.Optimizer:
     settings = experiment.optimizer
     make = getattr(importlib.import_module(settings.kind.library), settings.kind.class_name)
     try:
-        return make(model, **shared)
+        return cast(torch.optim.Optimizer, make(model, **shared))
     except ValueError as error:
         but = f"is '{settings.name}', but {experiment.model} has {error}."
         raise setting_error("optimizer.name", but, "Use adamw.", value=settings.name) from None
