@@ -285,7 +285,7 @@ _PART_WORDS = {
     ),
     "host_counters": (
         "BatchNorm counters on the host",
-        "Counts the batches of BatchNorm layers in Python. This saves a GPU kernel per layer.",
+        "Keeps BatchNorm's batch counters on the CPU, which saves a GPU kernel for each layer.",
     ),
 }
 RECIPES: Choices = (

@@ -50,7 +50,7 @@ _FUSED = re.compile(r"_scaled_dot_product_(flash|efficient|cudnn|fused)_attentio
 def kernel_of(operator: str) -> str | None:
     """Return the kernel of a forward operator by its ATen name without namespace. None for other operators.
 
-    The math kernel consists of several operators, of which one softmax is in no other computation.
+    The math kernel is recognized by `_safe_softmax`, which no other computation calls.
     """
     if operator == "_safe_softmax":
         return "math"
@@ -95,7 +95,7 @@ class AttentionCall(NamedTuple):
                 torch._fused_sdp_choice(*self[:6], scale=self.scale, enable_gqa=self.enable_gqa)
             except RuntimeError:
                 reasons = [str(one.message).partition(" (Triggered")[0].strip(". ") for one in said]
-                return reasons[-1] if len(reasons) > 1 else "its mask has another shape"
+                return reasons[-1] if len(reasons) > 1 else "the mask has an unsupported shape"
         return ""
 
     # after `can_use_*_attention` in ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch 2.15
@@ -109,7 +109,7 @@ class AttentionCall(NamedTuple):
             return "a causal mask needs as many queries as keys"
         heads = {part.shape[-1] for part in self[:3]}
         if len(heads) > 1 or max(heads) > 256:
-            return "the head size is over 256 or not the same"
+            return "the head sizes differ or are over 256"
         is_small = (8, 6) <= capability <= (8, 9) or capability[0] == 12
         if is_small and max(heads) > 192 and (self.dropout_p or max(heads) <= 224):
             return _NO_SUCH_HEAD.format(max(heads)) + " with dropout" * bool(self.dropout_p)
@@ -124,7 +124,7 @@ class AttentionCall(NamedTuple):
         if not is_narrow:
             return _NOT_NARROW
         if self.dropout_p * 16 % 1:
-            return "its dropout is not a multiple of 1/16"
+            return "the dropout is not a multiple of 1/16"
         if self.key.shape[-2] == 1:
             return "there is only one key"
         if any(part.shape[-1] % 8 for part in self[:3]):
@@ -143,5 +143,5 @@ def _wide_heads(capability: tuple[int, int]) -> tuple[tuple[int, int], ...]:
     return ((192, 128), (256, 256)) if has_256 else ((192, 128),)
 
 
-_NOT_NARROW = "it takes only 16-bit inputs"
+_NOT_NARROW = "the kernel supports only 16-bit inputs"
 _NO_SUCH_HEAD = "this GPU cannot train a head size of {}"
