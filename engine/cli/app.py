@@ -48,15 +48,6 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "template": machine.template,
 }
 VERBS = (*_COMMANDS, "engine", "machines")
-_WITHOUT_RUNS = (
-    machine.presets,
-    machine.settings,
-    machine.doctor,
-    machine.template,
-    *engine_verbs.ACTIONS.values(),
-    *machine.MACHINE_ACTIONS.values(),
-)
-"""The commands that do not read the saved runs."""
 
 # what typer's parser raises for a wrong command line; typer exports only this subclass of it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]

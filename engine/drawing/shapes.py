@@ -367,13 +367,11 @@ def wrapped(
     return tuple(shortened(line, room, size, weight, width_of=width_of) for line in lines)
 
 
-def wrapped_evenly(
-    text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
-) -> tuple[str, ...]:
+def wrapped_evenly(text: str, room: float, size: float, most: int = 2) -> tuple[str, ...]:
     """Return the text in as few lines of about equal length, without a single word on the last."""
-    lines = wrapped(text, room, size, weight, most, width_of=width_of)
+    lines = wrapped(text, room, size, most=most)
     for part in range(_PARTS - 1, 3 * _PARTS // 4, -1):
-        narrower = wrapped(text, room * part / _PARTS, size, weight, most, width_of=width_of)
+        narrower = wrapped(text, room * part / _PARTS, size, most=most)
         if len(narrower) > len(lines) or narrower[-1].endswith("…"):
             break
         lines = narrower

@@ -84,10 +84,9 @@ class Exponents(Message):
         """Return the share of the finite nonzero numbers, times 2**exponent, that underflow to 0."""
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
-    def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """Return the share of the finite nonzero numbers, times 2**exponent, that become subnormal."""
-        below_normal = self._fraction_below(form.normal_exponent - exponent)
-        return below_normal - self.underflow_fraction(form, exponent)
+    def subnormal_fraction(self, form: NumberFormat) -> float:
+        """Return the share of the finite nonzero numbers that become subnormal."""
+        return self._fraction_below(form.normal_exponent) - self.underflow_fraction(form)
 
     def overflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
         """Return the share of the finite nonzero numbers, times 2**exponent, that overflow.

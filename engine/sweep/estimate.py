@@ -28,18 +28,18 @@ def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Es
     known = _KnownSeconds(record, known_runs)
     limit = record.plan.time_limit_seconds
     left = None if limit is None else max(0.0, limit - record.spent_seconds)
-    total, count = 0.0, 0
+    total = 0.0
     for turn in turns(record):
         if left is not None and total >= left:
             break
         seconds = known.seconds(turn)
         if seconds is None:
             return None
-        total, count = total + seconds, count + 1
+        total += seconds
     is_rough = any(
         cell.pilot is None and not finished_runs(cell) for cell in filter(is_trained, record.cells)
     )
-    return Estimate(total, count, is_rough)
+    return Estimate(total, is_rough)
 
 
 def estimate_of_grid(

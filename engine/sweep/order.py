@@ -156,13 +156,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated time left of a sweep. It `is_rough` as long as some cells have had no short trial run.
-
-    `turns_left` counts the runs and trial runs. It is an estimate if the plan has a wanted precision.
-    """
+    """The estimated time left of a sweep. It `is_rough` as long as some cells have had no short trial run."""
 
     seconds_left: float
-    turns_left: int
     is_rough: bool
 
 

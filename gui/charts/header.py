@@ -203,7 +203,7 @@ class PlotHeader(QWidget):
             self.log,
             self.follow,
         )
-        self._row = in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=4)
+        in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=4)
         self.set_compact(False)
         self.log.setVisible(can_log)
         self.follow.setChecked(True)

@@ -122,7 +122,7 @@ class ItemHead(QWidget):
         self.settings = Button("Use these settings", "strip", tip)
         self.export = ExportButton()
         buttons = (self.sides, self.show_button, self.settings, self.export)
-        self._row = in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
+        in_row(self._icon, self.title, Placed(self.about, 1), *buttons, parent=self, spacing=8)
         theme().changed.connect(self._recolor)
         self.clear()
 

@@ -97,7 +97,7 @@ class DemoTransport(Surface):
 
     def __init__(self) -> None:
         super().__init__("foot")
-        self._total, self._seconds, self._state = 0.0, 0.0, ""
+        self._total, self._state = 0.0, ""
         self.play = DemoButton(" Replay", "showPrimary", "", "reset")
         self.speed = Segmented(_SPEEDS, "Replay speed", "Replay at half, normal or double speed")
         for key, _ in _SPEEDS:
@@ -139,7 +139,6 @@ class DemoTransport(Surface):
         self.set_seconds(0.0)
 
     def set_seconds(self, seconds: float) -> None:
-        self._seconds = seconds
         self.scrubber.set_seconds(seconds, self._total)
         digits = max(1, three_figures(self._total) - 1)
         set_text(self._now, f"{seconds:,.{digits}f}")

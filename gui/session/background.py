@@ -22,14 +22,11 @@ class _Task(NamedTuple):
     failed: Callable[[Problem], object]
 
 
-def own_error(error: Exception, what: str = "This", *, continues: str = "") -> Problem:
-    """Return the problem of an internal error during the activity `what`.
-
-    `continues` is a sentence on what still works.
-    """
+def own_error(error: Exception, continues: str = "") -> Problem:
+    """Return the problem of an internal error. `continues` is a sentence on what still works."""
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"{what} failed with an internal error: {error}.",
+        message=f"This failed with an internal error: {error}.",
         remedy=f"{continues} Please report it with the log.".lstrip(),
     )
 

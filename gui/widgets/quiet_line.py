@@ -49,7 +49,7 @@ class _Details(Popover):
         self._details: tuple[Detail, ...] = ()
         self._labels: list[QLabel] = []
         self._buttons, self._holder = QWidget(), QWidget()
-        self._buttons_row = in_row(*buttons, Stretch(1), parent=self._buttons, spacing=8)
+        in_row(*buttons, Stretch(1), parent=self._buttons, spacing=8)
         self._column = in_column(self._buttons, parent=self._holder, margins=_MARGIN, spacing=6)
         in_column(wide(scrolled("About this result", self._holder)), parent=self, margins=1)
 

@@ -60,13 +60,11 @@ class Pages(FPDF):
         self.paragraph(text, 10, 600, LIGHT.text)
         self.gap(3)
 
-    def paragraph(
-        self, text: str, size: float = 9, weight: int = 400, color: str = LIGHT.text2, width: float = 0
-    ) -> None:
-        """Write text over the full width, or `width`, from the current position."""
+    def paragraph(self, text: str, size: float = 9, weight: int = 400, color: str = LIGHT.text2) -> None:
+        """Write text over the full width."""
         set_face(self, weight, size, color)
         shown = self.letters.shown(text)
-        self.multi_cell(w=width, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
+        self.multi_cell(w=0, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
 
     def sentence(self, pieces: Pieces, size: float) -> None:
         """Write a verdict with its pieces in their weights and colors. Lines break only between words."""

@@ -117,18 +117,15 @@ def number_column(
     value: Callable[[Row], float | None],
     write: Callable[[float], str],
     tip: str = "",
-    *,
     width: int = 70,
-    absent: str = "",
-    look: Callable[[Row], Look] = plain_look,
 ) -> Column[Row]:
-    """Return a column of numbers, formatted by `write`, or `absent` for None."""
+    """Return a column of numbers, formatted by `write`, and empty for None."""
 
     def text(row: Row) -> str:
         known = value(row)
-        return absent if known is None else write(known)
+        return "" if known is None else write(known)
 
-    return Column(title, text, value, tip, width=width, is_number=True, look=look)
+    return Column(title, text, value, tip, width=width, is_number=True)
 
 
 def width_of(words: Iterable[str]) -> int:
