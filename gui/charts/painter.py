@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Generic, Protocol, TypeVar
 
@@ -116,16 +116,23 @@ def _paint(painter: QPainter, shapes: Sequence[Shape], palette: Palette) -> None
 
 
 class DrawingView(QWidget):
-    """A widget that paints a drawing made for its size. Subclasses override `drawing`."""
+    """A widget that paints a drawing made for its size."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._draw: Callable[[float, float], Drawing] = partial(Drawing, shapes=())
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         theme().changed.connect(self.update)
 
+    def show_drawing(self, draw: Callable[[float, float], Drawing]) -> None:
+        """Show the drawings that `draw` makes for a width and a height."""
+        self._draw = draw
+        self.setAccessibleName(self.drawing().description)
+        self.update()
+
     def drawing(self) -> Drawing:
         """Return the current drawing."""
-        raise NotImplementedError
+        return self._draw(self.width(), self.height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -20,7 +20,6 @@ from engine.drawing.bar_chart import ChartBar
 from engine.drawing.curve_chart import RunCurve
 from engine.drawing.looks import By, side_fills, side_looks
 from engine.drawing.loss_charts import LossChart, difference_to_baseline, time_to_loss
-from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.report.metrics import speed_note
 from engine.export.report.report import devices_section
@@ -200,7 +199,8 @@ class LossChartPanel(Surface):
         super().__init__("panel", name)
         self._title, self._note = label("", "panelTitle"), ElidedLabel("", "unit")
         self.by = Segmented((("seconds", "Time"), ("step", "Steps")), "Horizontal axis", _BY_TIP)
-        self.view = _LossChartView(self)
+        self.view = DrawingView(self)
+        self.view.setMinimumWidth(_LEAST_CHART)
         head = in_row(self._title, wide(self._note), self.by, spacing=8)
         in_column(head, wide(self.view), parent=self, margins=(12, 10, 12, 8), spacing=6)
         # shown before it has its place, it would be a window of its own for a moment
@@ -212,23 +212,7 @@ class LossChartPanel(Surface):
         if chart is not None:
             set_text(self._title, chart.title)
             self._note.set_whole_text(chart.note)
-            self.view.show_chart(chart)
-
-
-class _LossChartView(DrawingView):
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.chart: LossChart | None = None
-        self.setMinimumWidth(_LEAST_CHART)
-
-    def show_chart(self, chart: LossChart) -> None:
-        self.chart = chart
-        self.setAccessibleName(self.drawing().description)
-        self.update()
-
-    def drawing(self) -> Drawing:
-        width, height = self.width(), self.height()
-        return Drawing(width, height, ()) if self.chart is None else self.chart.draw(width, height)
+            self.view.show_drawing(chart.draw)
 
 
 def _why_none(comparison: Comparison) -> str:

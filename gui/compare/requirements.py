@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QLabel, QWidget
 
@@ -9,7 +11,6 @@ from engine.compare.comparison import Comparison
 from engine.compare.requirement import Outcome, judge_saved
 from engine.drawing.looks import SideLook, side_looks
 from engine.drawing.requirement_chart import requirement_chart
-from engine.drawing.shapes import Drawing
 from gui.charts.painter import DrawingView
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
@@ -74,7 +75,9 @@ class OutcomeRow(QWidget):
         self._row = in_row(wide(told), spacing=12)
         in_column(*([] if is_alone else [head]), self._row, parent=self, spacing=2)
         if outcome.cell is not None:
-            chart = _BoundChart(outcome, look)
+            chart = DrawingView()
+            chart.show_drawing(partial(requirement_chart, outcome, look))
+            chart.setAccessibleName("")  # that of the row says the same
             chart.setMinimumWidth(width)
             chart.setFixedHeight(height)
             self._row.addWidget(chart)
@@ -92,12 +95,3 @@ class OutcomeRow(QWidget):
         palette, is_met = theme().palette, self._outcome.is_met
         ink = palette.text2 if is_met is None else palette.text
         self._mark.setPixmap(pixmap(_MARKS[is_met], ink, self._size, self.devicePixelRatioF()))
-
-
-class _BoundChart(DrawingView):
-    def __init__(self, outcome: Outcome, look: SideLook) -> None:
-        super().__init__()
-        self._outcome, self._look = outcome, look
-
-    def drawing(self) -> Drawing:
-        return requirement_chart(self._outcome, self._look, self.width(), self.height())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QUrl, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, QUrl, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -87,7 +87,8 @@ class FailureView(QWidget):
         super().__init__(parent)
         self.card = FailureCard()
         self.card.remedy_wanted.connect(self.remedy_wanted)
-        self.runs, self.chart = _RunsTable(), _MemoryChart()
+        self.runs, self.chart = _RunsTable(), DrawingView()
+        self.chart.setMinimumSize(240, 240)
         self._sides = Surface("panel", "Runs of the comparison")
         kept = label("The runs are kept in Results, also those that failed.", "hint")
         in_column(self.runs, 8, kept, Stretch(1), parent=self._sides, margins=(12, 1, 8, 10), spacing=0)
@@ -106,7 +107,7 @@ class FailureView(QWidget):
         self._from.setVisible(bool(limits))
         if failure.memory is not None and limits:
             set_text(self._words, "Where the estimate comes from")
-            self.chart.show_memory(failure.memory)
+            self.chart.show_drawing(partial(_draw_memory, failure.memory))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -116,6 +117,13 @@ class FailureView(QWidget):
 
 
 _SIDE_BY_SIDE, _METRIC = 900, 118
+
+
+def _draw_memory(memory: MemoryShortage, width: float, height: float) -> Drawing:
+    gib = None if memory.budget_mib is None else memory.budget_mib / MIB_PER_GIB
+    needs = [f"{need.label} {memory_text(need.mib)}" for need in memory.needs if need.mib is not None]
+    words = f"Peak memory by batch size. At this batch: {', '.join(needs)}"
+    return memory_chart(MemoryContent(memory.limits, gib, (memory.budget, "")), (width, height), words)
 
 
 class FailureCard(Surface):
@@ -429,26 +437,3 @@ def _paint_result(painter: QPainter, room: QRectF, run: RunRecord) -> None:
     draw_icon(painter, QRectF(room.left(), room.center().y() - 7, 14, 14), _RESULTS[run.status][0], ink)
     look = Look(600 if has_failed else 400, "text" if has_failed else "text2", size=13)
     paint_words(painter, room.adjusted(22, 0, 0, 0), _result(run), look)
-
-
-class _MemoryChart(DrawingView):
-    """Peak memory by batch size: measured solid, estimated dotted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._content = MemoryContent()
-        self.setMinimumSize(240, 240)
-
-    def show_memory(self, memory: MemoryShortage) -> None:
-        """Show the memory of a failure's sides."""
-        gib = None if memory.budget_mib is None else memory.budget_mib / MIB_PER_GIB
-        self._content = MemoryContent(memory.limits, gib, (memory.budget, ""))
-        needs = [f"{need.label} {memory_text(need.mib)}" for need in memory.needs if need.mib is not None]
-        self.setAccessibleName(f"Peak memory by batch size. At this batch: {', '.join(needs)}")
-        self.update()
-
-    def drawing(self) -> Drawing:
-        return memory_chart(self._content, (self.width(), self.height()), self.accessibleName())
-
-    def sizeHint(self) -> QSize:
-        return QSize(480, 300)

@@ -94,7 +94,7 @@ def test_the_card_does_not_repeat_what_the_verdict_above_it_says(
     assert busy in undecided.accessibleName() and refused.accessibleName().startswith("No: memory")
     shown = [label.text() for label in above.required.findChildren(QLabel) if not label.isHidden()]
     assert not any(busy in text for text in shown)
-    assert "The lower end of the 95% interval, 1.00, is above it." in shown
+    assert "The lower end of the 95% interval, 1.00, is above 0.8." in shown
 
 
 def test_each_side_shows_what_it_printed_last(
