@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from engine.drawing.shapes import Drawing
 from engine.export.document import Action, CellText, Picture, Section
 from gui.charts.painter import DrawingView
 from gui.theme.theme import theme
@@ -231,28 +230,19 @@ def _numbered(rows: Sequence[Sequence[Any]]) -> Iterator[_Row]:
         yield row
 
 
-class PictureView(DrawingView):
-    """A chart of a document, as wide as the page and as high as the chart."""
-
-    def __init__(self, picture: Picture) -> None:
-        super().__init__()
-        self._picture = picture
-        drawing = picture.draw(_LEAST_WIDTH)
-        self.setMinimumWidth(_LEAST_WIDTH)
-        self.setFixedHeight(round(drawing.height))
-        self.setAccessibleName(drawing.description)
-
-    def sizeHint(self) -> QSize:
-        return QSize(_LEAST_WIDTH, self.height())
-
-    def drawing(self) -> Drawing:
-        return self._picture.draw(self.width())
+def _picture_view(picture: Picture) -> DrawingView:
+    """Return a chart of a document, as wide as the page and as high as the chart."""
+    view = DrawingView()
+    view.setMinimumWidth(_LEAST_WIDTH)
+    view.setFixedHeight(round(picture.draw(_LEAST_WIDTH).height))
+    view.show_drawing(lambda width, _height: picture.draw(width))
+    return view
 
 
 def _pictures(pictures: Sequence[Picture]) -> QWidget:
     holder = QWidget()
     if pictures:
-        in_column(*map(PictureView, pictures), parent=holder, spacing=8)
+        in_column(*map(_picture_view, pictures), parent=holder, spacing=8)
     return holder
 
 

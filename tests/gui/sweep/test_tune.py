@@ -14,7 +14,7 @@ from engine.export.kinds import tune
 from engine.protocol.tune import Tuning
 from engine.store.saved.studies import Study
 from engine.store.store import Store
-from gui.answer.sections import PictureView
+from gui.charts.painter import DrawingView
 from gui.window.main_window import MainWindow
 from tests.engine.tune.test_result import TUNING
 
@@ -41,7 +41,7 @@ def test_what_a_search_found_is_shown_used_and_exported(
     panel, fastest = window.others.tune_panel, window.others.fastest
     assert panel.view() is not None
     result = panel.tabs.views[tune.RESULT].sections
-    assert result[tune.GAINS].findChildren(PictureView) and not panel.resume.isVisibleTo(window)
+    assert result[tune.GAINS].findChildren(DrawingView) and not panel.resume.isVisibleTo(window)
     candidates = result[tune.CANDIDATES].table
     assert [row[-1] for row in candidates.lines()] == ["State", "Fastest", "Eliminated in round 1"]
     panel.head.settings.click()
