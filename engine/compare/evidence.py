@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from engine.busyness import TOLERATED_MIB
 from engine.compare.observed import cautions_of, parameter_count
@@ -29,8 +29,9 @@ from engine.experiment.settings import PLAIN, parts_of
 from engine.experiment.value import in_sentence
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch, Event, Started
+from engine.protocol.summary import Summary
 from engine.statistics import Interval, is_wide, shared_drifts, steadiness
-from engine.store.record import RunRecord, Status
+from engine.store.record import Overview, RunRecord, Status
 from engine.store.store import Store
 from engine.words.names import listed, sample_unit, setting_text
 from engine.words.numbers import counted, memory_text, number
@@ -265,19 +266,8 @@ _MANY_UNCHANGED = 0.1
 _NO_FALLBACK = "Turn this off under “CUDA - Sysmem Fallback Policy” in the NVIDIA Control Panel"
 
 
-class Measured(Protocol):
-    """The fields of a run's `Summary` from which disturbances of its measurement are detected."""
-
-    @property
-    def samples_per_second(self) -> float | None: ...
-    @property
-    def speed_note(self) -> str | None: ...
-    @property
-    def slowed_by(self) -> tuple[str, ...]: ...
-    @property
-    def other_programs_mib(self) -> float | None: ...
-    @property
-    def spilled_mib(self) -> float | None: ...
+Measured = Summary | Overview
+"""The metrics of a run from which disturbances of its measurement are detected."""
 
 
 def machine_disturbances(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
