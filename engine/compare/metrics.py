@@ -33,18 +33,13 @@ MemoryQuantity = Literal["allocated", "resident"]
 _OF_ENERGY = ("energy", "net_energy")
 
 
-class Summarized(Protocol):
-    """A run with a summary once it has ended: a saved run or one in progress."""
-
-    @property
-    def summary(self) -> Summary | None: ...
-
-
-class AnyRun(Summarized, Protocol):
+class AnyRun(Protocol):
     """A run with its settings, and a summary once it has ended: a saved run or one in progress."""
 
     @property
     def experiment(self) -> Experiment: ...
+    @property
+    def summary(self) -> Summary | None: ...
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,7 @@ def shown_metrics(runs: Sequence[AnyRun], datasets: Iterable[str] = ()) -> tuple
     return tuple(fitting.get(metric, metric) for metric in shown)
 
 
-def training_peak(run: Summarized) -> tuple[MemoryQuantity, float] | None:
+def training_peak(run: AnyRun) -> tuple[MemoryQuantity, float] | None:
     """Return the kind of the run's peak memory and its MiB: allocated on a GPU, else resident."""
     allocated, resident = _summary_value("peak_allocated_mib")(run), _summary_value("peak_resident_mib")(run)
     if allocated is not None:
@@ -118,32 +113,32 @@ def training_peak(run: Summarized) -> tuple[MemoryQuantity, float] | None:
     return None if resident is None else ("resident", resident)
 
 
-def _summary_value(name: str, scale: float = 1.0) -> Callable[[Summarized], float | None]:
+def _summary_value(name: str, scale: float = 1.0) -> Callable[[AnyRun], float | None]:
     assert name in Summary.model_fields
 
-    def value(run: Summarized) -> float | None:
+    def value(run: AnyRun) -> float | None:
         recorded = getattr(run.summary, name) if run.summary is not None else None
         return None if recorded is None else float(recorded) * scale
 
     return value
 
 
-def _peak(run: Summarized, unit_mib: float) -> float | None:
+def _peak(run: AnyRun, unit_mib: float) -> float | None:
     peak = training_peak(run)
     return None if peak is None else peak[1] / unit_mib
 
 
-def energy_of(run: Summarized) -> Energy | None:
+def energy_of(run: AnyRun) -> Energy | None:
     """Return the energy of the run's measured steps, in joules. None if it was not measured."""
     return run.summary.energy if run.summary is not None else None
 
 
-def _energy(run: Summarized) -> float | None:
+def _energy(run: AnyRun) -> float | None:
     energy = energy_of(run)
     return None if energy is None else energy.per_thousand_samples()
 
 
-def _net_energy(run: Summarized) -> float | None:
+def _net_energy(run: AnyRun) -> float | None:
     energy = energy_of(run)
     net = None if energy is None else energy.net_joules
     return None if energy is None or net is None else 1e3 * net / energy.samples
