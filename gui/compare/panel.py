@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.details import BY_DEVICE
@@ -34,7 +34,7 @@ from gui.compare.requirements import RequirementsCard
 from gui.compare.table import MetricTable
 from gui.runs.table.rows import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label, set_text
-from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrolled, wide
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, scrolled, set_beside, wide
 from gui.widgets.buttons import Segmented
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS, word_columns
@@ -364,9 +364,8 @@ class ComparePanel(Surface):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        beside = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
-        self._beside.setDirection(beside[event.size().width() < _BESIDE])
-        self._charts_row.setDirection(beside[event.size().width() < _CHARTS_BESIDE])
+        set_beside(self._beside, event.size().width() >= _BESIDE)
+        set_beside(self._charts_row, event.size().width() >= _CHARTS_BESIDE)
         room = max(_LOSS_HEIGHT, min(_HIGHEST_LOSS, event.size().height() - _ABOVE_CHARTS))
         for panel in (self.losses, self.differences):
             panel.view.setFixedHeight(room)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.requirement import Outcome, judge_saved
@@ -15,7 +15,7 @@ from gui.charts.painter import DrawingView
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import ElidedLabel, label, set_text
-from gui.widgets.boxes import Stretch, Surface, discard, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, discard, in_column, in_row, set_beside, wide
 from gui.widgets.labels import wrapped
 
 _MARKS = {True: "check", False: "cross-outline", None: "help"}
@@ -87,9 +87,7 @@ class OutcomeRow(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        is_beside = not self._is_alone or event.size().width() >= _CHART_BESIDE
-        directions = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        self._row.setDirection(directions[is_beside])
+        set_beside(self._row, not self._is_alone or event.size().width() >= _CHART_BESIDE)
 
     def _recolor(self) -> None:
         palette, is_met = theme().palette, self._outcome.is_met

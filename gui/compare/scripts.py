@@ -6,7 +6,7 @@ from functools import cached_property
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent, QTextCursor
-from PySide6.QtWidgets import QBoxLayout, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.ranking import MANY
@@ -19,7 +19,7 @@ from gui.compare.requirements import RequirementsCard
 from gui.compare.table import MetricTable
 from gui.theme.fonts import font
 from gui.widgets import Button, ElidedLabel, Marker
-from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, set_beside, wide
 
 _CARD, _BESIDE, _WIDEST = 344, 860, 2**24 - 1
 """The width of the requirements beside a table, the least width of both, and the width without a limit."""
@@ -50,8 +50,7 @@ class RequiredMetrics(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         is_beside = event.size().width() >= _BESIDE
-        directions = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        self._row.setDirection(directions[is_beside])
+        set_beside(self._row, is_beside)
         least, most = (_CARD, _CARD) if is_beside else (0, _WIDEST)
         self.required.setMinimumWidth(least)
         self.required.setMaximumWidth(most)

@@ -33,7 +33,7 @@ from gui.setup.rows import BatchEdit, Editor, KeptCodeLine, MoreOptions, Setting
 from gui.setup.sweep.axes import AxesEditor
 from gui.setup.tiles import PrecisionTiles
 from gui.widgets import Button, Field, divider, label
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, set_beside
 from gui.widgets.focus_ring import tab_after
 from gui.widgets.labels import plain_tip
 
@@ -233,9 +233,8 @@ class SetupForm(FormColumn):
         self.tiles.set_compact(is_compact)
         self.more.set_compact(is_compact)
         self.rows["repeat"].setFixedWidth(_REPEAT_WIDTH[is_compact])
-        down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         for pair in (self._pairs[1], self._pairs[3]):
-            pair.setDirection(down if is_compact else across)
+            set_beside(pair, not is_compact)
             pair.setSpacing(0 if is_compact else _GAP)
             for place in range(pair.count()):
                 pair.setStretch(place, 0 if is_compact else 1)

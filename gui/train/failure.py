@@ -19,7 +19,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QBoxLayout, QLabel, QPlainTextEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
 from engine.compare.failure import Failure, FailureRemedy, MemoryNeed, MemoryShortage, failure_of
 from engine.compare.metrics import PEAK_MEMORY, SPEED, Metric, shown_metrics
@@ -35,7 +35,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, draw_marker, label, set_property, set_text
-from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Stretch, Surface, discard, grid_of, in_column, in_row, set_beside, wide
 from gui.widgets.labels import divider, wrapped
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
@@ -111,9 +111,7 @@ class FailureView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        is_wide = event.size().width() >= _SIDE_BY_SIDE
-        direction = QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
-        self._below.setDirection(direction)
+        set_beside(self._below, event.size().width() >= _SIDE_BY_SIDE)
 
 
 _SIDE_BY_SIDE, _METRIC = 900, 118

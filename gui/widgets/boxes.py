@@ -94,6 +94,11 @@ def _set_margins(layout: QLayout, margins: Margins) -> None:
         layout.setContentsMargins(*((margins,) * 4 if isinstance(margins, int) else margins))
 
 
+def set_beside(parts: QBoxLayout, is_beside: bool) -> None:
+    """Put the parts of a row or column beside each other, or one below the other."""
+    parts.setDirection(QBoxLayout.Direction.LeftToRight if is_beside else QBoxLayout.Direction.TopToBottom)
+
+
 def grid_of(
     parent: QWidget | None = None,
     *,
