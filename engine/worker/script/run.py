@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
-from typing import Any
 
 import numpy as np
-import torch
 
 from engine.busyness import OtherPrograms
 from engine.experiment.catalog import DeviceEntry
@@ -29,8 +27,8 @@ from engine.protocol.events import (
 from engine.protocol.jobs import Control
 from engine.protocol.summary import Environment, RankMetrics
 from engine.training.doctor import environment_of
-from engine.training.measuring.instruments import busy_note, energy_meter, throttled_note
-from engine.training.measuring.sensors import SensorGauge, sensor_gauge
+from engine.training.measuring.instruments import EnergyMeter, busy_note, energy_meters, throttled_note
+from engine.training.measuring.sensors import USED, sensor_gauge
 from engine.training.measuring.speed import Tally
 from engine.training.measuring.telemetry import Rows, samples_event
 from engine.training.precision import processor
@@ -46,8 +44,6 @@ _MOST_RECOMPILED = 5  # times the requested steps, after which compiling is part
 _LAST_FRACTION = 10  # the final loss is the mean over this part of the measured steps
 _OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError")
 _NOT_OBSERVED = re.compile(r"^Ammeter cannot observe this process: (.+)", re.MULTILINE)
-# of a process that cannot be told from other programs by its own memory
-_NOT_OURS = ("other_programs_mib", "device_used_mib")
 
 
 def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
@@ -59,7 +55,10 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
     yield Phase(name=PhaseName.BUILDING)
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder("command"))
-        energy = stack.enter_context(closing(energy_meter(_likely_device())))
+        # which GPU the script will use is not known yet
+        meters = energy_meters()
+        for meter in meters.values():
+            stack.callback(meter.close)
         process = stack.enter_context(closing(ScriptProcess(command, folder)))
         reader, run = Reader(folder), None
         had_paused = False
@@ -67,7 +66,7 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
             status = process.status  # before reading: what was written until its end is read
             for line in reader.read():
                 if isinstance(line, Begin):
-                    run = _Run(experiment, line, energy)
+                    run = _Run(experiment, line, meters)
                     stack.callback(run.close)
                     yield run.started()
                 elif run is not None:
@@ -111,10 +110,13 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
 
 
 class _Run:
-    """The run of the main process: its metrics and instruments, from the observer's lines."""
+    """The run of the main process: its metrics and instruments, from the observer's lines.
 
-    def __init__(self, experiment: Experiment, begin: Begin, energy: Any) -> None:
-        self._begin, self._energy = begin, energy
+    A GPU whose UUID the observer does not know has no sensors and no energy.
+    """
+
+    def __init__(self, experiment: Experiment, begin: Begin, meters: Mapping[str, EnergyMeter]) -> None:
+        self._begin = begin
         self._measure = experiment.measure
         self._whole = experiment.command.whole
         self._length = max(1, (experiment.steps or 0) - self._measure.warmup_steps)
@@ -131,8 +133,8 @@ class _Run:
         self._phase = PhaseName.BUILDING
         is_cpu = begin.device == "cpu"
         self._others = OtherPrograms() if is_cpu else None
-        has_sensors = begin.setting.startswith(("cuda", "xpu"))
-        self._sensors: SensorGauge = sensor_gauge(torch.device(begin.setting if has_sensors else "cpu"))
+        self._sensors = sensor_gauge(begin.device_uuid)
+        self._energy = meters.get("cpu" if is_cpu else begin.device_uuid) or EnergyMeter(None)
 
     def close(self) -> None:
         self._sensors.close()
@@ -167,7 +169,8 @@ class _Run:
         self.tally.add(rows, self._warm_until)
         self._losses.extend(rows.figures["loss"].tolist())
         self._add_peaks(steps)
-        sensors = {name: value for name, value in self._sensors.sample().items() if name not in _NOT_OURS}
+        # a script's memory cannot be told from that of other programs
+        sensors = {name: value for name, value in self._sensors.sample().items() if name != USED}
         now = steps.model_dump(include=_MEMORY_NOW, exclude_none=True)
         # the observer does not see when a step waits for its data
         yield samples_event([rows], {**now, **sensors}).model_copy(update={"data_wait_ms": None})
@@ -225,7 +228,6 @@ class _Run:
         )
         last = self._losses[self._warm_until :] or self._losses
         last = last[-max(1, len(last) // _LAST_FRACTION) :]
-        is_alone = begin.world_size == 1 and begin.device == str(_likely_device())
         # of several processes, those of the one with the highest
         for process in reader.processes.values():
             self._add_peaks(process.steps)
@@ -239,9 +241,9 @@ class _Run:
             "final_train_loss": float(np.mean(last)) if last else None,
             "whole_run_peak_mib": self._memory.get("peak_allocated_mib"),
             **{name: self._memory.get(name) for name in _MEMORY},
-            **{name: value for name, value in self._sensors.figures().items() if name not in _NOT_OURS},
+            **self._sensors.figures(),
             "energy": self._energy.over(measured.steps, measured.samples, measured.seconds)
-            if is_alone
+            if begin.world_size == 1
             else None,
             "observed": begin.observed.model_copy(
                 update={"is_compiled": begin.is_compiled or self._warm_until > self._measure.warmup_steps}
@@ -269,11 +271,6 @@ class _Run:
 
 _MEMORY = {"peak_allocated_mib", "peak_reserved_mib", "peak_resident_mib"}
 _MEMORY_NOW = {"allocated_mib", "reserved_mib", "resident_mib"}
-
-
-def _likely_device() -> torch.device:
-    # asked before the script starts, without touching a device
-    return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
 def _environment(begin: Begin) -> Environment:

@@ -10,9 +10,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import pynvml
 import pytest
 
 from engine.experiment.catalog import Precision
@@ -20,7 +22,11 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Finished, Log, Samples, Skipped, Started, Summary
 from engine.protocol.jobs import Control, Train
+from engine.protocol.summary import Energy
+from engine.training.measuring import sensors
+from engine.training.measuring.sensors import SensorGauge
 from engine.worker.launcher import Launcher, iterate
+from engine.worker.script import run as running
 from engine.worker.script.run import run_script
 
 TRAIN = """
@@ -284,6 +290,59 @@ def test_the_peak_is_that_of_the_process_with_the_highest(tmp_path: Path) -> Non
     (tmp_path / "2.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     summary = observed(tmp_path, 20, {"world_size": 2}, peak_resident_mib=800.0)
     assert summary.peak_resident_mib == 900.0
+
+
+@dataclass
+class Meter:
+    """A meter that has measured these joules."""
+
+    joules: float
+
+    def count(self, is_on: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+    def over(self, steps: int, samples: int, seconds: float) -> Energy:
+        return Energy(source="nvml", joules=self.joules, seconds=seconds, steps=steps, samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("begin", "joules"),
+    [
+        ({"device": "cuda:0", "device_uuid": "b-2"}, 20.0),
+        # as an older torch, which has no UUID, or one that NVML does not know
+        ({"device": "cuda:0"}, None),
+        ({"device": "cuda:0", "device_uuid": "c-3"}, None),
+        ({"device": "cpu"}, 5.0),
+        ({"device": "cuda:0", "device_uuid": "b-2", "world_size": 2}, None),
+    ],
+)
+def test_sensors_and_energy_are_those_of_the_gpu_that_the_script_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: dict[str, object], joules: float | None
+) -> None:
+    asked: list[object] = []
+
+    def gauge(device: object) -> SensorGauge:
+        asked.append(device)
+        return SensorGauge()
+
+    meters = {"cpu": Meter(5.0), "a-1": Meter(10.0), "b-2": Meter(20.0)}
+    monkeypatch.setattr(running, "energy_meters", lambda: meters)
+    monkeypatch.setattr(running, "sensor_gauge", gauge)
+    energy = observed(tmp_path, 20, begin).energy
+    assert asked == [begin.get("device_uuid", "")]
+    assert (None if energy is None else energy.joules) == joules
+
+
+def test_a_gpu_that_only_the_script_can_use_fails_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(uuid: str) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    monkeypatch.setattr(sensors, "start_nvml", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", unknown)
+    assert observed(tmp_path, 20, {"device": "cuda:5", "device_uuid": "b-2"}).power_watts is None
 
 
 def test_losses_that_are_not_finite_end_no_run(tmp_path: Path) -> None:
