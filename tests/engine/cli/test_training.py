@@ -148,6 +148,14 @@ def test_the_runs_of_scripts_keep_their_requirements(answer):
     assert kept == {"memory <= 0.9, loss"}
 
 
+def test_commands_whose_names_are_cleaned_are_compared_too(answer, tmp_path):
+    junit = tmp_path / "junit.xml"
+    options = ["--shell", "--repeats", "1", "--junit", str(junit), *IN_A_THREAD]
+    status, found = answer("script", "  true\nexit 3", "  true\nexit 4", *options)
+    assert status == 1 and len(found["runs"]) == len(found["variants"]) == 2
+    assert junit.exists()
+
+
 LINES: dict[str, tuple[list[str], dict[str, Any], tuple[int, ...], int]] = {
     "usual": (["python train.py", "python train.py --amp"], {}, (), 5),
     "single": (["python train.py"], {}, (), 2),
