@@ -224,12 +224,10 @@ def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
     # what else is known of a single run that has no speed
     summary = run.summary
     if verdict.kind == "alone" and verdict.speedup is None and summary is not None and summary.steps:
-        loss, reached = summary.final_train_loss, ""
-        if loss is not None and math.isfinite(loss):
-            mean, where = (
-                ("loss", "at the end") if report.side.is_script else ("mean loss", "in the last epoch")
-            )
-            reached = f" to a {mean} of {loss:.3f} {where}"
+        loss, is_script = summary.final_train_loss, report.side.is_script
+        mean, where = ("loss", "at the end") if is_script else ("mean loss", "in the last epoch")
+        is_known = loss is not None and math.isfinite(loss)
+        reached = f" to a {mean} of {loss:.3f} {where}" if is_known else ""
         notes.append(f"{report.side.title} trained {summary.steps:,} steps{reached}.")
     return Conclusion(report.side, pieces, tuple(notes))
 

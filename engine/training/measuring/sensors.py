@@ -47,9 +47,9 @@ _SLOWDOWNS = {
 
 
 class NvmlReader:
-    """Reads a GPU, as in `nvml_handle`, through NVIDIA's library. The constructor raises NVMLError without it.
+    """Reads a GPU through NVIDIA's library. The constructor raises NVMLError without it.
 
-    The memory of other programs is read only of a device that this process uses.
+    A GPU of another process is given by its UUID. The memory of other programs is then not read.
     """
 
     def __init__(self, device: torch.device | str) -> None:
