@@ -12,9 +12,9 @@ from engine.experiment.command import STEPS, WARMUP_STEPS, command_names, script
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.value import Message
+from engine.worker.script.places import Found, Place, Program, place_of, program_of
 from gui.setup.check import MOST_REPEATS, Outcome
 from gui.setup.fields import clean, field_text
-from gui.setup.script.places import Found, Place, Program, place_of, program_of
 
 MOST_COMMANDS = 8
 _NO_PROGRAM = Program("", None)

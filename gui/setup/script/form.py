@@ -13,6 +13,7 @@ from engine.experiment.command import usual_repeats
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
+from engine.worker.script.places import Found, Place
 from gui.session.request import Request
 from gui.setup.check import Outcome, explanation, named_request
 from gui.setup.controls import FLUSH, InnerNote, NumberEdit
@@ -21,7 +22,7 @@ from gui.setup.fields import SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
 from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts
-from gui.setup.script.places import Found, Place, PlaceReader
+from gui.setup.script.places import PlaceReader
 from gui.setup.tiles import Expander
 from gui.theme.theme import theme
 from gui.widgets import (

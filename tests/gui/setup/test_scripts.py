@@ -14,11 +14,11 @@ from engine.experiment.checks import Catalog
 from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.own.trust import TrustedCode
+from engine.worker.script.places import Place, look_up
 from gui.session.request import Request
 from gui.setup.controls import InnerNote, NumberEdit
 from gui.setup.panel import SetupPanel
 from gui.setup.script.draft import ScriptDraft, check_scripts
-from gui.setup.script.places import Place, look_up
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import pytest
 from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
-from engine.worker.script.process import FOLDER, OBSERVER, ScriptProcess, environment_of, folder_of
+from engine.worker.script.places import FOLDER, OBSERVER, environment_of, folder_of
+from engine.worker.script.process import ScriptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -86,9 +87,12 @@ def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"folder": "/nowhere/at all"}, "There is no folder '/nowhere/at all' here"),
-        ({"line": "no-such-program train.py"}, "cannot be started: No such file"),
-        ({"venv": "nothing here"}, "'nothing here' is not a virtual"),
+        ({"folder": "/nowhere/at all"}, "The folder /nowhere/at all does not exist."),
+        ({"folder": "~nobody-here/code"}, "The folder ~nobody-here/code does not exist."),
+        ({"line": "no-such-program train.py"}, "no-such-program was not found on this machine."),
+        ({"line": "script.py --amp"}, "script.py is not a program."),
+        ({"venv": "nothing here"}, "nothing here is not a virtual or conda environment."),
+        ({"venv": "~nobody-here/venv"}, "~nobody-here/venv is not a virtual or conda environment."),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, changes: dict[str, str], words: str) -> None:
