@@ -91,6 +91,12 @@ class Command(Part):
         return words[count:]
 
     @property
+    def is_bare(self) -> bool:
+        """True if the line starts Python without a script."""
+        words = () if self.shell else self.words
+        return len(words) == 1 and _PYTHON.fullmatch(PurePath(words[0]).name) is not None
+
+    @property
     def _split(self) -> tuple[str, ...]:
         if self.shell:
             return self.words

@@ -133,9 +133,27 @@ def test_commands_that_are_empty_or_equal_are_refused(refused):
     assert refused("script", *unlike, *IN_A_THREAD)["key"] == "command.line"
 
 
+def test_a_wrong_program_or_folder_is_refused_before_the_first_run(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    typed = ("python train.py", "pyhton train.py --amp")
+    wrong: dict[tuple[str, ...], str] = {
+        typed: "pyhton was not found on this machine. Check its spelling.",
+        (*typed[:1], "--folder", "~nobody-here/x"): f"The folder {tmp_path}/~nobody-here/x does not exist.",
+        ("python", "train.py"): "python is given without a script. Put the whole command in quotes.",
+        ("train.py",): "train.py was not found on this machine. Start it with python.",
+    }
+    for words, sentence in wrong.items():
+        error = refused("script", *words, *IN_A_THREAD)
+        assert f"{error['message']} {error['remedy']}".startswith(sentence)
+    # where a script runs on another machine, only that one can look
+    assert refused("script", "python", "train.py", "--machine", "x")["remedy"].startswith("Put the whole")
+    with Store() as store:
+        assert store.runs() == ()
+
+
 def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsys):
     assert main(["script", "python train.py", "--venv", "nothing", *IN_A_THREAD]) == 2
-    assert capsys.readouterr().err.startswith("ammeter: 'nothing' is not a virtual or conda environment.\n")
+    assert capsys.readouterr().err.startswith("ammeter: nothing is not a virtual or conda environment.\n")
 
 
 def test_the_runs_of_scripts_keep_their_requirements(answer):
@@ -173,6 +191,7 @@ def test_the_line_of_scripts_that_ran_asks_for_the_same_experiments(
     monkeypatch, tmp_path, lines, place, steps, repeats
 ):
     place = {**place, "folder": str(tmp_path / "my code")}
+    (tmp_path / "my code" / "old env" / "bin").mkdir(parents=True)
     experiments = [experiment_from(script_settings(place, line, *steps)) for line in lines]
     asked: list[Any] = []
     monkeypatch.setattr(script, "train_turns", lambda _session, *turns: asked.extend(turns))
