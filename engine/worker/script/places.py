@@ -15,13 +15,14 @@ from engine.experiment.command import Command
 from engine.experiment.paths import expanded, read_file
 from engine.experiment.problem import Problem, request_problem
 from engine.experiment.value import shortened
+from engine.worker.keeper import SCRIPTS_PATH
 
 FOLDER = "AMMETER_OBSERVER_FOLDER"
 """The environment variable with the folder that the observer writes to."""
 OBSERVER = Path(__file__).parent / "observer"
 _PROGRAMS = "Scripts" if sys.platform == "win32" else "bin"
 # what a worker sets to protect itself from files in the current folder
-_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath")
+_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH)
 _MOST_BYTES = 2**14
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)
 
@@ -43,6 +44,8 @@ def found_venv(command: Command) -> Path | None:
 def environment_of(command: Command, observed: Path, around: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a command whose observer writes to `observed`, from the one `around` it."""
     environment = {name: value for name, value in around.items() if name not in _OF_WORKERS}
+    if path := around.get(SCRIPTS_PATH):
+        environment["PYTHONPATH"] = path
     venv = found_venv(command)
     if venv is not None:
         environment["VIRTUAL_ENV"] = str(venv)

@@ -15,6 +15,7 @@ import pytest
 from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
+from engine.worker.keeper import worker_environment
 from engine.worker.script.places import FOLDER, OBSERVER, environment_of, folder_of
 from engine.worker.script.process import ScriptProcess
 
@@ -71,6 +72,21 @@ def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_go
     (tmp_path / "other" / "bin").mkdir(parents=True)
     environment = environment_of(command.model_copy(update={"venv": "other"}), tmp_path, around)
     assert environment["PATH"].startswith(str(tmp_path / "other"))
+
+
+def test_a_script_has_the_relative_folders_of_pythonpath_that_its_worker_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"src{os.pathsep}/lib")
+    around = worker_environment({})
+    assert around["PYTHONPATH"] == "/lib"
+    command = Command(line="python train.py", folder=str(tmp_path))
+    environment = environment_of(command, tmp_path, around)
+    assert environment["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "src", "/lib"))
+    # and a program that a script starts is told nothing of the worker
+    assert not environment.keys() & around.keys() - os.environ.keys()
+    changed = environment_of(command.model_copy(update={"line": "PYTHONPATH=own x"}), tmp_path, around)
+    assert changed["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "own"))
 
 
 def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
