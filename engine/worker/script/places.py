@@ -20,7 +20,8 @@ from engine.worker.keeper import SCRIPTS_PATH
 FOLDER = "AMMETER_OBSERVER_FOLDER"
 """The environment variable with the folder that the observer writes to."""
 OBSERVER = Path(__file__).parent / "observer"
-_PROGRAMS = "Scripts" if sys.platform == "win32" else "bin"
+# on Windows, the root of a conda environment has its python.exe
+_PROGRAMS = ("", "Scripts") if sys.platform == "win32" else ("bin",)
 # what a worker sets to protect itself from files in the current folder
 _OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH)
 _MOST_BYTES = 2**14
@@ -38,7 +39,7 @@ def found_venv(command: Command) -> Path | None:
     folder = folder_of(command)
     names = (command.venv,) if command.venv else (".venv", "venv")
     paths = ((folder / expanded(name)).absolute() for name in names)
-    return next((path for path in paths if (path / _PROGRAMS).is_dir()), None)
+    return next((path for path in paths if (path / _PROGRAMS[-1]).is_dir()), None)
 
 
 def environment_of(command: Command, observed: Path, around: Mapping[str, str]) -> dict[str, str]:
@@ -49,7 +50,8 @@ def environment_of(command: Command, observed: Path, around: Mapping[str, str]) 
     venv = found_venv(command)
     if venv is not None:
         environment["VIRTUAL_ENV"] = str(venv)
-        environment["PATH"] = os.pathsep.join((str(venv / _PROGRAMS), environment.get("PATH", os.defpath)))
+        programs = (str(venv / name) for name in _PROGRAMS)
+        environment["PATH"] = os.pathsep.join((*programs, environment.get("PATH", os.defpath)))
         environment.pop("PYTHONHOME", None)
     environment |= command.changes
     # after the changes, which may set this one

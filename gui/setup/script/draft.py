@@ -8,7 +8,14 @@ from pathlib import Path
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.compare.requirement import parse_list
-from engine.experiment.command import STEPS, WARMUP_STEPS, command_names, script_settings, usual_repeats
+from engine.experiment.command import (
+    STEPS,
+    WARMUP_STEPS,
+    command_names,
+    quoted,
+    script_settings,
+    usual_repeats,
+)
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.value import Message
@@ -46,7 +53,7 @@ class ScriptDraft(Message):
 
     def with_file(self, file: Path) -> ScriptDraft:
         """Return the draft of a Python file that the user opened, in its folder."""
-        line = f'python "{file.name}"' if " " in file.name else f"python {file.name}"
+        line = f"python {quoted(file.name)}"
         usual = ScriptDraft(steps=self.steps, repeat=self.repeat, folder=str(file.parent))
         return usual.with_line(0, line)
 

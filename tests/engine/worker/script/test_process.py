@@ -16,6 +16,7 @@ from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
 from engine.worker.keeper import worker_environment
+from engine.worker.script import places
 from engine.worker.script.places import FOLDER, OBSERVER, environment_of, folder_of
 from engine.worker.script.process import ScriptProcess
 
@@ -72,6 +73,16 @@ def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_go
     (tmp_path / "other" / "bin").mkdir(parents=True)
     environment = environment_of(command.model_copy(update={"venv": "other"}), tmp_path, around)
     assert environment["PATH"].startswith(str(tmp_path / "other"))
+
+
+def test_a_conda_environment_on_windows_has_its_python_in_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_PROGRAMS", ("", "Scripts"))
+    (tmp_path / "conda" / "Scripts").mkdir(parents=True)
+    command = Command(line="python train.py", folder=str(tmp_path), venv="conda")
+    path = environment_of(command, tmp_path, {"PATH": "system"})["PATH"]
+    assert path.split(os.pathsep) == [str(tmp_path / "conda"), str(tmp_path / "conda" / "Scripts"), "system"]
 
 
 def test_a_script_has_the_relative_folders_of_pythonpath_that_its_worker_lacks(
