@@ -70,7 +70,7 @@ class ScriptProcess:
         return self._process.poll()
 
     def output(self) -> str:
-        """Return the lines printed since the last call. Of many only the last."""
+        """Return the lines printed since the last call. Of many only the last, after a line "[…]"."""
         start, end = self._reads.tell(), self._reads.seek(0, os.SEEK_END)
         self._reads.seek(max(start, end - _TAIL_BYTES))
         new = self._reads.read()
@@ -79,7 +79,8 @@ class ScriptProcess:
         if rest < _TAIL_BYTES and self.status is None:
             self._reads.seek(-rest, os.SEEK_CUR)
             new = new[: len(new) - rest]
-        return new.removesuffix(b"\n").decode(errors="replace")
+        gap = "[…]\n" if end - start > _TAIL_BYTES else ""
+        return gap + new.removesuffix(b"\n").decode(errors="replace")
 
     def tail(self) -> str:
         """Return the last lines of all output, after which `output` returns none of them."""

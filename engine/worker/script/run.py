@@ -37,7 +37,7 @@ from engine.worker.guard import private_folder
 from engine.worker.script.process import ScriptProcess
 from engine.worker.script.reading import Begin, Reader, Steps
 
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS, _PRINTED_SECONDS = 0.05, 1.0
 _STOP_SECONDS = 2.5  # less than until the session ends this process
 _END_SECONDS = 20.0  # a script may save a checkpoint when it is interrupted
 _MOST_RECOMPILED = 5  # times the requested steps, after which compiling is part of what is measured
@@ -61,7 +61,7 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
             stack.callback(meter.close)
         process = stack.enter_context(closing(ScriptProcess(command, folder)))
         reader, run = Reader(folder), None
-        had_paused = False
+        had_paused, due = False, 0.0
         while True:
             status = process.status  # before reading: what was written until its end is read
             for line in reader.read():
@@ -72,7 +72,9 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
                 elif run is not None:
                     yield from run.add(line)
                     control.step = run.tally.steps
-            if output := process.output():
+            if time.monotonic() >= due and (output := process.output()):
+                # a run saves a limited number of lines
+                due = time.monotonic() + _PRINTED_SECONDS
                 yield Log(level="stderr", message=output)
             if control.pause_requested.is_set() and not had_paused:
                 had_paused = True
@@ -92,6 +94,8 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
             for line in reader.read():
                 if run is not None and isinstance(line, Steps):
                     yield from run.add(line)
+        if output := process.output():
+            yield Log(level="stderr", message=output)
         for problem in reader.problems:
             yield Log(level="warning", message=problem)
         summary, tail = None if run is None else run.summary(reader), process.tail()

@@ -228,11 +228,42 @@ def test_an_observer_that_cannot_write_fails_the_run_with_the_reason(
     assert (event.summary is not None) is was_seen
 
 
-def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
-    """Return the summary of a script that says all it has to say at once: `count` steps of 0.1 s each.
+PRINTING = f"""
+import itertools, time
+try:
+    for line in itertools.count():
+        print("line", line, flush=True)
+        if line == 50:
+            {OBSERVER.strip().replace(chr(10), chr(10) + "            ")}
+        time.sleep(0.001)
+except KeyboardInterrupt:
+    print("saved")
+"""
 
-    Those of `compiled` take 5 s.
-    """
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_output_comes_in_few_pieces_and_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_PRINTED_SECONDS", 1e9)
+    write_lines(tmp_path, 20, {})
+    (tmp_path / "tell.py").write_text(PRINTING)
+    events = events_of(tmp_path, f"{PROGRAM} -S tell.py")
+    first, last = (event.message for event in of_kind(events, Log) if event.level == "stderr")
+    assert first.startswith("line 0") and last.endswith("\nsaved")
+    joined = f"{first}\n{last}".splitlines()[:-1]
+    assert joined == [f"line {number}" for number in range(len(joined))]
+
+
+def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
+    """Return the summary of a script that says all it has to say at once, as in `write_lines`."""
+    write_lines(folder, count, begin, **columns)
+    (folder / "tell.py").write_text(OBSERVER)
+    *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
+    assert isinstance(finished, Finished), finished
+    return finished.summary
+
+
+def write_lines(folder: Path, count: int, begin: dict[str, object], **columns: object) -> None:
+    """Write what an observer says of `count` steps of 0.1 s each. Those of `compiled` take 5 s."""
     steps, compiled = list(range(1, count + 1)), columns.get("compiled", ())
     assert isinstance(compiled, list | tuple)
     seconds = list(itertools.accumulate(5.0 if step in compiled else 0.1 for step in steps))
@@ -240,10 +271,6 @@ def observed(folder: Path, count: int, begin: dict[str, object], **columns: obje
     first = {"kind": "begin", "pid": 1, "python": "3.12.1", "torch": "2.10.0", "device": "cpu", **begin}
     lines = [first, {**same, "loss": [1.0] * count, **columns}]
     (folder / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    (folder / "tell.py").write_text(OBSERVER)
-    *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
-    assert isinstance(finished, Finished), finished
-    return finished.summary
 
 
 @pytest.mark.parametrize(
