@@ -299,7 +299,7 @@ _PINNED_FOR = ("cuda", "xpu")
 
 
 class Offload(saved_tensors_hooks):
-    """A context in which what a forward pass stores for its backward pass waits in system memory.
+    """A context that moves stored activations to system memory until the backward pass needs them.
 
     Weights and tensors with fewer than 1,024 elements stay on the device. Unlike `save_on_cpu`, it keeps the
     layout of tensors and does not synchronize, since copies to page-locked memory stay in the stream's order.

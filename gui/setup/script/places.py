@@ -12,5 +12,5 @@ class PlaceReader(Lookups[Place, Found]):
     """Looks up the places of scripts in a thread."""
 
     def find(self, place: Place) -> Found | None:
-        """Return what was found, and look again. None while it is looked for the first time, or no folder."""
+        """Return the earlier result, and look again. None before the first result, and without a folder."""
         return self.request(place, partial(look_up, place)) if place.folder else None
