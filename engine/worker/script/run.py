@@ -188,8 +188,10 @@ class _Run:
         phase = PhaseName.MEASURING if is_measured else PhaseName.WARMING_UP
         if phase is not self._phase:
             self._phase = phase
-            for instrument in (self._sensors, self._energy, *([self._others] if self._others else [])):
-                instrument.count(is_measured)
+            self._sensors.count(is_measured)
+            self._energy.count(is_measured)
+            if self._others is not None:
+                self._others.count(is_measured)
             yield Phase(name=phase)
 
     def _add_peaks(self, steps: Steps | None) -> None:
