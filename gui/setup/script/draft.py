@@ -23,9 +23,9 @@ _NO_PROGRAM = Program("", None)
 class ScriptDraft(Message):
     """The content of the form. Numbers are text, as typed. An empty line is no command.
 
-    `steps` are measured, after `warmup` steps. An empty `repeat` is the usual number. `typed` are the lines
-    that the user typed here, or whose file the user opened here. Other lines came with a run, and must be
-    accepted before they run.
+    `steps` are measured, after `warmup` steps. An empty `repeat` is the usual number. `typed` are the places
+    of the lines that the user typed here, or whose file the user opened here. Other lines came with a run,
+    and must be accepted before they run.
     """
 
     lines: tuple[str, ...] = Field(("", ""), min_length=1, max_length=MOST_COMMANDS)
@@ -37,12 +37,18 @@ class ScriptDraft(Message):
     shell: bool = False
     whole: bool = False
     require: str = ""
-    typed: frozenset[str] = frozenset()
+    typed: frozenset[int] = frozenset()
 
     def with_line(self, place: int, line: str) -> ScriptDraft:
         """Return the draft with another command, which the user typed."""
         lines = (*self.lines[:place], line, *self.lines[place + 1 :])
-        return self.model_copy(update={"lines": lines, "typed": (self.typed & {*lines}) | {line}})
+        return self.model_copy(update={"lines": lines, "typed": self.typed | {place}})
+
+    def without_line(self, place: int) -> ScriptDraft:
+        """Return the draft without one of its commands."""
+        lines = (*self.lines[:place], *self.lines[place + 1 :])
+        typed = frozenset(at - (at > place) for at in self.typed if at != place)
+        return self.model_copy(update={"lines": lines, "typed": typed})
 
     def with_file(self, file: Path) -> ScriptDraft:
         """Return the draft of a Python file that the user opened, in its folder."""

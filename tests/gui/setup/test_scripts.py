@@ -164,14 +164,14 @@ def test_the_form_comes_back(scripts: SetupPanel) -> None:
 
 def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, asked: Any, folder: Path) -> None:
     both = scripts.scripts.draft.lines
-    assert scripts.scripts.draft.typed == set(both)
+    assert scripts.scripts.draft.typed == {0, 1}
     (_, first), _ = scripts.outcome().experiments
     scripts.set_question("compare")
     scripts.use_settings(first)
     assert (scripts.question, scripts.scripts.draft.lines, scripts.scripts.draft.typed) == (
         "script",
         both,
-        set(both),
+        {0, 1},
     )
     other = Command(line="python train.py", folder="/elsewhere", shell=True)
     scripts.use_settings(Experiment(command=other, steps=55, measure=Measure(warmup_steps=5)))
@@ -186,6 +186,22 @@ def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, asked: 
     assert scripts.question == "compare"
 
 
+def test_a_command_of_a_run_is_not_trusted_while_a_longer_one_is_typed(
+    scripts: SetupPanel, folder: Path
+) -> None:
+    foreign = Command(line="python train.py", folder=str(folder), shell=True)
+    scripts.use_settings(Experiment(command=foreign, steps=55))
+    form = scripts.scripts
+    QTest.keyClicks(form.lines[1], "python train.py --amp")
+    assert form.draft.lines == ("python train.py", "python train.py --amp")
+    form.add.click()
+    QTest.keyClicks(form.lines[2], "python train.py --compile")
+    form.lines[1].remove.click()
+    scripts.run_action.trigger()
+    typed = foreign.model_copy(update={"line": "python train.py --compile"})
+    assert TrustedCode().has(typed) and not TrustedCode().has(foreign)
+
+
 def test_what_is_of_models_alone_is_off(scripts: SetupPanel) -> None:
     assert not scripts.check_action.isEnabled() and not scripts.own_presets.save_action.isEnabled()
     scripts.set_question("compare")
@@ -198,7 +214,7 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
 ) -> None:
     panel.picker.open(str(folder / "train.py"))
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python train.py", ""))
-    assert panel.scripts.draft.folder == str(folder) and panel.scripts.draft.typed == {"python train.py"}
+    assert panel.scripts.draft.folder == str(folder) and panel.scripts.draft.typed == {0}
     ((text, undo),) = asked["changed_itself"]
     assert text == "train.py has no model(), so it was opened as a script."
     undo()
