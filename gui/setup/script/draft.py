@@ -18,6 +18,7 @@ from gui.setup.script.places import Found, Place, Program, place_of, program_of
 
 MOST_COMMANDS = 8
 _NO_PROGRAM = Program("", None)
+_ONLY_WHOLE = request_problem("Only whole runs have a training time.", "Let the scripts finish.")
 
 
 class ScriptDraft(Message):
@@ -101,6 +102,8 @@ def check_scripts(draft: ScriptDraft, find: Callable[[Place], Found | None]) -> 
         required = ", ".join(requirement.text for requirement in parse_list(draft.require))
     except ProblemError as error:
         found["require"] = error.problem
+    if "time" in required and not draft.whole:
+        found["require"], required = _ONLY_WHOLE, ""
     where = {"folder": draft.folder.strip(), "venv": draft.venv.strip(), "require": required}
     where |= draft.model_dump(include={"shell", "whole"})
     experiments: dict[str, Experiment] = {}
@@ -108,7 +111,8 @@ def check_scripts(draft: ScriptDraft, find: Callable[[Place], Found | None]) -> 
         try:
             experiment = experiment_from(script_settings(where, line, numbers.steps, numbers.warmup))
         except ProblemError as error:
-            found.setdefault(key, error.problem)
+            field = (error.problem.key or "").removeprefix("command.")
+            found.setdefault(field if field in where else key, error.problem)
             continue
         if experiment in experiments.values():
             remedy = "Change one of them. Repeats runs each command several times."

@@ -95,6 +95,8 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "repeat": ({"repeat": "some"}, "repeat", "Repeats is 'some', but it must be a whole number."),
     "warmup": ({"warmup": "-1"}, "warmup", "Warm-up is '-1', but it must be 0 or more."),
     "require": ({"require": "loss, speed > 1"}, "require", "The requirement is 'speed > 1', but it must"),
+    "time": ({"require": "Time <= 0.9"}, "require", "Only whole runs have a training time."),
+    "long": ({"require": "loss, " * 200}, "require", "Only if is 'loss, loss"),
 }
 
 
@@ -102,7 +104,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_what_is_wrong_is_said(change: dict[str, Any], key: str, sentence: str, folder: Path) -> None:
     draft = ScriptDraft(lines=("python a.py", ""), folder=str(folder)).model_copy(update=change)
     problems = check_scripts(draft, look_up).problems
-    assert key in problems and problems[key].message.startswith(sentence)
+    assert [*problems] == [key] and problems[key].message.startswith(sentence)
 
 
 def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: SetupPanel) -> None:
