@@ -232,12 +232,26 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python net.py", ""))
 
 
+_FROZEN = (
+    "import torch\nclass Net(torch.nn.Module):\n    def train(self, mode=True):\n        {}\n"
+    "def batch(size): ...\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "question"),
     [
         ("model = Net()\nloss.backward()\n", "script"),
         ("import model\nTrainer(model.GPT()).train()\n", "script"),
         ("from functools import partial\nmodel = partial(Net, 4)\n", "compare"),
+        (
+            "import torch\nclass Net(torch.nn.Module):\n    def fit(self):\n        Trainer(self).fit()\n",
+            "script",
+        ),
+        ("import torch\nclass Net(torch.nn.Module): ...\nTrainer(Net()).train()\n", "script"),
+        (_FROZEN.format("super().train(mode)"), "compare"),
+        (_FROZEN.format("self.encoder.train(False)"), "compare"),
+        (_FROZEN.format("[part.train(False) for part in self.parts()]"), "compare"),
         ("def model(): ...\ndef step(train, batch):\n    loss.backward()\n", "compare"),
     ],
 )
