@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.compare.requirement import parse_list
-from engine.experiment.command import STEPS, WARMUP_STEPS, command_names, script_settings, usual_repeats
+from engine.experiment.command import (
+    STEPS,
+    WARMUP_STEPS,
+    Command,
+    command_names,
+    script_settings,
+    usual_repeats,
+)
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.value import Message
@@ -52,16 +60,27 @@ class ScriptDraft(Message):
         return self.model_copy(update={"lines": lines, "typed": typed})
 
     def with_file(self, file: Path) -> ScriptDraft:
-        """Return the draft of a Python file that the user opened, in its folder."""
-        line = f'python "{file.name}"' if " " in file.name else f"python {file.name}"
-        usual = ScriptDraft(steps=self.steps, repeat=self.repeat, folder=str(file.parent))
-        return usual.with_line(0, line)
+        """Return the draft of a Python file that the user opened, in its folder.
 
-    def with_experiment(self, experiment: Experiment) -> ScriptDraft:
-        """Return the draft of a run's experiment. A command that the form has keeps the others beside it."""
+        Commands in that folder stay. The file takes the first empty line, or a new one.
+        """
+        line = f'python "{file.name}"' if " " in file.name else f"python {file.name}"
+        folder, lines = str(file.parent), [*map(str.strip, self.lines), ""]
+        at = lines.index(line if line in lines else "")
+        if folder == self.folder.strip() and at < MOST_COMMANDS:
+            return self.with_line(at, line)
+        return ScriptDraft(steps=self.steps, repeat=self.repeat, folder=folder).with_line(0, line)
+
+    def with_experiment(self, experiment: Experiment, sides: Sequence[Experiment] = ()) -> ScriptDraft:
+        """Return the draft of a run's experiment, with the commands of `sides` that run in the same place.
+
+        Commands that the form has keep the others beside them.
+        """
         command, warmup = experiment.command, experiment.measure.warmup_steps
-        place = command.model_dump(exclude={"line", "require"})
-        is_known = command.line in self.lines and place == self.model_dump(include={*place})
+        place = _place(command)
+        alike = [side.command.line for side in (*sides, experiment) if _place(side.command) == place]
+        lines = tuple(dict.fromkeys(alike))[:MOST_COMMANDS]
+        is_known = {*lines} <= {*self.lines} and place == self.model_dump(include={*place})
         update = {
             **place,
             "require": command.require,
@@ -69,8 +88,12 @@ class ScriptDraft(Message):
             "steps": field_text("steps", max(1, (experiment.steps or 0) - warmup)),
         }
         if not is_known:
-            update |= {"lines": (command.line, ""), "typed": frozenset()}
+            update |= {"lines": (*lines, "") if len(lines) == 1 else lines, "typed": frozenset()}
         return self.model_copy(update=update)
+
+
+def _place(command: Command) -> dict[str, Any]:
+    return command.model_dump(exclude={"line", "require"})
 
 
 class _Numbers(BaseModel):

@@ -17,7 +17,7 @@ from engine.experiment.own.trust import TrustedCode
 from gui.session.request import Request
 from gui.setup.controls import InnerNote, NumberEdit
 from gui.setup.panel import SetupPanel
-from gui.setup.script.draft import ScriptDraft, check_scripts
+from gui.setup.script.draft import MOST_COMMANDS, ScriptDraft, check_scripts
 from gui.setup.script.places import Place, look_up
 
 
@@ -230,6 +230,31 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     net.write_text(f"{net.read_text()}loss.backward()\n")
     panel.picker.open(str(net))
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python net.py", ""))
+
+
+def test_scripts_of_one_folder_are_dropped_one_after_the_other(folder: Path, tmp_path: Path) -> None:
+    first, second, third = (folder / name for name in ("a.py", "b.py", "c.py"))
+    draft = ScriptDraft(steps="90").with_file(first).with_file(second)
+    assert (draft.lines, draft.typed) == (("python a.py", "python b.py"), {0, 1})
+    assert draft.with_file(first) == draft
+    draft = draft.with_file(third).without_line(1)
+    assert (draft.lines, draft.typed) == (("python a.py", "python c.py"), {0, 1})
+    full = draft.model_copy(update={"lines": tuple(f"python {place}.py" for place in range(MOST_COMMANDS))})
+    for other in (draft.with_file(tmp_path / "elsewhere" / "b.py"), full.with_file(second)):
+        assert (other.lines, other.steps, other.typed) == (("python b.py", ""), "90", {0})
+
+
+def test_all_commands_of_a_comparison_are_used_that_run_in_the_same_place(folder: Path) -> None:
+    sides = [
+        Experiment(command=Command(line=f"python {name}.py", folder=place), steps=70)
+        for name, place in (("a", str(folder)), ("b", str(folder)), ("c", "/elsewhere"))
+    ]
+    draft = ScriptDraft(lines=("python b.py", "python d.py"), folder=str(folder), typed=frozenset({0, 1}))
+    used = draft.with_experiment(sides[1], sides)
+    assert (used.lines, used.folder, used.typed) == (("python a.py", "python b.py"), str(folder), frozenset())
+    assert draft.with_experiment(sides[2], sides).lines == ("python c.py", "")
+    kept = used.with_line(1, "python b.py")
+    assert kept.with_experiment(sides[0], sides[:2]).typed == {1}
 
 
 _FROZEN = (
