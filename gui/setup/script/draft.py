@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from engine.compare.requirement import parse_list
 from engine.experiment.command import (
+    MOST_STEPS,
+    MOST_WARMUP_STEPS,
     STEPS,
     WARMUP_STEPS,
     Command,
@@ -97,8 +99,8 @@ def _place(command: Command) -> dict[str, Any]:
 
 
 class _Numbers(BaseModel):
-    steps: int = Field(ge=1, le=10_000_000)
-    warmup: int = Field(ge=0, le=10_000)
+    steps: int = Field(ge=1, le=MOST_STEPS)
+    warmup: int = Field(ge=0, le=MOST_WARMUP_STEPS)
     repeat: int = Field(ge=1, le=MOST_REPEATS)
 
 

@@ -107,6 +107,14 @@ def test_what_is_wrong_is_said(change: dict[str, Any], key: str, sentence: str, 
     assert [*problems] == [key] and problems[key].message.startswith(sentence)
 
 
+def test_the_form_takes_lengths_as_long_as_those_of_the_command_line(folder: Path) -> None:
+    draft = ScriptDraft(
+        lines=("python a.py", ""), folder=str(folder), steps="100,000,000", warmup="1,000,000"
+    )
+    outcome = check_scripts(draft, look_up)
+    assert outcome.reason is None and outcome.experiments[0][1].steps == 101_000_000
+
+
 def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: SetupPanel) -> None:
     row = scripts.scripts.rows["require"]
     QTest.keyClicks(row.editor, "speed >= ")
