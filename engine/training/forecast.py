@@ -24,12 +24,8 @@ from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.attention import attention_kernel
-from engine.training.models.recompute import (
-    checkpoint_activations,
-    keep_in_float32,
-    make_bfloat16,
-    removed_at_end,
-)
+from engine.training.models.forward import keep_in_float32, make_bfloat16, removed_at_end
+from engine.training.models.recompute import checkpoint_activations
 from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
 from engine.training.steps.imagined import ImaginedStep

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 import torch._functorch.config as functorch_config
 from torch import fx, nn
-from torch._functorch.aot_autograd import aot_function
-from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._inductor.decomposition import select_decomp_table
-from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -32,7 +27,7 @@ class ImaginedStep(PlainStep):
     def compile_for(self, inputs: Any, fakes: FakeTensorMode) -> None:
         """Compile the model for inputs of these sizes, unobserved. Raises any error of PyTorch's tracing."""
         budget = self.experiment.step.activation_budget
-        self._compiled = _PartitionedModel(self._called, 1.0 if budget is None else budget, fakes)
+        self._compiled = _PartitionedModel(self._called, 1.0 if budget is None else budget)
         with _disable_current_modes(), fakes, autocast(self.autocast_precision, self.device):
             self._forward(inputs)
 
@@ -44,10 +39,15 @@ class _PartitionedModel(nn.Module):
     """Calls a model as a forward and a backward graph that `torch.compile` would make of it.
 
     The forward graph stores what a compiled model stores within an activation budget. The first call traces
-    the model, and later ones need inputs of the same sizes.
+    the model, and later ones need inputs of the same sizes. Operations are not fused.
     """
 
-    def __init__(self, model: nn.Module, budget: float, fakes: FakeTensorMode) -> None:
+    def __init__(self, model: nn.Module, budget: float) -> None:
+        # these take over a second to import, and few forecasts need them
+        from torch._functorch.aot_autograd import aot_function
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
+        from torch._inductor.decomposition import select_decomp_table
+
         super().__init__()
         self._budget = budget
         # in a list, because it is no state of this module
@@ -56,13 +56,10 @@ class _PartitionedModel(nn.Module):
         def call(state: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
             return torch.func.functional_call(model, state, args, kwargs)
 
-        def compiler(graph: fx.GraphModule, _: object) -> Callable[[list[Any]], Any]:
-            return _BoxedGraph(graph, fakes)
-
         self._graphs = aot_function(
             call,
-            fw_compiler=compiler,
-            bw_compiler=compiler,
+            fw_compiler=lambda graph, _: _BoxedGraph(graph),
+            bw_compiler=lambda graph, _: _BoxedGraph(graph),
             partition_fn=partial(min_cut_rematerialization_partition, compiler="inductor"),
             decompositions=select_decomp_table(),
             num_params_buffers=len(self._state[0]),
@@ -74,40 +71,12 @@ class _PartitionedModel(nn.Module):
 
 
 class _BoxedGraph(fx.Interpreter):
-    """Runs a graph, and hides results from dispatch modes that generated code would never store.
+    """Runs a graph with a list of inputs, and frees each after its last use, as compiled code does."""
 
-    Those are of elementwise operations and views that only elementwise operations and reductions read.
-    """
-
-    _boxed_call = True  # frees each input after its last use
-
-    def __init__(self, graph: fx.GraphModule, fakes: FakeTensorMode) -> None:
-        super().__init__(graph)
-        self._fakes = fakes
-        self._fused: set[fx.Node] = set()
-        for node in reversed(graph.graph.nodes):
-            if _fuses(node) and all(_fuses(user, self._fused) for user in node.users):
-                self._fused.add(node)
+    _boxed_call = True
 
     def __call__(self, inputs: list[Any]) -> Any:
         try:
             return self.boxed_run(inputs)
         finally:
             self.env = {}  # which would keep the results
-
-    def run_node(self, n: fx.Node) -> Any:
-        if n not in self._fused:
-            return super().run_node(n)
-        with _disable_current_modes(), self._fakes:
-            return super().run_node(n)
-
-
-def _fuses(node: fx.Node, fused: set[fx.Node] | None = None) -> bool:
-    # whether it is computed within another kernel, or reads within its own if `fused` has what follows
-    operator = node.target
-    if not isinstance(operator, OpOverload):
-        return False
-    if operator.is_view:
-        return fused is None or node in fused
-    tags = operator.tags
-    return torch.Tag.pointwise in tags or (fused is not None and torch.Tag.reduction in tags)

@@ -18,7 +18,7 @@ from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.memory import LiveBytes, breakdown_of
 from engine.training.models.build import build_loss, count_parameters, model_entries
-from engine.training.models.recompute import make_bfloat16
+from engine.training.models.forward import make_bfloat16
 from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
 from engine.training.runs.plan import RunPlan

@@ -72,7 +72,8 @@ def test_the_fastest_is_found_proven_and_explained(store, catalog, scripted):
 
 NO_CONVOLUTIONS = WORKER.replace(
     "peak_resident_mib",
-    "left_out={'channels_last': 'the model has no convolutions'} if 'channels_last' in recipe else {}, "
+    "left_out={'channels_last': 'the model has no convolutions', 'host_counters': 'it has no BatchNorm'} "
+    "if 'channels_last' in recipe else {}, "
     "peak_resident_mib",
 ).replace("speed *= 0.9", "speed *= 3.0")
 
@@ -110,6 +111,8 @@ def test_a_worker_knows_what_cannot_apply(store, devices):
         next(event for event in events if is_process(event))
         tuning = store.studies.find(study.id).answer
     assert tuning.left_out["channels_last"] == "the model has no convolutions"
+    assert tuning.left_out["host_counters"] == "the model has no BatchNorm counters to move"
+    assert any(sentence.startswith("BatchNorm counters on the host: the") for sentence in tuning.not_tried)
     assert "fused" not in tuning.left_out and tuning.trials == ()
 
 
@@ -229,6 +232,16 @@ def test_offloading_and_captured_steps_are_not_tried_together():
     space = Space(baseline, options)
     assert all(space.is_possible(space.places_for(changes)) for changes in ({}, offload, capture))
     assert not space.is_possible(space.places_for(offload | capture))
+
+
+def test_counters_on_the_host_are_tried_alone_and_beside_the_others(catalog):
+    def recipes(left_out: dict[str, str]) -> set[str]:
+        space = space_of(baseline_of(GIVEN), TuningPlan(), catalog, left_out)
+        return {option.words for option in space.options["recipe"][1:]}
+
+    alone, both = "BatchNorm counters on the host", "Channels last + fused optimizer"
+    assert {alone, both, f"{both} + {alone}"} <= recipes({})
+    assert not any(alone in words for words in recipes({"host_counters": "none"}))
 
 
 def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
