@@ -64,12 +64,14 @@ class ScriptDraft(Message):
     def with_file(self, file: Path) -> ScriptDraft:
         """Return the draft of a Python file that the user opened, in its folder.
 
-        Commands in that folder stay. The file takes the first empty line, or a new one.
+        Commands in that folder stay. The file takes the first empty line, or a new one. An environment that
+        came with a run is not used.
         """
         line = f'python "{file.name}"' if " " in file.name else f"python {file.name}"
         folder, lines = str(file.parent), [*map(str.strip, self.lines), ""]
         at = lines.index(line if line in lines else "")
-        if folder == self.folder.strip() and at < MOST_COMMANDS:
+        is_own = bool(self.typed) or not self.venv
+        if folder == self.folder.strip() and at < MOST_COMMANDS and is_own:
             return self.with_line(at, line)
         return ScriptDraft(steps=self.steps, repeat=self.repeat, folder=folder).with_line(0, line)
 

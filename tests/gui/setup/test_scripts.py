@@ -248,8 +248,15 @@ def test_scripts_of_one_folder_are_dropped_one_after_the_other(folder: Path, tmp
     draft = draft.with_file(third).without_line(1)
     assert (draft.lines, draft.typed) == (("python a.py", "python c.py"), {0, 1})
     full = draft.model_copy(update={"lines": tuple(f"python {place}.py" for place in range(MOST_COMMANDS))})
-    for other in (draft.with_file(tmp_path / "elsewhere" / "b.py"), full.with_file(second)):
+    foreign = Experiment(command=Command(line="python a.py", folder=str(folder), venv="/foreign"), steps=100)
+    used = ScriptDraft().with_experiment(foreign)
+    for other in (
+        draft.with_file(tmp_path / "elsewhere" / "b.py"),
+        full.with_file(second),
+        used.with_file(second),
+    ):
         assert (other.lines, other.steps, other.typed) == (("python b.py", ""), "90", {0})
+        assert other.venv == ""
 
 
 def test_all_commands_of_a_comparison_are_used_that_run_in_the_same_place(folder: Path) -> None:
