@@ -11,6 +11,8 @@ from engine.cli import options
 from engine.cli.session import TargetOption, open_session
 from engine.cli.train import print_comparison, train_run, train_turns
 from engine.experiment.command import (
+    MOST_STEPS,
+    MOST_WARMUP_STEPS,
     STEPS,
     WARMUP_STEPS,
     Command,
@@ -36,12 +38,15 @@ def script(
         ),
     ],
     steps: Annotated[
-        int, typer.Option("--steps", min=1, max=10**8, help="Measured steps of each run.")
+        int, typer.Option("--steps", min=1, max=MOST_STEPS, help="Measured steps of each run.")
     ] = STEPS,
     warmup: Annotated[
         int,
         typer.Option(
-            "--warmup", min=0, max=10**6, help="Steps before the measured ones. Longer if a step compiles."
+            "--warmup",
+            min=0,
+            max=MOST_WARMUP_STEPS,
+            help="Steps before the measured ones. Longer if a step compiles.",
         ),
     ] = WARMUP_STEPS,
     repeats: Annotated[

@@ -20,6 +20,7 @@ from engine.experiment.value import one_line, shortened
 
 STEPS, WARMUP_STEPS = 200, 20
 """The measured steps of a script, and those before them, unless the user asks for others."""
+MOST_STEPS, MOST_WARMUP_STEPS = 10**8, 10**6
 _MOST_BLOCK, _BLOCKS = 10, 5
 _IS_POSIX = os.name == "posix"
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")

@@ -238,7 +238,8 @@ class ScriptForm(FormColumn):
 
         Commands that the user typed here are trusted. Others must be accepted before they run.
         """
-        typed = {line.strip() for line in self.draft.typed}
+        draft = self.draft
+        typed = {line.strip() for place, line in enumerate(draft.lines) if place in draft.typed}
         for _, experiment in outcome.experiments:
             if experiment.command.line in typed:
                 self._trusted.name_command(experiment.command)
@@ -265,7 +266,7 @@ class ScriptForm(FormColumn):
         self.lines[len(self.draft.lines) - 1].setFocus()
 
     def _remove(self, place: int) -> None:
-        self._change(lines=(*self.draft.lines[:place], *self.draft.lines[place + 1 :]))
+        self.set_draft(self.draft.without_line(place))
         self.lines[place - 1].setFocus()
 
     def _change(self, **values: Any) -> None:

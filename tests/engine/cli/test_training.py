@@ -22,6 +22,7 @@ import pytest
 
 from engine.cli import script
 from engine.cli.app import main
+from engine.cli.options import parse_ci
 from engine.cli.session import status_of
 from engine.experiment.checks import Catalog
 from engine.experiment.command import STEPS, WARMUP_STEPS, script_line, script_settings
@@ -111,6 +112,8 @@ def test_a_requirement_decides_the_exit_status_and_what_ci_shows(
     ("options", "key"),
     [
         (["--require", "speed > 1"], "require"),
+        (["--require", "loss, speed > 1"], "require"),
+        (["--require", " , "], "require"),
         (["--require", "speed >= 1", "--sweep", "batch_size=10,20"], "require"),
         (["--junit", "no/such/folder/junit.xml"], "to"),
         (["--markdown", "."], "to"),
@@ -118,6 +121,11 @@ def test_a_requirement_decides_the_exit_status_and_what_ci_shows(
 )
 def test_wrong_requirements_and_files_are_refused_before_training(refused, options, key):
     assert refused("compare", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *options)["key"] == key
+
+
+def test_requirements_are_repeated_or_separated_by_commas():
+    wanted = parse_ci(["Speed>=1.05, loss", "memory <= 80%"], None, None).requirements
+    assert [requirement.text for requirement in wanted] == ["speed >= 1.05", "loss", "memory <= 0.8"]
 
 
 def test_a_requirement_on_a_single_command_is_refused(refused):
