@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from functools import partial
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 import torch
@@ -162,9 +163,7 @@ def _is_stored(_: object, function: Any, *args: Any, **settings: Any) -> bool:
 
 
 def _selective_contexts(is_stored: Callable[..., bool] = _is_stored) -> tuple[Any, Any]:
-    contexts: Any = create_selective_checkpoint_contexts(is_stored)  # type: ignore[no-untyped-call]
-    # otherwise what it stores would not be offloaded
-    contexts[0].respect_saved_tensors_hooks = True
+    contexts = create_selective_checkpoint_contexts(is_stored)  # type: ignore[no-untyped-call]
     return cast(tuple[Any, Any], contexts)
 
 
@@ -187,6 +186,10 @@ def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
 def _storages(value: Any) -> set[int]:
     return {each.untyped_storage()._cdata for each in tree_leaves(value) if isinstance(each, torch.Tensor)}
 
+
+# since PyTorch 2.14, what is stored is offloaded too
+_HOOKS = "respect_saved_tensors_hooks"
+_OFFLOADED: dict[str, Any] = {_HOOKS: True} if _HOOKS in signature(checkpoint).parameters else {}
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -213,6 +216,7 @@ class _Recomputed(ForwardMixin):
             context_fn=self._contexts,
             # Reading the generator's state takes time and is not allowed during a capture.
             preserve_rng_state=self.draws_at_random is not False,
+            **_OFFLOADED,
             **{name: _copied(value) for name, value in kwargs.items()},
         )
         if self.draws_at_random is None:

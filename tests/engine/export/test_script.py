@@ -70,6 +70,15 @@ EVERYTHING: dict[str, Any] = {
     "checkpoint": {"best": True, "last": True},
 }
 
+MUON: dict[str, Any] = {
+    "model": "causal-lm-tiny",
+    "dataset": "synthetic-tokens",
+    "device": "cuda:0",
+    "optimizer": {"name": "muon"},
+    "schedule": {"warmup_steps": 5},
+    "step": {"activation_checkpointing": "selective", "offload_activations": True},
+}
+
 
 @pytest.fixture
 def run_of(exports_store: Store) -> Callable[..., RunRecord]:
@@ -93,7 +102,7 @@ def check_style(folder: Path) -> None:
 
 
 def test_scripts_are_tidy(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
-    """Of every preset, of everything at once, and of a model file."""
+    """Of every preset, of everything at once, of Muon with selective checkpointing, and of a model file."""
     for name in BUILT_IN:
         for has_gpu in (True, False):
             for label, experiment in preset(name).experiments(has_gpu):
@@ -102,6 +111,7 @@ def test_scripts_are_tidy(run_of: Callable[..., RunRecord], tmp_path: Path) -> N
     text = script_source(run_of(**EVERYTHING), 50)
     assert "The run used a CUDA graph. This script does not" in " ".join(text.split())
     (tmp_path / "everything.py").write_text(text)
+    (tmp_path / "muon.py").write_text(script_source(run_of(**MUON)))
     text = script_source(run_of(model=CODE.file, code=CODE.to_json(), dataset="own"))
     (tmp_path / "own.py").write_text(text)
     check_style(tmp_path)

@@ -20,6 +20,7 @@ import pytest
 import safetensors.numpy
 import torch
 from PIL import Image
+from torch.autograd.graph import save_on_cpu
 from torchvision.datasets import CIFAR100
 
 from engine.experiment.experiment import Experiment, Precision, layered
@@ -30,6 +31,7 @@ from engine.export.script.page import write_run_script
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.protocol.jobs import Control, Train
 from engine.store.record import RunRecord
+from engine.training.models.build import SHAPES
 from engine.training.precision import float32_mode
 from engine.training.runs.loop import train
 from engine.worker.perform import perform
@@ -309,6 +311,29 @@ def test_recomputed_blocks_leave_each_loss_and_the_running_means_as_they_are(
     found = performed(written(run, steps_per_epoch, tmp_path))
     assert found.losses == course.losses
     assert found.validations == [pytest.approx(validation, rel=1e-4) for validation in course.validations]
+
+
+@pytest.mark.slow
+def test_a_script_offloads_what_selective_checkpointing_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, steps_per_epoch, course = trained_here({**TOKENS, "step": {"activation_checkpointing": "selective"}})
+    # a run offloads on GPUs only, and a script on any device
+    step = run.experiment.step.model_copy(update={"offload_activations": True})
+    run = replace(run, experiment=run.experiment.model_copy(update={"step": step}))
+    widths: list[int] = []
+
+    class Watched(save_on_cpu):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            pack = self.pack_hook
+            self.pack_hook = lambda tensor: (widths.append(tensor.shape[-1]), pack(tensor))[1]
+
+    monkeypatch.setattr(torch.autograd.graph, "save_on_cpu", Watched)
+    assert performed(written(run, steps_per_epoch, tmp_path)) == course
+    shape = SHAPES["causal-lm-tiny"]
+    # no input of a block is as wide as the two matmuls of its feed-forward part
+    assert widths.count(shape.feed_forward) == 2 * shape.layers * TOKENS["steps"]
 
 
 def write_cifar100(monkeypatch: pytest.MonkeyPatch, samples: int) -> None:

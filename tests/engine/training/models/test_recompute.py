@@ -168,6 +168,47 @@ def test_offloaded_it_trains_the_same_and_keeps_the_layout_of_what_waits() -> No
     assert not any(tensor.data_ptr() in weights for tensor, _ in moved)
 
 
+class Results(TorchDispatchMode):
+    """Keeps the results of matmuls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[torch.Tensor] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if function._opname == "addmm":
+            self.found.append(result)
+        return result
+
+
+def test_stored_results_of_matmuls_are_offloaded_and_train_the_same() -> None:
+    torch.manual_seed(0)
+    plain = nn.ModuleList([Attention(0.0), Attention(0.0)]).train()
+    model = copy.deepcopy(plain)
+    checkpoint_activations(model, is_selective=True)
+    offload, moved = Offload(model), []
+    pack = offload.pack_hook
+
+    def watched(tensor: torch.Tensor) -> Any:
+        moved.append(tensor)
+        return pack(tensor)
+
+    offload.pack_hook = watched
+    inputs = torch.randn(8, 16, 64)
+    with offload, Results() as results:
+        loss = model[1](model[0](inputs)).square().sum()
+    assert len(results.found) == 4
+    # without copies, which share the memory of the result
+    assert {it.data_ptr() for it in results.found} <= {it.data_ptr() for it in moved}
+    loss.backward()
+    wanted = plain[1](plain[0](inputs)).square().sum()
+    wanted.backward()
+    assert torch.equal(loss, wanted)
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+
+
 def kept_bytes(model: nn.Module) -> int:
     """The bytes that one forward pass keeps for its backward pass, without the weights."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
