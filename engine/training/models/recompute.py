@@ -169,18 +169,18 @@ def _selective_contexts(is_stored: Callable[..., bool] = _is_stored) -> tuple[An
 
 def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
     # with the operators that change a stored result in place, which PyTorch does not see through views
-    stored: set[int] = set()
-
     def is_stored(context: Any, function: Any, *args: Any, **settings: Any) -> bool:
         schema = getattr(function, "_schema", None)
-        if schema is not None and schema.is_mutable and stored & _storages(args[:1]):
+        if schema is not None and schema.is_mutable and _storages(args[:1]) & _storages(stored()):
             changed.append(function)
-        if not _is_stored(context, function, *args, **settings):
-            return False
-        stored.update(_storages(context.op_output))
-        return True
+        return _is_stored(context, function, *args, **settings)
 
-    return _selective_contexts(is_stored)
+    def stored() -> list[Any]:
+        # their wrappers have them, and marks of what is recomputed have nothing
+        return [getattr(each, "val", None) for each in tree_leaves(contexts[0].storage)]
+
+    contexts = _selective_contexts(is_stored)
+    return contexts
 
 
 def _storages(value: Any) -> set[int]:
