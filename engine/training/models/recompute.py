@@ -209,16 +209,18 @@ class _Recomputed(ForwardMixin):
                 return checkpoint(own, *args, use_reentrant=False, context_fn=_selective_contexts, **kwargs)
             return checkpoint(own, *args, use_reentrant=False, **kwargs)
         before = _random_states(self) if self.draws_at_random is None else ()
-        result = checkpoint(
-            own,
-            *map(_copied, args),
-            use_reentrant=False,
-            context_fn=self._contexts,
-            # Reading the generator's state takes time and is not allowed during a capture.
-            preserve_rng_state=self.draws_at_random is not False,
-            **_OFFLOADED,
-            **{name: _copied(value) for name, value in kwargs.items()},
-        )
+        # PyTorch refuses to recompute a cast that the forward pass took from the cache.
+        with _uncached_casts() if self.is_selective else nullcontext():
+            result = checkpoint(
+                own,
+                *map(_copied, args),
+                use_reentrant=False,
+                context_fn=self._contexts,
+                # Reading the generator's state takes time and is not allowed during a capture.
+                preserve_rng_state=self.draws_at_random is not False,
+                **_OFFLOADED,
+                **{name: _copied(value) for name, value in kwargs.items()},
+            )
         if self.draws_at_random is None:
             self.draws_at_random = before != _random_states(self)
         return result
@@ -227,6 +229,16 @@ class _Recomputed(ForwardMixin):
         changed: list[Any] = []
         forward, again = _watched_contexts(changed) if self.is_selective else (nullcontext(), nullcontext())
         return forward, _statistics_kept(self, again, changed)
+
+
+@contextmanager
+def _uncached_casts() -> Iterator[None]:
+    was_cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(was_cached)
 
 
 class _SelectivelyRecomputed(_Recomputed):

@@ -122,6 +122,22 @@ class Names(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+def test_blocks_that_autocast_casts_once_may_be_called_again() -> None:
+    torch.manual_seed(0)
+    plain = nn.ModuleList([Attention(0.0), Attention(0.0)]).train()
+    selective = copy.deepcopy(plain)
+    checkpoint_activations(selective, is_selective=True)
+    inputs = torch.randn(2, 4, 64)
+    for model in (plain, selective):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = model[1](model[0](model[0](inputs)))
+            assert torch.is_autocast_cache_enabled()
+        outputs.float().square().sum().backward()
+    for one, other in zip(selective.parameters(), plain.parameters(), strict=True):
+        # without the cache, each call's gradient is added in float32
+        torch.testing.assert_close(one.grad, other.grad, rtol=0.02, atol=0.02)
+
+
 class _ChangesInPlace(nn.Module):
     def __init__(self) -> None:
         super().__init__()
