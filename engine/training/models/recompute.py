@@ -311,15 +311,17 @@ def _statistics_kept(
 
 
 _LEAST_OFFLOADED = 1_024
+# what autocast and a linear layer do to a weight
+_OF_WEIGHTS = ("ToCopyBackward0", "TBackward0", "TransposeBackward0", "PermuteBackward0")
 _PINNED_FOR = ("cuda", "xpu")
 
 
 class Offload(saved_tensors_hooks):
     """A context in which what a forward pass stores for its backward pass waits in system memory.
 
-    Weights and tensors with fewer than 1,024 elements stay on the device. Unlike `save_on_cpu`, it keeps the
-    layout of tensors and does not synchronize, since copies to page-locked memory stay in the stream's order.
-    Of fake tensors only the size is kept.
+    Weights, autocast's copies of them, and tensors with fewer than 1,024 elements stay on the device. Unlike
+    `save_on_cpu`, it keeps the layout of tensors and does not synchronize, since copies to page-locked memory
+    stay in the stream's order. Of fake tensors only the size is kept.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -328,14 +330,22 @@ class Offload(saved_tensors_hooks):
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor | partial[torch.Tensor]:
         is_plain = tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor)
-        is_small = tensor.numel() < _LEAST_OFFLOADED
-        if not is_plain or is_small or tensor.untyped_storage()._cdata in self._weights:
+        if is_plain and self._is_weight(tensor):
             return tensor
+        if not is_plain or tensor.numel() < _LEAST_OFFLOADED:
+            return tensor.detach()  # a result that its own node holds is never freed
         if isinstance(tensor, FakeTensor):
             return partial(torch.empty_strided, tensor.shape, tensor.stride(), dtype=tensor.dtype)
         kept = torch.empty_like(tensor, device="cpu", pin_memory=tensor.device.type in _PINNED_FOR)
         kept.copy_(tensor, non_blocking=True)
         return partial(kept.to, tensor.device, non_blocking=True)
+
+    def _is_weight(self, tensor: torch.Tensor) -> bool:
+        node: Any = tensor.grad_fn
+        while node is not None and node.name() in _OF_WEIGHTS:
+            node = node.next_functions[0][0]
+        sources = (tensor, getattr(node, "variable", tensor))
+        return any(source.untyped_storage()._cdata in self._weights for source in sources)
 
 
 def _random_states(block: nn.Module) -> tuple[bytes, ...]:

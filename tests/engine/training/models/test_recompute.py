@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -185,6 +186,31 @@ def test_offloaded_it_trains_the_same_and_keeps_the_layout_of_what_waits() -> No
     assert all(kept.stride() == tensor.stride() for tensor, kept in moved)
     weights = {weight.data_ptr() for weight in offloaded.parameters()}
     assert not any(tensor.data_ptr() in weights for tensor, _ in moved)
+
+
+def test_copies_of_weights_that_autocast_makes_are_not_offloaded() -> None:
+    model = nn.Sequential(nn.Linear(48, 64), nn.Unflatten(1, (4, 16)), nn.Conv1d(4, 64, 7))
+    offload, moved = Offload(model), []
+    pack = offload.pack_hook
+
+    def watched(tensor: torch.Tensor) -> Any:
+        packed = pack(tensor)
+        moved.extend([tuple(tensor.shape)] * isinstance(packed, partial))
+        return packed
+
+    offload.pack_hook = watched
+    with offload, torch.autocast("cpu", dtype=torch.bfloat16):
+        model(torch.randn(32, 48)).float().sum().backward()
+    assert moved == [(32, 48), (32, 4, 16)]
+    assert all(weight.grad is not None for weight in model.parameters())
+
+
+def test_a_small_result_that_nobody_uses_is_freed() -> None:
+    layer = nn.Linear(4, 4)
+    with Offload(layer):
+        hidden = layer(torch.randn(2, 4))
+        unused = weakref.ref(hidden.sigmoid())
+    assert unused() is None
 
 
 class _ReusesMemory(nn.Module):
