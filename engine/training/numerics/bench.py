@@ -55,11 +55,6 @@ class Trainee:
         """Release the model and everything created for it, even if others still refer to the trainee."""
         del self.step, self.model
 
-    def wait(self) -> None:
-        """Synchronize with the device."""
-        if self.device.type != "cpu":
-            torch.accelerator.synchronize(self.device)
-
     def forward_backward(self, group: Sequence[Batch]) -> Tensor:
         """Run the forward and backward pass of a group and return the loss.
 

@@ -15,7 +15,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics import Direction, MappedModule, Operation, PrecisionMap
 from engine.protocol.ranges import ELSEWHERE
-from engine.training.measuring.telemetry import HostClock, Mark, clock_for
+from engine.training.measuring.telemetry import HostClock, Mark, clock_for, synchronize
 from engine.training.models.recompute import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
@@ -33,11 +33,11 @@ def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, Non
         yield numerics_phase("Recording every operation", 0.5)
         bench.check_stop()
         recorder = _Recorder(trainee)
-        trainee.wait()
+        synchronize(trainee.device)
         began = time.perf_counter()
         with recorder:
             trainee.forward_backward(group)
-        trainee.wait()
+        synchronize(trainee.device)
         return _map_of(trainee, recorder, time.perf_counter() - began)
 
 

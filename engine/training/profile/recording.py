@@ -21,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
-from engine.training.measuring.telemetry import Rows
+from engine.training.measuring.telemetry import Rows, synchronize
 from engine.training.models.recompute import removed_at_end
 from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.run import Run
@@ -66,10 +66,10 @@ def record_trace(steps: Steps, recorded: int, path: Path, *, shapes: bool = True
                 run.train_on(group)
             if number == warmup - 1:
                 # kernels still in flight have no recorded launch, and would count for the first step
-                _wait(run.device)
+                synchronize(run.device)
             if number < warmup + recorded - 1:
                 profiler.step()
-        _wait(run.device)
+        synchronize(run.device)
         validate_batch(run, record_function(VALIDATION))
         steps.interrupt_loading()
     steps.wait()
@@ -107,11 +107,6 @@ def hides_modules(step: PlainStep) -> bool:
 def _activities(device: torch.device) -> list[ProfilerActivity]:
     of_device = _DEVICE_ACTIVITIES.get(device.type)
     return [ProfilerActivity.CPU, *([] if of_device is None else [of_device])]
-
-
-def _wait(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
 
 
 @contextmanager

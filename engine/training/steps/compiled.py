@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from engine.experiment.problem import ProblemError, request_error
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
+from engine.training.measuring.telemetry import synchronize
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel
 from engine.training.steps.compile_watch import CompileWatch
@@ -145,9 +146,3 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until the device, unless it is the CPU, has finished its work."""
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from contextlib import AbstractContextManager, suppress
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.training.data.batches import Batch
+from engine.training.measuring.telemetry import synchronize
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
 
@@ -56,14 +58,17 @@ class ForwardState:
             torch.get_device_module(self._device).set_rng_state(self._device_random)
 
 
-def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> None:
+def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> float:
     """Pass a batch forward and backward within `watch`, uncompiled and alone, and restore all state.
 
-    Gradients are neither kept nor sent to other devices. A failure, as for lack of memory, has no effect. A
-    step that the model's file defines is not rehearsed, because it changes weights.
+    Return the seconds that it took. Gradients are neither kept nor sent to other devices. A failure, as for
+    lack of memory, has no effect. A step that the model's file defines is not rehearsed, because it changes
+    weights, nor one with an activation budget, because its uncompiled model may not fit.
     """
-    if isinstance(step, OwnStep):
-        return
+    if isinstance(step, OwnStep) or step.experiment.step.activation_budget is not None:
+        return 0.0
+    synchronize(step.device)
+    began = time.perf_counter()
     state = ForwardState(step.model, step.device)
     weights = [weight for weight in step.model.parameters() if weight.requires_grad]
     with suppress(Exception), torch.compiler.set_stance("force_eager"), watch:
@@ -74,3 +79,5 @@ def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object
         module = torch.get_device_module(step.device)
         module.empty_cache()
         module.reset_peak_memory_stats(step.device)
+    synchronize(step.device)
+    return time.perf_counter() - began
