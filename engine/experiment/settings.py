@@ -137,6 +137,8 @@ COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
 GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """The modes of torch.compile that record CUDA graphs."""
 AttentionKernel = Literal["auto", "flash", "efficient", "cudnn", "math"]
+NARROW_KERNELS = ("flash", "cudnn")
+"""The kernels that need 16-bit inputs on a GPU."""
 NO_CHECKPOINTING, SELECTIVE, FULL = "none", "selective", "full"
 # as in older settings, which are switches
 _SWITCHED = {"true": FULL, "on": FULL, **dict.fromkeys(("false", "off", "", "null"), NO_CHECKPOINTING)}

@@ -19,6 +19,7 @@ from engine.experiment.settings import (
     COMPILE_MODES,
     FULL,
     GRAPH_MODES,
+    NARROW_KERNELS,
     NO_CHECKPOINTING,
     PLAIN,
     RECIPE_PARTS,
@@ -95,12 +96,16 @@ class Space:
     def is_possible(self, places: Places) -> bool:
         """Return True if the candidate has the optimizations that its other changes need.
 
-        Neither a compile mode that records CUDA graphs nor offloading is combined with a captured step.
+        Neither a compile mode that records CUDA graphs nor offloading is combined with a captured step, nor
+        an attention kernel for 16-bit inputs with a wider precision.
         """
         changes, given, parts = self.changes(places), self.experiment.step, self.parts(places)
         mode = changes.get("step.compile_mode", given.compile_mode)
         makes_graphs = "compile" in parts and mode in GRAPH_MODES
         offloads = changes.get("step.offload_activations", given.offload_activations)
+        precision = Precision(changes.get("precision", self.experiment.precision))
+        if changes.get("step.attention") in NARROW_KERNELS and not precision.is_narrow:
+            return False
         # each excludes the others
         return all(option.needs <= parts for _, option in self.chosen(places)) and (
             makes_graphs + offloads + ("capture" in parts) <= 1
@@ -132,11 +137,16 @@ def value_of(places: Places, kind: ChangeKind) -> int:
 
 
 def baseline_of(experiment: Experiment) -> Experiment:
-    """Return the experiment in plain FP32."""
+    """Return the experiment in plain FP32, without settings that FP32, or compiling it, would contradict."""
+    step = experiment.step
     scaler = {"scaler.mode": "auto"} if experiment.scaler.mode == "on" else {}
     plain = {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler}
-    if experiment.step.activation_budget is not None:
+    if step.activation_budget is not None:
         plain["step.activation_checkpointing"] = NO_CHECKPOINTING
+    if step.attention in NARROW_KERNELS:
+        plain["step.attention"] = "auto"
+    if step.compile_mode in GRAPH_MODES and (step.gradient_accumulation > 1 or step.offload_activations):
+        plain["step.compile_mode"] = COMPILE_MODES[0]
     return changed(experiment, plain)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.experiment.catalog import DeviceEntry
-from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.experiment import Experiment, Precision, changed, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.settings import COMPILE_MODES
 from engine.protocol.events import Failed, Finished, Log
@@ -229,6 +229,27 @@ def test_offloading_and_captured_steps_are_not_tried_together():
     space = Space(baseline, options)
     assert all(space.is_possible(space.places_for(changes)) for changes in ({}, offload, capture))
     assert not space.is_possible(space.places_for(offload | capture))
+
+
+def test_the_baseline_in_fp32_has_no_attention_kernel_for_16_bits_which_is_tried_in_16_bits(catalog):
+    gpu = catalog.devices[0].model_copy(update={"name": "cuda:0", "kind": "cuda"})
+    language = catalog.models[0].model_copy(update={"name": "lm", "task": "language"})
+    of_both = catalog.model_copy(update={"devices": (gpu,), "models": (language,)})
+    for kernel, own in (("flash", "auto"), ("cudnn", "auto"), ("math", "math")):
+        step = {"step": {"attention": kernel}, "precision": "bf16", "device": "cuda:0", "model": "lm"}
+        baseline = baseline_of(experiment_from({**GIVEN.model_dump(mode="json"), **step}))
+        assert baseline.step.attention == own
+        space = space_of(baseline, TuningPlan(), of_both, {})
+        fast = {"step.attention": "flash"}
+        assert space.is_possible(space.places_for(fast | {"precision": "bf16"}))
+        assert not space.is_possible(space.places_for(fast))
+
+
+@pytest.mark.parametrize("more", [{"gradient_accumulation": 4}, {"offload_activations": True}])
+def test_a_compile_mode_that_contradicts_other_settings_does_not_keep_compiling_from_being_tried(more):
+    given = {**GIVEN.model_dump(mode="json"), "step": {"compile_mode": "reduce-overhead", **more}}
+    baseline = baseline_of(experiment_from(given))
+    assert changed(baseline, {"step.recipe": "compile"}).step.compile_mode == "default"
 
 
 def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
