@@ -29,7 +29,7 @@ from engine.experiment.settings import (
     joined,
 )
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
-from engine.words.names import checkpointing_words, recipe_title
+from engine.words.names import checkpointing_words, listed, recipe_title
 from engine.words.numbers import counted
 
 Changes = Mapping[str, Any]
@@ -90,8 +90,7 @@ class Space:
     def parts(self, places: Places) -> frozenset[str]:
         """Return the parts that a run may have to skip: its optimizations, and FP8."""
         changes = self.changes(places)
-        parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
-        return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
+        return frozenset((*_parts(changes), *(["fp8"] if changes.get("precision") == "fp8" else [])))
 
     def is_possible(self, places: Places) -> bool:
         """Return True if the candidate has the optimizations that its other changes need.
@@ -123,6 +122,10 @@ class Space:
     def words(self, places: Places) -> str:
         """The candidate's name: "BF16 AMP, channels last"."""
         return ", ".join(option.words for _, option in self.chosen(places)) or "FP32, plain"
+
+
+def _parts(changes: Changes) -> tuple[RecipePart, ...]:
+    return Step(recipe=changes.get("step.recipe", PLAIN)).parts
 
 
 def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
@@ -160,6 +163,12 @@ def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out:
         kind: (Option("as given", {}), *(_OF_KIND[kind](values) if kind in plan.kinds else ()))
         for kind in CHANGE_KINDS
     }
+    tried = {part for option in options["recipe"] for part in _parts(option.changes)}
+    unmet = [each for kind in CHANGE_KINDS for each in options[kind] if not each.needs <= tried]
+    options = {kind: tuple(each for each in options[kind] if each not in unmet) for kind in CHANGE_KINDS}
+    if unmet:
+        words = listed([each.words for each in unmet])
+        values.not_tried.append(f"{words[:1].upper()}{words[1:]}: compiling, which they need, is not tried.")
     kinds = [kind for kind in CHANGE_KINDS if kind != "exchange" or baseline.devices > 1]
     unwanted = [_UNWANTED[kind] for kind in kinds if kind not in plan.kinds]
     return Space(

@@ -271,7 +271,27 @@ def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
     assert words == ["BF16 AMP", "Pure BF16"] and "FP8: it does not apply to convolutions." in said
 
 
+def test_what_needs_compiling_is_only_tried_with_it(catalog):
+    language = catalog.models[0].model_copy(update={"name": "lm", "is_convolutional": False})
+    of_it = catalog.model_copy(update={"models": (language,)})
+    baseline = baseline_of(GIVEN.model_copy(update={"model": "lm"}))
+
+    def needing(plan: TuningPlan) -> list[str]:
+        space = space_of(baseline, plan, of_it, {})
+        told = [each.lower() for each in space.not_tried if "compiling, which they need" in each]
+        options = [each.words for kind in CHANGE_KINDS for each in space.options[kind] if each.needs]
+        assert bool(told) is not bool(options) and all(word in each for each in told for word in _NEEDING)
+        return options
+
+    assert needing(TuningPlan()) == _NEEDING
+    assert needing(TuningPlan(kinds=("precision", "checkpointing", "compile"))) == []
+
+
+_NEEDING = ["activation budget 0.5", "activation budget 0.25", "compile mode max-autotune-no-cudagraphs"]
+
+
 def test_compile_modes_that_make_cuda_graphs_are_tried_on_a_gpu_without_accumulation(catalog):
+    language = catalog.models[0].model_copy(update={"name": "lm", "is_convolutional": False})
     gpu = catalog.devices[0].model_copy(update={"name": "cuda:0"})
 
     def modes(device: DeviceEntry, accumulated: int) -> list[str]:
@@ -279,10 +299,11 @@ def test_compile_modes_that_make_cuda_graphs_are_tried_on_a_gpu_without_accumula
             {
                 **GIVEN.model_dump(mode="json"),
                 "device": device.name,
+                "model": "lm",
                 "step": {"gradient_accumulation": accumulated},
             }
         )
-        of_it = catalog.model_copy(update={"devices": (device,)})
+        of_it = catalog.model_copy(update={"devices": (device,), "models": (language,)})
         space = space_of(baseline_of(given), TuningPlan(), of_it, {})
         assert len(space.options["compile"]) + len(
             [sentence for sentence in space.not_tried if "Compile mode" in sentence]
