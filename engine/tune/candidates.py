@@ -102,9 +102,10 @@ class Space:
         mode = changes.get("step.compile_mode", given.compile_mode)
         makes_graphs = "compile" in parts and mode in GRAPH_MODES
         offloads = changes.get("step.offload_activations", given.offload_activations)
-        precision = Precision(changes.get("precision", self.experiment.precision))
-        if changes.get("step.attention") in NARROW_KERNELS and not precision.is_narrow:
-            return False
+        if changes.get("step.attention") in NARROW_KERNELS:
+            precision = Precision(changes.get("precision", self.experiment.precision))
+            if not precision.is_narrow:
+                return False
         # each excludes the others
         return all(option.needs <= parts for _, option in self.chosen(places)) and (
             makes_graphs + offloads + ("capture" in parts) <= 1
