@@ -38,7 +38,7 @@ def script(
     warmup: Annotated[
         int,
         typer.Option(
-            "--warmup", min=0, max=10**6, help="Steps before the measured ones. Compiling is added to them."
+            "--warmup", min=0, max=10**6, help="Steps before the measured ones. Longer if a step compiles."
         ),
     ] = WARMUP_STEPS,
     repeats: Annotated[
@@ -47,7 +47,7 @@ def script(
             "--repeats",
             min=1,
             max=MOST_REPEATS,
-            help="Runs of each command, alternating. Default: 5, of a single command 1.",
+            help="Runs of each command, alternating. Default: 5, or 1 for a single command.",
         ),
     ] = None,
     require: options.Require = None,
@@ -68,7 +68,7 @@ def script(
     whole: Annotated[
         bool, typer.Option("--whole", help="Let the scripts run to their end, and compare the time too.")
     ] = False,
-    shell: Annotated[bool, typer.Option("--shell", help="Run the commands by a shell.")] = False,
+    shell: Annotated[bool, typer.Option("--shell", help="Run the commands in a shell.")] = False,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Name of the runs.")] = None,
     machine: options.MachineName = "",
     as_json: options.AsJson = False,
@@ -77,7 +77,7 @@ def script(
     """Run training scripts as they are, and compare their speed, memory and loss.
 
     Works with any program that trains with torch.optim: a loop, Lightning, transformers, torchrun. A small
-    observer is loaded into it. The script is ended after the measured steps.
+    observer is loaded into it. Ammeter stops the script after the measured steps.
 
     With --require, the exit status is 0 if all requirements are met, 1 if one is not, and 3 if one is
     undecided. --json then also prints requirements and passed.

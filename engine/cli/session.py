@@ -188,7 +188,7 @@ class RunProgress(ProgressLine):
 
 DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 4, 130
 """Exit statuses: done, failed, trained without something that was requested, and interrupted by Ctrl+C with
-the results so far saved. Requirements have their own, of which 3 is undecided."""
+the results so far saved. Requirements add 3: undecided."""
 
 _LEAST_SECONDS = 0.6
 

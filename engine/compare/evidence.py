@@ -214,7 +214,7 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence], left_out: Collect
         of_times = (*machine_disturbances(run.summary), *_about_pace(run, known, changes.get(run.id)))
         if run.id in left_out:
             of_times = tuple(
-                ("left-out", f"{clause.rstrip('.')}. The times of this repeat are left out")
+                ("left-out", f"{clause.rstrip('.')}. The times of this repeat are excluded")
                 for kind, clause in of_times
                 if kind == "other-program"
             )

@@ -256,7 +256,7 @@ class MetricCell:
     `interval` (95%) comes from repeats, or, for a single run, from its blocks, which show only how steady it
     was. `ratio` is to the baseline, of geometric means. `ratio_interval` (95%) needs repeats of both sides.
     `within_spread`: the difference is at most the spread between repeats of one side. None if unknown,
-    also for scripts whose repeats are all equal. `text` is a fact that is no number.
+    also for scripts whose repeats are all equal. `text` is a value that is not a number.
     """
 
     value: float | None

@@ -22,13 +22,13 @@ class Fact(NamedTuple):
 
 
 def formats_of(summary: Summary) -> Mapping[str, float]:
-    """Return the shares of matmul and convolution FLOPs by dtype, of a script those of its layers."""
+    """Return the FLOP shares (0 to 1) of matmuls and convolutions by dtype. For a script, of its layers."""
     observed = summary.observed
     return summary.formats if observed is None else observed.layers
 
 
 def facts_of(summary: Summary) -> tuple[Fact, ...]:
-    """Return what is known of a run's formats and kernels, and the observations of a script, in order."""
+    """Return a script's observations, then the matmul dtypes and attention kernels of the run."""
     facts = [] if summary.observed is None else [*_script_facts(summary.observed)]
     if formats := formats_of(summary):
         shares = [(_percent(share), dtype) for dtype, share in formats.items() if _percent(share) != "0%"]
@@ -97,9 +97,9 @@ def cautions_of(summary: Summary, precision: Precision, name: str = "") -> Itera
     if observed is None or autocast is None:
         return
     if observed.is_compiled and not observed.layers:
-        yield f"{lead} torch.compile hid in which format the layers ran."
+        yield f"{lead} the dtypes of compiled layers are unknown."
     if autocast == "float16" and not observed.has_scaler:
-        yield f"{lead} a GradScaler is missing, so small gradients become zero."
+        yield f"{lead} a GradScaler is missing, so small gradients can underflow to zero."
 
 
 _MOST, _TELLING = 0.5, 0.1

@@ -20,8 +20,8 @@ class Payback:
     """When the training of a side, with its start, has overtaken that of another.
 
     `steps` and `seconds` count from the first step, and are infinite if it never does. `interval` (95%, in
-    steps) follows from that of the ratio of speeds and the range of starts over repeats. None without the
-    former. `is_cached`: all graphs came from the compiler's cache. None if this is unknown.
+    steps) combines the interval of the speed ratio with the range of start-ups over repeats. None if the
+    ratio has no interval. `is_cached`: all graphs came from the compiler's cache. None if this is unknown.
     """
 
     steps: float
@@ -62,8 +62,9 @@ def start_seconds(summary: Summary | None) -> float | None:
 
 
 def paybacks(side: Side, other: Side, ratio: float, interval: Interval | None) -> tuple[Payback, ...]:
-    """Return when `side`, whose steps are `ratio` times as fast, has overtaken `other`: one for each state of
-    the compiler's cache that its runs found. Empty if a start was not measured.
+    """Return one `Payback` of `side` over `other` for each state of the compiler's cache that its runs found.
+
+    `ratio` is the speed of `side` relative to `other`. Empty if a start-up was not measured.
     """
     base, step_ms = _starts(other), geometric_mean(_known(map(STEP_TIME.value, other.runs)))
     if not base or step_ms is None:
@@ -110,13 +111,14 @@ def payback_sentence(side: Side, baseline: Side, names: tuple[str, str], speed: 
     lengths = [run.summary.steps for run in late.runs if run.summary is not None]
     if not found:
         return ""
+    first = f"Including its start-up, {names[0]}"
     if all(math.isinf(each.steps) for each in found):
-        return f"With its start, {names[0]} never overtakes {names[1]}, because its steps are not faster."
+        return f"{first} never overtakes {names[1]}, because its steps are not faster."
     words = listed([each.words for each in found])
     if min(each.steps for each in found) > min(lengths):
         length = counted(min(lengths), "step")
-        return f"With its start, {names[0]} does not overtake {names[1]} in {length}. It would after {words}."
-    return f"With its start, {names[0]} has overtaken {names[1]} after {words}."
+        return f"{first} does not overtake {names[1]} in {length}. It would take {words}."
+    return f"{first} overtakes {names[1]} after {words}."
 
 
 def _starts(side: Side, *cached: bool | None) -> list[float]:

@@ -1,4 +1,4 @@
-"""Requirements on a comparison, such as "speed >= 1.05", decided by the interval and never by the point."""
+"""Requirements on a comparison, such as "speed >= 1.05", decided by the 95% interval, not the ratio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOLERANCE = 1e-9  # of a ratio, which is computed by logarithms
 
 @dataclass(frozen=True)
 class Requirement:
-    """A bound of a ratio to the baseline, or the loss, which may not be worse and has no `operator`."""
+    """A bound on a metric's ratio to the baseline. Without `operator`: the loss, which must not be worse."""
 
     metric: Metric
     text: str
@@ -173,7 +173,7 @@ def _doubts(report: SideReport, *kinds: DoubtKind) -> str:
 
 def _too_few_runs(side: Side, baseline: Side) -> str:
     is_single = len(side.runs) == len(baseline.runs) == 1
-    return f"{'Only one run' if is_single else 'Too few runs'} of each. Repeat each 5 times."
+    return f"{'Each side has only one run' if is_single else 'A side has too few runs'}. Use 5 repeats."
 
 
 def _decide_interval(operator: Operator, bound: float, interval: Interval) -> Decision:
@@ -189,7 +189,7 @@ def _decide_interval(operator: Operator, bound: float, interval: Interval) -> De
     relation = "equal to" if is_equal else "above" if is_above else "below"
     return (
         is_above is is_least,
-        f"The {name} end of the 95% interval, {_number(end, bound)}, is {relation} it.",
+        f"The {name} end of the 95% interval, {_number(end, bound)}, is {relation} {bound:.10g}.",
     )
 
 
@@ -214,7 +214,7 @@ def _decide_loss(comparison: Comparison, side: Side) -> Decision:
         return True, f"{both}, which is not higher."
     spread = max(base_cell.known) - min(base_cell.known)
     if not spread:
-        return None, f"{both}. All runs of {baseline.title} have the same, so their variation is unknown."
+        return None, f"{both}. All runs of {baseline.title} have the same loss, so its variation is unknown."
     if cell.difference <= spread:
         return True, f"{both}, within the variation between runs."
     if cell.within_spread:

@@ -14,7 +14,7 @@ _LEAST_HEIGHT = _AXIS + _WORDS
 
 
 def requirement_chart(outcome: Outcome, look: SideLook, width: float, height: float) -> Drawing:
-    """Draw an outcome that has a ratio. In little height, without words and axis."""
+    """Draw the ratio of an outcome with its interval, in pixels. Low charts have neither words nor axis."""
     cell, required = outcome.cell, outcome.requirement
     if cell is None or cell.ratio is None or width <= 0:
         return Drawing(width, height, (), outcome.sentence)

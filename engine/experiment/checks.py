@@ -313,8 +313,9 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
         message = f"is FSDP2, but {code.file} defines {own}(), which needs the full model."
         yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
     kind = experiment.optimizer.kind
-    if kind.is_low_bit or kind.rest:
-        but = f"Ammeter does not yet combine {kind.label if kind.rest else 'low-bit optimizers'} with FSDP2."
+    if kind.is_low_bit or kind.takes_model:
+        name = "low-bit optimizers" if kind.is_low_bit else kind.label
+        but = f"Ammeter does not yet combine {name} with FSDP2."
         yield _setting_problem(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
     if experiment.step.offload_activations:
         but = "Ammeter does not yet combine it with FSDP2."

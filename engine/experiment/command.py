@@ -45,10 +45,10 @@ class Command(Part):
     venv: Annotated[str, Field(max_length=4_096)] = setting(
         "",
         "Environment",
-        "The virtual or conda environment of the command. Empty: .venv or venv in the folder.",
+        "Virtual or conda environment. Empty: .venv or venv in the folder, or the active one.",
         hint="found in the folder",
     )
-    shell: bool = setting(False, "Shell", "Runs the command by a shell, which expands variables.")
+    shell: bool = setting(False, "Shell", "Runs the command in a shell, which expands variables.")
     whole: bool = setting(False, "Whole run", "Lets the script run to its end after the measured steps.")
     require: Annotated[str, Field(max_length=1_000)] = setting(
         "",
@@ -105,9 +105,9 @@ class Command(Part):
 
     @property
     def where(self) -> str:
-        """Where and by what the line runs, as a clause: "in /home/me/nano, read by a shell"."""
+        """Where and by what the line runs, as a clause: "in /home/me/nano, in a shell"."""
         venv = f", with the environment {self.venv}" if self.venv else ""
-        return f"in {self.folder or 'the current folder'}{venv}{', read by a shell' * self.shell}"
+        return f"in {self.folder or 'the current folder'}{venv}{', in a shell' * self.shell}"
 
     @property
     def whole_text(self) -> str:
@@ -166,7 +166,7 @@ def script_settings(
 
 
 def usual_repeats(commands: int) -> int:
-    """Return how often each command runs by default. Repeats serve a verdict, and a single one has none."""
+    """Return the default number of runs per command: 5, or 1 if there is nothing to compare."""
     return 1 if commands == 1 else 5
 
 

@@ -18,12 +18,11 @@ from engine.experiment.settings import Count, CountOrZero, NoneFromText, Part, S
 
 @dataclass(frozen=True)
 class OptimizerKind:
-    """An optimizer of PyTorch or torchao, with its label, its class and its properties.
+    """An optimizer of PyTorch, torchao or Ammeter, with its label, its class and its properties.
 
     It stores `moments` numbers for each weight, in the weight's own dtype or in `moment_bytes` bytes each.
     Unless it `is_capturable` or fused, it reads the learning rate on the host. With `has_fused`, PyTorch has
-    a fused form, which with `fuses_sharded` supports weights sharded by FSDP2. If it has a `rest`, it updates
-    only the 2D weights of hidden layers, and the optimizer of that name updates all others.
+    a fused form, which with `fuses_sharded` supports weights sharded by FSDP2.
     """
 
     label: str
@@ -36,12 +35,16 @@ class OptimizerKind:
     is_capturable: bool = True
     has_fused: bool = True
     fuses_sharded: bool = True
-    rest: str | None = None
 
     @property
     def is_low_bit(self) -> bool:
         """True if its state has fewer than 16 bits, which only torchao provides."""
         return self.library == "torchao.optim"
+
+    @property
+    def takes_model(self) -> bool:
+        """True if it is a class of Ammeter, which takes the model. Exported scripts contain it."""
+        return self.library.startswith("engine.")
 
     @property
     def rounds_stochastically(self) -> bool:
@@ -63,7 +66,11 @@ OPTIMIZERS: Mapping[str, OptimizerKind] = {
         "SGD", "SGD", moments=0, has_momentum=True, is_capturable=False, fuses_sharded=False
     ),
     "muon": OptimizerKind(
-        "Muon", "Muon", moments=1, decays_by_default=True, is_capturable=False, has_fused=False, rest="adamw"
+        *("Muon", "MuonAndAdamW", "engine.training.steps.muon"),
+        moments=1,
+        decays_by_default=True,
+        is_capturable=False,
+        has_fused=False,
     ),
     # torchao adds a scale in FP32 for each block of 256 weights, or of 128 in 4 bits
     "adamw-8bit": _low_bit_adamw("8-bit", "AdamW8bit", 1 + 4 / 256),

@@ -275,7 +275,7 @@ class Step(Part):
     def _suits_its_graphs(self) -> Self:
         # pytorch/pytorch#169545: the second batch overwrites the gradients of the first
         if self.compiles_graphs and self.gradient_accumulation > 1:
-            why = f"is {self.compile_mode}, whose CUDA graphs overwrite the gradients that are accumulated."
+            why = f"is {self.compile_mode}, whose CUDA graphs overwrite accumulated gradients."
             remedy = "Use default or max-autotune-no-cudagraphs, or set gradient accumulation to 1."
             raise contradiction("compile_mode", why, remedy, self.compile_mode)
         if self.compiles_graphs and self.offload_activations:
@@ -292,7 +292,7 @@ class Step(Part):
     @model_validator(mode="after")
     def _budget_is_compiled(self) -> Self:
         if self.activation_budget is not None and "compile" not in self.parts:
-            why = f"is a budget of {self.activation_checkpointing}, which only a compiled model keeps."
+            why = f"is a budget of {self.activation_checkpointing}, which only compiled models support."
             remedy = "Add compile to the optimizations, or set it to selective or full."
             raise contradiction("activation_checkpointing", why, remedy, self.activation_checkpointing)
         return self

@@ -1,9 +1,10 @@
-"""The chart of the largest batch: peak memory by batch size, with a mark for each trial."""
+"""The chart of the largest batch: peak memory or throughput by batch size, with a mark for each trial."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from engine.drawing.chart_parts import AxisScale, LegendEntry, Rect, TextPlaces, legend
 from engine.drawing.looks import precision_look
@@ -37,7 +38,7 @@ _RATIO_ROOM, _RATIO_LEVEL, _ANSWER_LEVEL = 56.0, 0.075, 9.0
 
 
 def memory_chart(content: MemoryContent, size: tuple[float, float], description: str = "") -> Drawing:
-    """Draw the memory chart in a size (width, height). `description` is its text for screen readers."""
+    """Draw the chart in a size (width, height). `description` is its text for screen readers."""
     chart = _Chart(content, size)
     return Drawing(*size, tuple(chart.shapes()), description)
 
@@ -48,16 +49,19 @@ class _Chart:
         self._legend = legend(list(_legend_entries(content)), size[0])
         self._has_title = size[1] >= _LOW
         bottom = size[1] - _BOTTOM - (_TITLE if self._has_title else _LOW_FOOT)
-        self._area = area = Rect(_LEFT, self._legend.height + _BELOW_LEGEND, size[0] - _RIGHT, bottom)
+        top = self._legend.height + _BELOW_LEGEND
         self._reach = memory_range(content)
+        self._levels = linear_ticks(0.0, self._reach.top, max(2, int((bottom - top) / 52)))
+        left = max([_LEFT, *(text_width(tick.text, 11) + 10 for tick in self._levels)])
+        self._area = area = Rect(left, top, size[0] - _RIGHT, bottom)
         self._x = AxisScale(0.0, self._reach.batches, area.left, area.right)
-        self._y = AxisScale(0.0, self._reach.gib, area.bottom, area.top)
+        self._y = AxisScale(0.0, self._reach.top, area.bottom, area.top)
         self._crosses = self._failed_marks()
         self._places = TextPlaces(area)
         for _, _, center in self._crosses:
             self._places.reserve_marker(center, _CROSS)
         for side in content.sides:
-            for trial in side.passed:
+            for trial in content.points(side):
                 self._places.reserve_marker(self._place(*trial), _MARK + 2)
 
     def shapes(self) -> Iterator[Shape]:
@@ -76,12 +80,12 @@ class _Chart:
         for side, batch, center in self._crosses:
             yield from self._cross(side, batch, center)
 
-    def _place(self, batch: float, gib: float) -> Point:
-        return self._x.place(batch), self._y.place(gib)
+    def _place(self, batch: float, value: float) -> Point:
+        return self._x.place(batch), self._y.place(value)
 
     def _grid(self) -> Iterator[Shape]:
         area = self._area
-        for tick in linear_ticks(0.0, self._reach.gib, max(2, int(area.height / 52))):
+        for tick in self._levels:
             level = round(self._y.place(tick.position)) + 0.5
             if level < area.bottom - 1:
                 yield Stroke(((area.left, level), (area.right, level)), "grid")
@@ -109,14 +113,13 @@ class _Chart:
 
     def _lines(self, side: LimitSide) -> Iterator[Shape]:
         look = precision_look(side.precision)
-        last = side.passed[-1][0] if side.passed else 0
         if self._content.shows_forecast:
-            first = side.passed[0][0] if side.passed else 0
+            first, last = (side.passed[0][0], side.passed[-1][0]) if side.passed else (0, 0)
             points = forecast_points(side, self._reach)
             # between trials there is a line, which the forecast would only blur
             for part in ([p for p in points if p[0] <= first], [p for p in points if p[0] >= last]):
                 yield from self._curve(part, look.ink, _FORECAST_DASH)
-        yield from self._curve(side.passed, look.ink, look.dash)
+        yield from self._curve(self._content.points(side), look.ink, look.dash)
 
     def _curve(
         self, points: Sequence[tuple[float, float]], ink: str, dash: tuple[float, ...]
@@ -129,7 +132,7 @@ class _Chart:
     def _failed_marks(self) -> list[tuple[LimitSide, int, Point]]:
         found: list[tuple[LimitSide, int, Point]] = []
         for side in self._content.sides:
-            for batch in sorted(set(side.failed)):
+            for batch in sorted(set(self._content.failed(side))):
                 level = failed_place(batch, side, self._content, self._reach)
                 x, y = self._place(min(batch, self._reach.batches * 0.985), level)
                 while any(_hides((x, y), other) for _, _, other in found) and y > self._area.top:
@@ -139,7 +142,7 @@ class _Chart:
 
     def _trial_marks(self, side: LimitSide) -> Iterator[Shape]:
         look = precision_look(side.precision)
-        for trial in side.passed:
+        for trial in self._content.points(side):
             x, y = self._place(*trial)
             yield from marker(look.symbol, x, y, _MARK + 2, "bg1")
             yield from look.mark(x, y, _MARK)
@@ -167,12 +170,12 @@ class _Chart:
             yield from self._capacity(*content.capacity_words, content.capacity_gib)
         for side in content.sides:
             # colour alone must not identify it
-            if len(side.passed) > 1:
+            if len(content.points(side)) > 1:
                 ink = precision_look(side.precision).ink
                 yield from self._place_words(side.label, list(self._label_positions(side)), 12, 600, ink)
 
     def _answer(self, side: LimitSide, answer: int) -> Iterator[Shape]:
-        level = next((gib for batch, gib in side.passed if batch == answer), 0.0)
+        level = next((value for batch, value in self._content.points(side) if batch == answer), 0.0)
         x = round(self._x.place(answer)) + 0.5
         ends = ((x, self._y.place(level)), (x, self._area.bottom))
         yield Stroke(ends, "text2", dash=_GUIDE_DASH)
@@ -210,10 +213,13 @@ class _Chart:
                 return
 
     def _label_positions(self, side: LimitSide) -> Iterator[Point]:
-        (low, less), (high, more) = side.passed[0], side.passed[-1]
+        points = self._content.points(side)
         width = text_width(side.label, 12, 600)
         for share in _NAME_SHARES:
-            x, y = self._place(low + share * (high - low), less + share * (more - less))
+            batch = points[0][0] + share * (points[-1][0] - points[0][0])
+            pairs = ((one, other) for one, other in pairwise(points) if one[0] <= batch < other[0])
+            (low, less), (high, more) = next(pairs, ((0, 0.0), points[-1]))
+            x, y = self._place(batch, less + (more - less) * (batch - low) / (high - low))
             yield x - width - _GAP, y - 8
             yield x + _GAP, y + 18
 
@@ -247,7 +253,7 @@ def _legend_entries(content: MemoryContent) -> Iterator[LegendEntry]:
         yield LegendEntry(
             lambda x, y: (Stroke(((x, y), (x + 24, y)), "text2", 2, _FORECAST_DASH),), 24, "forecast"
         )
-    if any(side.failed for side in content.sides):
+    if any(map(content.failed, content.sides)):
         yield LegendEntry(lambda x, y: marker("x", x + 7, y, _CROSS, "text2", "hollow"), 14, "did not fit")
 
 
@@ -264,7 +270,7 @@ _PIECES = 48
 
 @dataclass(frozen=True)
 class MemoryContent:
-    """The values of the chart of memory by batch size, with one curve per side.
+    """The values of the chart by batch size, with one curve per side: its memory, or its throughput.
 
     `capacity_gib` is the memory limit, and `capacity_words` its label: a name and an optional addition.
     `ratio` is an annotation: the batches of two sides, and the text between them.
@@ -275,21 +281,31 @@ class MemoryContent:
     capacity_words: tuple[str, str] = ("", "")
     ratio: tuple[int, int, str] | None = None
     shows_forecast: bool = True
+    shows_throughput: bool = False
+
+    def points(self, side: LimitSide) -> tuple[tuple[int, float], ...]:
+        """Return a side's curve as (batch, GiB), or for its throughput as (batch, samples/s)."""
+        return side.throughputs if self.shows_throughput else side.passed
+
+    def failed(self, side: LimitSide) -> tuple[int, ...]:
+        """Return the batches that did not fit. None has a throughput."""
+        return () if self.shows_throughput else side.failed
 
 
 @dataclass(frozen=True)
 class MemoryRange:
-    """The ends of the axes of the memory chart: batch size and GiB. Both axes start at zero."""
+    """The ends of the axes: batch size, and GiB or samples/s. Both axes start at zero."""
 
     batches: float
-    gib: float
+    top: float
 
 
 def memory_range(content: MemoryContent) -> MemoryRange:
     """Return the ranges that show everything relevant."""
-    highest = max((gib for side in content.sides for _, gib in side.passed), default=0.0)
-    reach = max((batch for side in content.sides for batch, _ in side.passed), default=0)
-    failed = [batch for side in content.sides for batch in side.failed]
+    points = [point for side in content.sides for point in content.points(side)]
+    highest = max((value for _, value in points), default=0.0)
+    reach = max((batch for batch, _ in points), default=0)
+    failed = [batch for side in content.sides for batch in content.failed(side)]
     # the current trial is always in view
     tried = max((side.trying for side in content.sides if side.trying is not None), default=0)
     if not reach:
@@ -301,8 +317,9 @@ def memory_range(content: MemoryContent) -> MemoryRange:
     if content.shows_forecast and content.capacity_gib:
         limits = [_batch_limit(side, content.capacity_gib) for side in content.sides]
         batches = max([batches, *(limit for limit in limits if not reach or limit <= _SOON * reach)])
-    top = max(highest * 1.1, (content.capacity_gib or highest) * _HEADROOM)
-    return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
+    # above the curves of throughput there is nothing to show
+    capacity = 0.0 if content.shows_throughput else content.capacity_gib or highest
+    return MemoryRange(max(1.0, batches * 1.16), max(highest * 1.1, capacity * _HEADROOM) or 1.0)
 
 
 def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, float]]:
@@ -313,9 +330,9 @@ def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, fl
     for piece in range(_PIECES + 1):
         batch = reach.batches * piece / _PIECES
         gib = _gib_at(side.lines, batch)
-        if gib > reach.gib:
+        if gib > reach.top:
             if points:
-                points.append(_level_crossing(points[-1], (batch, gib), reach.gib))
+                points.append(_level_crossing(points[-1], (batch, gib), reach.top))
             break
         points.append((batch, max(0.0, gib)))
     return points
@@ -323,9 +340,9 @@ def forecast_points(side: LimitSide, reach: MemoryRange) -> list[tuple[float, fl
 
 def failed_place(batch: int, side: LimitSide, content: MemoryContent, reach: MemoryRange) -> float:
     """Return the height in GiB of a batch that did not fit: on its line, but above the limit and in view."""
-    least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
+    least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.top
     wanted = _gib_at(side.lines, batch) if side.lines else least
-    return min(max(wanted, least), reach.gib * 0.97)
+    return min(max(wanted, least), reach.top * 0.97)
 
 
 def _gib_at(lines: Sequence[MemoryLine], batch: float) -> float:

@@ -16,7 +16,7 @@ from engine.limit.search import Search
 from engine.protocol.events import Failed
 from engine.protocol.trials import Bound, Cause, Limit, LimitResult, LimitSide, Trial, Tried
 from engine.words.names import listed
-from engine.words.numbers import counted, duration, memory_text, times
+from engine.words.numbers import counted, duration, memory_text, share_text, times
 
 TOLERATED_LEAK_MIB = 1.0
 # A process that is refused memory outside of Python ends at once; its last output says why.
@@ -95,6 +95,29 @@ def notes_of(limit: Limit) -> tuple[str, ...]:
         for text, labels in said.items()
     )
     return tuple(filter(None, ("".join(limit_label(limit)), verified, *notes)))
+
+
+_NEARLY_HIGHEST, _LEAST_POINTS = 0.95, 3
+
+
+def throughput_sentences(limit: Limit) -> Iterator[str]:
+    """Yield for each side with enough trials the batch from which it is nearly as fast as it gets."""
+    for side in limit.sides:
+        points = side.throughputs
+        if len(points) < _LEAST_POINTS:
+            continue
+        fastest, highest = max(points, key=lambda point: point[1])
+        last, speed = points[-1]
+        slower = [place for place, (_, known) in enumerate(points, 1) if known < _NEARLY_HIGHEST * highest]
+        first = max(slower, default=0)
+        if first < len(points) - 1:
+            batch = points[first][0]
+            yield f"{side.label} is within 5% of its highest throughput from a batch of {batch:,} on."
+        elif fastest == last:
+            yield f"{side.label} is fastest at a batch of {last:,}, the largest that fit."
+        else:
+            rest = f"reaches {share_text(speed / highest)} of that at {last:,}"
+            yield f"{side.label} is fastest at a batch of {fastest:,}, and {rest}."
 
 
 def limit_label(limit: Limit) -> tuple[str, str]:

@@ -100,14 +100,17 @@ class Trial(Message):
 
     `cause` says why it does not fit, and is None if it does. `peak_mib` is the peak of the memory that the
     budget limits, if it fits: on an accelerator the allocated memory, on a CPU the data segment in addition
-    to the idle worker's. Quick trials skip optimizations: an `uncompiled` one skips a requested `compile`,
-    and an `unsearched` one cuDNN's search for its fastest algorithms.
+    to the idle worker's. `one_step_samples_per_second` is the throughput of one step after warm-up, on all
+    devices: a rough value without an interval, and None where it is unknown. Quick trials skip optimizations
+    and have none: an `uncompiled` one skips a requested `compile`, and an `unsearched` one cuDNN's search for
+    its fastest algorithms.
     """
 
     batch_size: Positive
     fits: bool
     peak_mib: Mib | None = None
     reserved_mib: Mib | None = None
+    one_step_samples_per_second: Annotated[float | None, Field(ge=1e-9, le=1e15)] = None
     seconds: Seconds = 0.0
     steps: Whole = 0
     cause: Cause | None = None
@@ -214,6 +217,12 @@ class LimitSide(Message):
         """The passed trials with a known peak, as (batch, GiB), the smallest first."""
         peaks = ((trial.batch_size, trial.peak_mib) for trial in self.decisive_trials if trial.fits)
         return tuple(sorted((batch, mib / MIB_PER_GIB) for batch, mib in peaks if mib is not None))
+
+    @property
+    def throughputs(self) -> tuple[tuple[int, float], ...]:
+        """The trials with a known throughput, as (batch, samples/s of one step), the smallest first."""
+        known = ((trial.batch_size, trial.one_step_samples_per_second) for trial in self.decisive_trials)
+        return tuple(sorted((batch, speed) for batch, speed in known if speed is not None))
 
     @property
     def failed(self) -> tuple[int, ...]:

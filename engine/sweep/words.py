@@ -189,7 +189,7 @@ def not_reached(plan: Plan, results: Results) -> Iterator[str]:
 
 
 def memory_sentences(results: Results) -> Iterator[str]:
-    """Yield what fits into how much memory, and how fast it is: the Pareto front of the two, if it is one."""
+    """Yield a sentence for each combination on the Pareto front of memory and speed, if it has several."""
     speed = next((figure for figure in results.figures if figure.name == SPEED.name), SPEED)
     front = pareto_front(results.cells, (PEAK_MEMORY, speed))
     places = list(zip(*(cell.places for cell in front), strict=True))
@@ -200,8 +200,8 @@ def memory_sentences(results: Results) -> Iterator[str]:
             results.grid.name(cell.places, differing),
         )
         share = (cell.finite(speed) or 0.0) / (front[-1].finite(speed) or 1.0)
-        rest = "" if cell is front[-1] else f", {100 * share:.0f}% of the fastest"
-        yield f"From {memory} on, the fastest is {name}: {speed.text_with_unit(cell.value(speed))}{rest}."
+        rest = "" if cell is front[-1] else f", {100 * share:.0f}% of the maximum"
+        yield f"With {memory}, the fastest is {name}: {speed.text_with_unit(cell.value(speed))}{rest}."
 
 
 def sentences_of(results: Results) -> tuple[str, ...]:

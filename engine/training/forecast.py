@@ -24,12 +24,8 @@ from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory import Breakdown, LiveBytes, breakdown_of
 from engine.training.models.attention import attention_kernel
-from engine.training.models.recompute import (
-    checkpoint_activations,
-    keep_in_float32,
-    make_bfloat16,
-    removed_at_end,
-)
+from engine.training.models.forward import keep_in_float32, make_bfloat16, removed_at_end
+from engine.training.models.recompute import checkpoint_activations
 from engine.training.models.weightless import CudaSemantics, Weightless, fill_with_fakes
 from engine.training.runs.plan import RunPlan
 from engine.training.steps.imagined import ImaginedStep
@@ -58,14 +54,11 @@ def forecast(experiment: Experiment, catalog: Catalog | None = None) -> Forecast
     if plan.workload.body is not None:
         raise ProblemError(_unknown(experiment.model, "it has its own step"))
     try:
-        found, is_compiled = _imagined_as_it_runs(plan)
+        found, note = _imagined_as_it_runs(plan)
     except ProblemError:
         raise
     except Exception as error:  # a model that reads its own numbers fails in any way
         raise ProblemError(_unknown(plan.experiment.model, error)) from error
-    note = None
-    if "compile" in plan.experiment.step.parts and not is_compiled:
-        note = _UNCOMPILED if plan.experiment.step.activation_budget is None else _BUDGETED
     return _forecast_from(plan, found, note, time.perf_counter() - began)
 
 
@@ -83,13 +76,15 @@ class _Imagined:
 _Steps = tuple[_Imagined, _Imagined, Breakdown]
 
 
-def _imagined_as_it_runs(plan: RunPlan) -> tuple[_Steps, bool]:
-    # whether compiled, too
+def _imagined_as_it_runs(plan: RunPlan) -> tuple[_Steps, str | None]:
+    # with a note if the run needs another amount
     step = plan.experiment.step
-    if "compile" in step.parts and not step.recomputes_blocks:
-        with suppress(Exception):  # a model that only runs in parts fails in any way
-            return _imagined_steps(plan, is_compiled=True), True
-    return _imagined_steps(plan), False
+    if step.activation_budget is not None:
+        # only for a budget, because tracing takes several times as long
+        with suppress(Exception):  # a model that only compiles in parts fails in any way
+            return _imagined_steps(plan, is_compiled=True), None
+    note = _UNCOMPILED if step.activation_budget is None else _BUDGETED
+    return _imagined_steps(plan), note if "compile" in step.parts else None
 
 
 def _imagined_steps(plan: RunPlan, *, is_compiled: bool = False) -> _Steps:

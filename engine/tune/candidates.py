@@ -47,7 +47,7 @@ _BUDGETS = ("0.5", "0.25")
 class Option:
     """A value to try in a tuning: its name, such as "BF16 AMP", and the settings to change, by dotted key.
 
-    It `needs` these optimizations beside it.
+    `needs` are the optimizations that it requires.
     """
 
     words: str

@@ -39,7 +39,7 @@ def batch_words(experiment: Experiment) -> str:
 
 
 class Trained(Protocol):
-    """What is trained, as far as it decides the unit of throughput."""
+    """The properties of a run or experiment that decide the unit of throughput."""
 
     @property
     def dataset(self) -> str: ...
@@ -127,7 +127,7 @@ def applies(key: str, chosen: FormValues) -> bool:
 
 
 def exists(key: str, *, is_script: bool) -> bool:
-    """Return True if scripts have a setting, or else experiments with a model."""
+    """Return True if `key` is a setting of scripts, or without `is_script`, of experiments with a model."""
     return key.partition(".")[0] in OF_SCRIPTS if is_script else not key.startswith("command.")
 
 

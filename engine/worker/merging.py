@@ -149,6 +149,7 @@ class Merger:
         of_all = self._of_all(
             tried[rank],
             reserved_mib=_largest_value([each.trial for each in tried], "reserved_mib"),
+            one_step_samples_per_second=_of_slowest([each.trial for each in tried]),
             note=self.of_rank(rank, "its memory is the largest of all ranks."),
         )
         others_mib = _largest_value(tried, "other_programs_mib")
@@ -252,6 +253,12 @@ def merged(summaries: list[Summary]) -> Summary:
 def _largest_value(parts: Sequence[Summary | Tried | Trial], name: str) -> float | None:
     values = [value for each in parts if (value := getattr(each, name)) is not None]
     return max(values, default=None)
+
+
+def _of_slowest(trials: Sequence[Trial]) -> float | None:
+    # each rank waits for the slowest
+    known = [each.one_step_samples_per_second for each in trials]
+    return None if None in known else min(filter(None, known)) * len(known)
 
 
 def _energy(summaries: list[Summary]) -> Energy | None:

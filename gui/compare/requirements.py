@@ -39,7 +39,7 @@ class RequirementsCard(Surface):
         self.hide()
 
     def show_comparison(self, comparison: Comparison, side_id: str) -> None:
-        """Show the outcomes. Of many, those of one side are shown."""
+        """Show all outcomes. If there are more than `MOST_OUTCOMES`, show only those of the side."""
         judgement, looks = judge_saved(comparison), side_looks(comparison.sides)
         is_short = len(judgement.outcomes) <= MOST_OUTCOMES
         shown = [one for one in judgement.outcomes if is_short or one.side.id == side_id]

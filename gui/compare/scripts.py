@@ -87,9 +87,9 @@ class PrintedCard(Surface):
         super().__init__("panel", f"Last lines of {side.title}")
         count, marker = len(side.runs), Marker(side.precision)
         marker.set_precision(side.precision, is_hollow)
-        note = "last lines it printed" if printed.strip() else "it printed nothing"
+        note = "last lines printed" if printed.strip() else "nothing printed"
         note += f", run {count} of {count}" if count > 1 else ""
-        self.whole = Button("Whole log", "link", "Show or hide everything that this run printed")
+        self.whole = Button("Whole log", "link", "Show or hide the full output of this run")
         self.whole.setCheckable(True)
         self.whole.setVisible(bool(printed.strip()))
         self.whole.toggled.connect(self._show_whole)

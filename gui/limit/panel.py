@@ -16,6 +16,7 @@ from engine.export.formats import LIMIT
 from engine.export.kinds import limit
 from engine.limit.driver import DEFAULT_MARGIN
 from engine.limit.memory_chart import MemoryContent, memory_chart
+from engine.limit.result import throughput_sentences
 from engine.protocol.trials import Limit
 from gui.answer.page import PageTexts, StudyPage, state_words
 from gui.charts.painter import DrawingView
@@ -46,7 +47,9 @@ class LimitPanel(StudyPage[StudyView[Limit]]):
 
     memory_chosen = Signal(str)
     kind = PageTexts("Largest batch", "limit", "search", "trials", LIMIT.formats)
-    guides: ClassVar[Mapping[str, str]] = {limit.MEMORY: _GUIDE, limit.TRIALS: _GUIDE}
+    guides: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (limit.MEMORY, limit.THROUGHPUT, limit.TRIALS), _GUIDE
+    )
 
     def __init__(self, parent: QWidget | None = None) -> None:
         self.cpu_limit_gib: float | None = None
@@ -64,7 +67,8 @@ class LimitPanel(StudyPage[StudyView[Limit]]):
             self.margin.addItem(f"{percent}% margin" if percent else "no margin", percent / 100)
         self.set_margin(DEFAULT_MARGIN)
         self.shows_forecast = True
-        super().__init__(empty, (self.margin,), {"memory": self._memory_view}, parent)
+        widgets = {"memory": self._memory_view, "throughput": ThroughputView}
+        super().__init__(empty, (self.margin,), widgets, parent)
         self.memory.chosen.connect(self.memory_chosen)
         self.options.granularity_box.currentTextChanged.connect(lambda _text: self.show_view(self.view()))
         self.margin.currentIndexChanged.connect(lambda _index: self.show_view(self.view()))
@@ -159,8 +163,25 @@ class MemoryView(QWidget):
             self.chart.show_content(content, self._limit.digest)
 
 
+class ThroughputView(QWidget):
+    """The chart of the throughput of one step at each tried batch size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.chart = MemoryChart()
+        title = label("Throughput of one step by batch size", "panelTitle")
+        head = in_row(title, label("samples/s", "unit"), Stretch(1), spacing=8)
+        in_column(head, wide(self.chart), parent=self, spacing=8)
+
+    def show_answer(self, answer: ShownLimit) -> None:
+        """Show the trials of a search."""
+        words = " ".join(throughput_sentences(answer.limit)) or "Throughput of one step by batch size"
+        self.chart.show_content(limit.throughput_content(answer.limit), words)
+
+
 class MemoryChart(DrawingView):
-    """A chart of the peak memory at each tried batch size. It fills the widget."""
+    """A chart of the memory or throughput at each tried batch size. It fills the widget."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -44,7 +44,7 @@ class CodeTrust:
         for experiment in experiments:
             while (code := self.code.untrusted(experiment)) is not None:
                 if not self.ask(code):
-                    what = f"the code of {code.file}" if isinstance(code, Code) else "its command"
+                    what = f"the code of {code.file}" if isinstance(code, Code) else "the command"
                     message = f"Nothing was started, because you did not allow {what}."
                     raise request_error(message, "", key="code", value=code.sha256)
                 self.code.add(code)

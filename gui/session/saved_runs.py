@@ -91,7 +91,7 @@ class SavedRuns(QObject):
         return self._records.get(run_id)
 
     def precision_seen(self, name: str, experiment: Experiment) -> Precision | None:
-        """Return the precision that the last run of a command, of this name, was seen to use, or None."""
+        """Return the precision seen in the last finished run of a command labeled `name`. None if unknown."""
         for run in self._records.values():
             # a name is cheap to compare, the settings of 10,000 runs are not
             if run.label == name and run.status is Status.FINISHED:

@@ -257,7 +257,7 @@ class Works(QObject):
         return self._in_training
 
     def toggle_pause(self) -> None:
-        """Ask the current run to pause after the current step, or to resume. A script does neither."""
+        """Ask the current run to pause after the current step, or to resume. Does nothing for a script."""
         if self.live is not None and not self.live.experiment.is_script:
             pauses = not (self.live.is_paused if self._pause_request is None else self._pause_request)
             self._thread.pause_run(pauses)

@@ -10,6 +10,7 @@ from engine.experiment.catalog import Catalog
 from engine.experiment.experiment import all_settings, setting_help
 from engine.experiment.setting import EntryKind, Group, Setting
 
+ENOUGH_REPEATS = "Use 3 or more to get a useful confidence interval."
 FORM_SETTINGS = {
     setting.key: setting
     for setting in (
@@ -23,8 +24,7 @@ FORM_SETTINGS = {
         Setting("Length", "Length of each run, in epochs or in steps.", key="length", entry=EntryKind.NUMBER),
         Setting(
             "Repeats",
-            "Runs per precision. Runs alternate, each in a new process with the next seed. Use 3 or more "
-            "to get a useful confidence interval.",
+            f"Runs per precision. Runs alternate, each in a new process with the next seed. {ENOUGH_REPEATS}",
             key="repeat",
             entry=EntryKind.NUMBER,
         ),

@@ -63,7 +63,7 @@ QUESTIONS: Mapping[Question, QuestionEntry] = {
     "tune": QuestionEntry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
 _SCRIPT_HINT = (
-    "Runs each command unchanged, alternating, and watches its training steps.\n"
+    "Runs the commands unchanged, alternating, and records their training steps.\n"
     "Compares throughput, memory and loss."
 )
 _NO_AXIS = "Add a setting to sweep, with two or more values."

@@ -42,7 +42,7 @@ _WAITING = PlotSpec(
     smooths=True,
     can_log=False,
 )
-_RATE = PlotSpec("Learning rate", "", "The learning rate of each step, of the optimizer that steps first")
+_RATE = PlotSpec("Learning rate", "", "Learning rate at each step of the optimizer that steps first")
 _MEMORY = PlotSpec("Memory", "GiB", "Memory in use after each step of the training")
 _SPEED = PlotSpec(
     SPEED.title,

@@ -97,7 +97,7 @@ class _Pages(QStackedWidget):
 
 
 class ModelDrops(QObject):
-    """Opens a Python file that is dragged onto the window: a model or a script. A frame is shown meanwhile.
+    """Opens a Python file that is dragged onto the window: a model or a script. Shows a frame during a drag.
 
     Other files, and several files at once, are ignored.
     """

@@ -69,6 +69,9 @@ def show(result: LimitResult) -> None:
     proven = "verified" if result.verified else "NOT verified"
     print(f"{result.precision.label}: {result.largest_batch:,}, {proven}, bound by {result.bound_by}")
     print(f"    {len(result.trials)} trials in {result.seconds:.1f} s ({tried}); {AIM}")
+    speeds = [(each.batch_size, each.one_step_samples_per_second) for each in result.trials]
+    known = ", ".join(f"{batch:,}: {speed:,.0f}" for batch, speed in sorted(speeds) if speed is not None)
+    print(f"    samples/s of one step: {known or 'unknown'}")
     if result.peak_mib is not None and result.budget_mib is not None:
         print(f"    peak {result.peak_mib:,.1f} of {result.budget_mib:,.1f} MiB")
 

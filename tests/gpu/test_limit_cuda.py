@@ -89,7 +89,8 @@ def another_program() -> Iterator[None]:
 
 def test_a_trial_that_fits_tells_what_it_took_of_its_budget() -> None:
     told = tried(64)
-    assert told.trial.fits and told.trial.steps >= LEAST_STEPS
+    assert told.trial.fits and told.trial.steps > LEAST_STEPS
+    assert told.trial.one_step_samples_per_second
     assert told.budget_mib == 1_024
     assert told.trial.peak_mib is not None and told.trial.reserved_mib is not None
     assert 0 < told.trial.peak_mib <= told.trial.reserved_mib <= told.budget_mib

@@ -16,14 +16,15 @@ from engine.limit.result import (
     pieces_of,
     recommended_batch,
     result_words,
+    throughput_sentences,
     verification,
 )
 from engine.protocol.trials import Limit, LimitSide, Trial, times_the_batch
 from engine.store.saved.studies import Study
 from engine.words.names import dataset_words
-from engine.words.numbers import NONE, decimals_for, memory_unit, share_text, times
+from engine.words.numbers import NONE, decimals_for, memory_unit, number, share_text, times
 
-MEMORY, TRIALS = "Memory", "Trials"
+MEMORY, THROUGHPUT, TRIALS = "Memory", "Throughput", "Trials"
 _MOST_ACTIONS = 4
 
 
@@ -41,7 +42,12 @@ def document(study: Study[Limit], *, margin_fraction: float | None = None, multi
         "batch-size search",
         f"Largest batch that fits: {first.model} on {dataset_words(first.dataset)}",
         study.experiments,
-        [_results_section(limit, margin, multiple), _chart(limit), *_trials_section(limit)]
+        [
+            _results_section(limit, margin, multiple),
+            _chart(limit),
+            *_throughput_section(limit),
+            *_trials_section(limit),
+        ]
         if is_begun
         else [],
         answers=(Conclusion(None, pieces_of(limit), notes_of(limit)),),
@@ -124,21 +130,50 @@ def _chart(limit: Limit) -> Section:
     return Section("", pictures=(chart,), tab=MEMORY, widget="memory")
 
 
+def throughput_content(limit: Limit) -> MemoryContent:
+    """Return the content of the chart of throughput by batch size. It is empty without a curve."""
+    sides = tuple(side for side in limit.sides if len(side.throughputs) > 1)
+    return MemoryContent(sides, shows_forecast=False, shows_throughput=True)
+
+
+_ONE_STEP = "Each mark is one step, a rough value without an interval."
+_MARKED = "A dotted line marks the largest batch that fits."
+
+
+def _throughput_section(limit: Limit) -> Iterator[Section]:
+    content, sentences = throughput_content(limit), tuple(throughput_sentences(limit))
+    if not content.sides:
+        return
+    chart = Picture(
+        "throughput",
+        lambda width: memory_chart(content, (width, 480.0), " ".join(sentences)),
+        "Throughput of one step",
+        "samples/s",
+    )
+    notes = (f"{_ONE_STEP} {_MARKED}" if any(side.answer for side in content.sides) else _ONE_STEP,)
+    yield Section(THROUGHPUT, sentences, notes=notes, pictures=(chart,), tab=THROUGHPUT, widget="throughput")
+
+
 def _trials_section(limit: Limit) -> Iterator[Section]:
-    peaks = [trial.peak_mib for side in limit.sides for trial in side.trials]
-    unit, scale = memory_unit([*peaks, limit.budget_mib])
-    headings = ("Precision", "Batch", "Result", f"Peak memory, {unit}", "Seconds")
-    rows = tuple(_trial_cells(trial, side, scale) for side in limit.sides for trial in side.trials)
+    trials = [trial for side in limit.sides for trial in side.trials]
+    unit, scale = memory_unit([*(trial.peak_mib for trial in trials), limit.budget_mib])
+    headings = ["Precision", "Batch", "Result", f"Peak memory, {unit}", "Seconds"]
+    has_speeds = any(trial.one_step_samples_per_second for trial in trials)
+    if has_speeds:
+        headings.insert(4, "One step, samples/s")
+    rows = tuple(
+        _trial_cells(trial, side, scale, has_speeds) for side in limit.sides for trial in side.trials
+    )
     if rows:
-        yield Section(TRIALS, (), headings, rows, (headings[1], *headings[3:]), tab=TRIALS)
+        yield Section(TRIALS, (), tuple(headings), rows, (headings[1], *headings[3:]), tab=TRIALS)
 
 
-def _trial_cells(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText, ...]:
+def _trial_cells(trial: Trial, side: LimitSide, scale: float, has_speed: bool) -> tuple[CellText, ...]:
     peak, is_over = trial.peak_mib, trial.cause == "memory" and side.budget_mib is not None
     known = side.budget_mib if is_over else peak
     decimals = decimals_for([(side.budget_mib or peak or 0.0) / scale])
     text = NONE if known is None else f"{'over ' if is_over else ''}{known / scale:,.{decimals}f}"
-    is_strong = is_answer(trial, side)
+    is_strong, speed = is_answer(trial, side), trial.one_step_samples_per_second
     return (
         CellText(side.label, mark=side.precision),
         CellText(f"{trial.batch_size:,}", trial.batch_size, is_strong=is_strong),
@@ -149,6 +184,7 @@ def _trial_cells(trial: Trial, side: LimitSide, scale: float) -> tuple[CellText,
             is_faint=not trial.fits,
         ),
         CellText(text, known, is_faint=not trial.fits),
+        *((CellText(number(speed), speed),) if has_speed else ()),
         CellText(f"{trial.seconds:,.1f}", trial.seconds),
     )
 
@@ -164,6 +200,7 @@ def _trial_rows(limit: Limit) -> Iterator[Row]:
                 "peak_mib": trial.peak_mib,
                 "reserved_mib": trial.reserved_mib,
                 "budget_mib": side.budget_mib,
+                "one_step_samples_per_second": trial.one_step_samples_per_second,
                 "seconds": trial.seconds,
                 "steps": trial.steps,
                 "uncompiled": trial.uncompiled,

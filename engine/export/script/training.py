@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from importlib.resources import files
 
 from pydantic import ValidationError
 
@@ -202,30 +203,35 @@ class TrainingFacts:
         if self.own_optimizer:
             return "make_optimizer(model)"
         settings, arguments = self.experiment.optimizer, {"lr": "LEARNING_RATE"}
-        if settings.weight_decay or settings.kind.decays_by_default:
+        kind = settings.kind
+        if settings.weight_decay or kind.decays_by_default:
             arguments["weight_decay"] = literal(settings.weight_decay)
         if settings.momentum:
             arguments["momentum"] = literal(settings.momentum)
         if self._is_fused:
             arguments["fused"] = "True"
-        if settings.kind.rest:
-            return call("MuonAndAdamW", "model", **arguments)
-        name = settings.kind.class_name if settings.kind.is_low_bit else "_AdamW"
-        if not self._is_of_torchao:
-            name = f"torch.optim.{settings.kind.class_name}"
+        if kind.takes_model:
+            return call(kind.class_name, "model", **arguments)
+        name = kind.class_name if kind.is_low_bit else "_AdamW"
+        if not self.is_of_torchao:
+            name = f"torch.optim.{kind.class_name}"
         elif self.experiment.rounds_stochastically:
             arguments["bf16_stochastic_round"] = "True"
         return call(name, "model.parameters()", **arguments)
 
-    def setting_rate(self, rate: str) -> str:
-        """The statement that sets the optimizer's learning rate, which for torchao stays a tensor."""
-        if self.experiment.optimizer.kind.rest:
-            return f"optimizer.set_rate({rate})"
-        own = 'optimizer.param_groups[0]["lr"]'
-        return f"{own}.fill_({rate})" if self._is_of_torchao else f"{own} = {rate}"
+    @property
+    def optimizer_class(self) -> str | None:
+        """The source of the optimizer's class, if it is Ammeter's own."""
+        kind = self.experiment.optimizer.kind
+        if self.own_optimizer or not kind.takes_model:
+            return None
+        path = kind.library.removeprefix("engine.").replace(".", "/")
+        source = (files("engine") / f"{path}.py").read_text(encoding="utf-8")
+        return source.partition("\n\n\n")[2].rstrip()  # below its imports
 
     @property
-    def _is_of_torchao(self) -> bool:
+    def is_of_torchao(self) -> bool:
+        """True if the optimizer is torchao's, whose learning rate is a tensor."""
         return self.experiment.optimizer.kind.is_low_bit or self.experiment.rounds_stochastically
 
     @property
@@ -234,7 +240,7 @@ class TrainingFacts:
 
     @property
     def _is_fused(self) -> bool:
-        if self.own_optimizer or self._is_of_torchao or not self.experiment.optimizer.kind.has_fused:
+        if self.own_optimizer or self.is_of_torchao or not self.experiment.optimizer.kind.has_fused:
             return False
         fused = self.experiment.optimizer.fused
         return "fused" in self.parts if fused is None else fused

@@ -29,7 +29,7 @@ from engine.training.checks.static import find_half_cast, find_syncs_in_text, st
 from engine.training.checks.watches import gradient_findings, name_first
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
-from engine.training.models.recompute import removed_at_end
+from engine.training.models.forward import removed_at_end
 from engine.training.models.tensor_cores import layers_sentence, layers_table, size_findings
 from engine.training.precision import EMULATED_NOTE
 from engine.training.runs.plan import RunPlan

@@ -22,8 +22,8 @@ from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.advice import Finding, FindingKind, ModuleRow, Severity
+from engine.training.models.forward import original_class, removed_at_end
 from engine.training.models.own import is_own_file, own_details, own_frames, shown_file
-from engine.training.models.recompute import original_class, removed_at_end
 from engine.training.precision import dtype_name, leaf_tensors
 
 _TORCH = Path(torch.__file__).parent.as_posix()

@@ -198,7 +198,7 @@ _FORMULAS: dict[str, _Formula] = {
 
 
 class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts by the formulas, without recomputation in the backward pass.
+    """Counts the needed FLOPs in its context by `flops_of`, without recomputation in the backward pass.
 
     `torch.utils.checkpoint` recomputes with gradients enabled, in a backward pass without. A pass that
     started with gradients enabled (`create_graph`) counts completely. PyTorch's `FlopCounterMode` also counts
@@ -223,7 +223,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def count(self, operator: Any, args: tuple[Any, ...], flops: float) -> None:
-        """Count an operator's call, which `flops` are needed for."""
+        """Add one call of `operator`, which needs `flops`."""
         self.flops += flops
 
     def _is_recomputed(self) -> bool:

@@ -15,7 +15,7 @@ from engine.protocol.summary import AttentionUse
 from engine.training.measuring.flops import FlopCounter
 from engine.training.models.attention import kernel_of
 from engine.training.models.autocasts import AutocastContexts
-from engine.training.models.recompute import removed_at_end
+from engine.training.models.forward import removed_at_end
 from engine.training.precision import dtype_name, leaf_tensors
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.models.recompute import removed_at_end
+from engine.training.models.forward import removed_at_end
 from engine.training.ranks import local_shard
 
 

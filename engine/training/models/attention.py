@@ -50,7 +50,7 @@ _FUSED = re.compile(r"_scaled_dot_product_(flash|efficient|cudnn|fused)_attentio
 def kernel_of(operator: str) -> str | None:
     """Return the kernel of a forward operator by its ATen name without namespace. None for other operators.
 
-    The math kernel consists of several operators, of which one softmax is in no other computation.
+    The math kernel is recognized by `_safe_softmax`, which no other computation calls.
     """
     if operator == "_safe_softmax":
         return "math"
@@ -93,7 +93,7 @@ class AttentionCall(NamedTuple):
                 torch._fused_sdp_choice(*self[:6], scale=self.scale, enable_gqa=self.enable_gqa)
             except RuntimeError:
                 reasons = [str(one.message).partition(" (Triggered")[0].strip(". ") for one in said]
-                return reasons[-1] if len(reasons) > 1 else "its mask has another shape"
+                return reasons[-1] if len(reasons) > 1 else "the mask has an unsupported shape"
         return ""
 
     # after `can_use_*_attention` in ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch 2.15
@@ -106,7 +106,7 @@ class AttentionCall(NamedTuple):
         if self.is_causal and self.query.shape[-2] != self.key.shape[-2]:
             return "a causal mask needs as many queries as keys"
         heads = {part.shape[-1] for part in self[:3]}
-        return "" if len(heads) == 1 and max(heads) <= 256 else "the head size is over 256 or not the same"
+        return "" if len(heads) == 1 and max(heads) <= 256 else "the head sizes differ or are over 256"
 
     def _efficient(self, is_narrow: bool) -> str:
         multiple = 8 if is_narrow else 4
@@ -117,11 +117,11 @@ class AttentionCall(NamedTuple):
         if not is_narrow:
             return _NOT_NARROW
         if self.dropout_p * 16 % 1:
-            return "its dropout is not a multiple of 1/16"
+            return "the dropout is not a multiple of 1/16"
         if self.key.shape[-2] == 1:
             return "there is only one key"
         is_odd = any(part.shape[-1] % 8 or part.shape[-1] > 256 for part in self[:3])
         return "the head size is over 256 or not a multiple of 8" if is_odd else ""
 
 
-_NOT_NARROW = "it takes only 16-bit inputs"
+_NOT_NARROW = "the kernel supports only 16-bit inputs"

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiment.problem import ProblemError, request_error
-from engine.training.models.recompute import original_class
+from engine.training.models.forward import original_class
 from engine.words.names import listed
 
 LossFunction = Callable[[Any, Any], Tensor]

@@ -20,8 +20,8 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import request_error
 from engine.experiment.settings import Step
 from engine.protocol.advice import Finding, FindingKind, LinearLayer, NotInFP8, Severity
+from engine.training.models.forward import ForwardMixin, add_forward_mixin, original_class
 from engine.training.models.libraries import library_reason, quiet
-from engine.training.models.recompute import ForwardMixin, add_forward_mixin, original_class
 from engine.words.names import listed
 
 _MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple of 16

@@ -18,8 +18,8 @@ from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TRANSFORMERS, is_plain, may_set, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.training.models import libraries
+from engine.training.models.forward import ForwardMixin, add_forward_mixin
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, quiet, refusal
-from engine.training.models.recompute import ForwardMixin, add_forward_mixin
 
 OVERRIDE = "Override that setting, as in --set model_config.hidden_size=256, or choose another model."
 

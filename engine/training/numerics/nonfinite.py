@@ -19,7 +19,7 @@ from engine.protocol.events import Event, Phase
 from engine.protocol.numerics import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch, most_skips
 from engine.protocol.ranges import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.models.recompute import original_class
+from engine.training.models.forward import original_class
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explain_origin
 from engine.training.numerics.trail import NonfiniteTracer, finite_range

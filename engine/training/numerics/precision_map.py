@@ -16,7 +16,7 @@ from engine.protocol.events import Event
 from engine.protocol.numerics import Direction, MappedModule, Operation, PrecisionMap
 from engine.protocol.ranges import ELSEWHERE
 from engine.training.measuring.telemetry import HostClock, Mark, clock_for, synchronize
-from engine.training.models.recompute import is_kept_in_float32, original_class
+from engine.training.models.forward import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 from engine.training.precision import dtype_name

@@ -41,7 +41,7 @@ from engine.protocol.ranges import (
     range_notes,
 )
 from engine.training.data.batches import Batch
-from engine.training.models.recompute import removed_at_end
+from engine.training.models.forward import removed_at_end
 from engine.training.models.tensor_cores import InFP8
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.precision import dtype_name

@@ -22,7 +22,7 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows, synchronize
-from engine.training.models.recompute import removed_at_end
+from engine.training.models.forward import removed_at_end
 from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep

@@ -28,8 +28,9 @@ from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, mem
 from engine.training.measuring.sensors import SensorGauge, sensor_gauge
 from engine.training.models.attention import attention_kernel
 from engine.training.models.build import count_parameters
+from engine.training.models.forward import keep_in_float32
 from engine.training.models.own import seed_everything
-from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.recompute import checkpoint_activations
 from engine.training.models.tensor_cores import check_recipe, layers_sentence
 from engine.training.precision import float32_mode
 from engine.training.ranks import current_rank

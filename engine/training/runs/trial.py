@@ -51,9 +51,9 @@ def try_batch(
     """Train at the experiment's batch size just long enough to know. The last event is `Tried`.
 
     It makes at least three full optimizer steps, more until the step is steady and the optimizers have their
-    state, the smaller group at the end of an epoch, a short validation, and one more step. Raises
-    ProblemError of kind `REQUEST` if the experiment cannot run here, and any other error than a lack of
-    memory.
+    state, one that is timed, the smaller group at the end of an epoch, a short validation, and one more step.
+    Without `searches_algorithms` it is a quick trial, and no step is timed. Raises ProblemError of kind
+    `REQUEST` if the experiment cannot run here, and any other error than a lack of memory.
     """
     began = time.perf_counter()
     control.step = 0
@@ -74,7 +74,7 @@ def try_batch(
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
     select_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
-    progress = _TrialProgress(memory)
+    progress = _TrialProgress(memory, is_timed=searches_algorithms and not _is_slowed(plan))
     control.has_spilled = memory.has_spilled
     try:
         with training_conditions(plan), nullcontext() if searches_algorithms else cudnn_search(False):
@@ -115,7 +115,9 @@ def _catalog() -> Catalog:
 @dataclass
 class _TrialProgress:
     memory: TrialMemory
+    is_timed: bool
     whole_steps: int = 0
+    samples_per_second: float | None = None
     parameters: int | None = None
     cause: Cause | None = None
     lacks_state: bool = False
@@ -124,6 +126,11 @@ class _TrialProgress:
 
     def note(self, started: Started) -> None:
         self.parameters = started.parameters
+
+
+def _is_slowed(plan: RunPlan) -> bool:
+    # under a cap a CPU returns freed memory at once, which takes about half its speed
+    return plan.device.type == "cpu" and plan.experiment.memory_cap_gib is not None
 
 
 def _validated_in_short(plan: RunPlan) -> Experiment:
@@ -146,7 +153,6 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         largest = _largest_batch(plan, run, progress)
         yield from _train_until_steady(run, progress)
         if largest is not None and not control.stop_requested.is_set():
-            run.telemetry.begin()
             _train_on(run, [largest] * plan.experiment.step.gradient_accumulation, progress)
         if not control.stop_requested.is_set():
             _end_epoch(plan, run, progress)
@@ -156,7 +162,6 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
                 # one more whole step: what the smaller group and the validation leave behind, in libraries
                 # and between blocks, leaves less room for it
                 run.begin_epoch()
-                run.telemetry.begin()
                 if (group := next(run.groups(), None)) is not None:
                     _train_on(run, group, progress)
         progress.was_stopped = control.stop_requested.is_set()
@@ -186,17 +191,21 @@ def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch |
 def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
     phase = None
     while True:
-        run.telemetry.begin()
         for group in run.groups():
             if run.training_phase is not phase:
                 phase = run.training_phase
                 yield Phase(name=phase)
-            _train_on(run, group, progress)
-            progress.whole_steps += sum(map(requested_samples, group)) == run.experiment.device_step_samples
+            is_whole = sum(map(requested_samples, group)) == run.experiment.device_step_samples
+            # the last of the least steps allocates anew, and others compile or capture
+            is_usual = is_whole and progress.whole_steps >= LEAST_STEPS and run.step.next_phase() is None
+            speed = _train_on(run, group, progress)
+            if is_usual and progress.is_timed:
+                progress.samples_per_second = speed
+            progress.whole_steps += is_whole
             progress.lacks_state = lacks_state(run.step.optimizer)
             least = MOST_STEPS if progress.lacks_state else LEAST_STEPS
             is_steady = run.step.next_phase() is None and progress.whole_steps >= least
-            if is_steady or run.control.stop_requested.is_set():
+            if (is_steady and (is_usual or not progress.is_timed)) or run.control.stop_requested.is_set():
                 return
         run.begin_epoch()
 
@@ -222,11 +231,13 @@ def _end_epoch(plan: RunPlan, run: Run, progress: _TrialProgress) -> None:
         _train_on(run, group, progress)
 
 
-def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> None:
+def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> float | None:
+    # returns the samples per second of the step, without the wait for its data
     # a single left-over sample is left out: some models cannot train on one
     left_over = requested_samples(group[-1]) == 1 < run.experiment.batch_size
-    group = group[:-1] if left_over else group
+    group, speed = group[:-1] if left_over else group, None
     if group:
+        run.telemetry.begin()
         is_capturing = run.step.next_phase() is PhaseName.CAPTURING
         if is_capturing:
             # from earlier refusals, as in cuDNN's search, the libraries have recovered
@@ -237,6 +248,8 @@ def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> None:
             progress.cause = "memory"
         for rows in run.telemetry.flush():
             run.take(rows)
+            speed = float(rows.samples[-1] / rows.step_seconds[-1])
+    return speed
 
 
 def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds: float) -> Trial:
@@ -248,6 +261,7 @@ def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds
         fits=fits,
         peak_mib=memory.peak_mib() if fits else None,
         reserved_mib=memory.reserved_mib() if fits else None,
+        one_step_samples_per_second=progress.samples_per_second if fits else None,
         seconds=seconds,
         steps=progress.whole_steps,
         cause=progress.cause,

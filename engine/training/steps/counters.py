@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import _disable_current_modes
 
-from engine.training.models.recompute import original_class, removed_at_end
+from engine.training.models.forward import original_class, removed_at_end
 
 _NAME = "num_batches_tracked"
 

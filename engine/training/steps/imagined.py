@@ -7,16 +7,32 @@ from typing import Any
 
 import torch
 import torch._functorch.config as functorch_config
-from torch import nn
-from torch._functorch.aot_autograd import aot_function
-from torch._functorch.compilers import nop
-from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._inductor.decomposition import select_decomp_table
+from torch import fx, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from engine.training.precision import autocast
 from engine.training.steps.plain import PlainStep
+
+
+class ImaginedStep(PlainStep):
+    """A plain step with fake tensors, to forecast its memory. `compile_for` compiles its model."""
+
+    _compiled: nn.Module | None = None
+
+    @property
+    def watched(self) -> nn.Module:
+        return self._compiled or self._called
+
+    def compile_for(self, inputs: Any, fakes: FakeTensorMode) -> None:
+        """Compile the model for inputs of these sizes, unobserved. Raises any error of PyTorch's tracing."""
+        budget = self.experiment.step.activation_budget
+        self._compiled = _PartitionedModel(self._called, 1.0 if budget is None else budget)
+        with _disable_current_modes(), fakes, autocast(self.autocast_precision, self.device):
+            self._forward(inputs)
+
+    def _forward(self, inputs: Any) -> Any:
+        return self._call(self.watched, inputs)
 
 
 class _PartitionedModel(nn.Module):
@@ -27,6 +43,11 @@ class _PartitionedModel(nn.Module):
     """
 
     def __init__(self, model: nn.Module, budget: float) -> None:
+        # these take over a second to import, and few forecasts need them
+        from torch._functorch.aot_autograd import aot_function
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
+        from torch._inductor.decomposition import select_decomp_table
+
         super().__init__()
         self._budget = budget
         # in a list, because it is no state of this module
@@ -37,8 +58,8 @@ class _PartitionedModel(nn.Module):
 
         self._graphs = aot_function(
             call,
-            fw_compiler=nop,
-            bw_compiler=nop,
+            fw_compiler=lambda graph, _: _BoxedGraph(graph),
+            bw_compiler=lambda graph, _: _BoxedGraph(graph),
             partition_fn=partial(min_cut_rematerialization_partition, compiler="inductor"),
             decompositions=select_decomp_table(),
             num_params_buffers=len(self._state[0]),
@@ -49,21 +70,13 @@ class _PartitionedModel(nn.Module):
             return self._graphs(*self._state, *args, **kwargs)
 
 
-class ImaginedStep(PlainStep):
-    """A plain step with fake tensors, to forecast its memory. `compile_for` compiles its model."""
+class _BoxedGraph(fx.Interpreter):
+    """Runs a graph with a list of inputs, and frees each after its last use, as compiled code does."""
 
-    _partitioned: nn.Module | None = None
+    _boxed_call = True
 
-    @property
-    def watched(self) -> nn.Module:
-        return self._partitioned or self._called
-
-    def compile_for(self, inputs: Any, fakes: FakeTensorMode) -> None:
-        """Compile the model for inputs of these sizes, unobserved. Raises any error of PyTorch's tracing."""
-        budget = self.experiment.step.activation_budget
-        self._partitioned = _PartitionedModel(self._called, 1.0 if budget is None else budget)
-        with _disable_current_modes(), fakes, autocast(self.autocast_precision, self.device):
-            self._forward(inputs)
-
-    def _forward(self, inputs: Any) -> Any:
-        return self._call(self.watched, inputs)
+    def __call__(self, inputs: list[Any]) -> Any:
+        try:
+            return self.boxed_run(inputs)
+        finally:
+            self.env = {}  # which would keep the results

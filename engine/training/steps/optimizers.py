@@ -8,13 +8,12 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from engine.experiment.experiment import Experiment, setting_error
-from engine.experiment.optimizers import OPTIMIZERS
 from engine.training.models.libraries import quiet
 
 _IN_FULL = "_AdamW"  # its state has the weights' own format
@@ -151,8 +150,8 @@ def build_optimizer(
     shared: dict[str, Any] = {"lr": rate, "weight_decay": settings.weight_decay}
     if is_fused:  # False would mean the form that loops over parameters, not the default
         shared["fused"] = True
-    if kind.rest is not None:
-        return _with_rest(model, experiment, shared)
+    if kind.takes_model:
+        return _of_model(model, experiment, shared)
     if kind.has_momentum:
         shared["momentum"] = settings.momentum
     if kind.is_capturable:
@@ -166,29 +165,14 @@ def build_optimizer(
     return made
 
 
-def hidden_matrices(model: nn.Module) -> list[Tensor]:
-    """Return the 2D weights of hidden layers, which PyTorch's documentation leaves to Muon.
-
-    Embeddings, biases and the output layer, which has the model's last 2D weight, belong to AdamW.
-    """
-    named = [(name, it) for name, it in model.named_parameters(remove_duplicate=False) if it.ndim == 2]
-    tables = [module for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
-    others = {id(module.weight) for module in tables} | {id(weight) for _, weight in named[-1:]}
-    others |= {id(weight) for name, weight in named if "embed" in name or "bias" in name}  # as in Swin
-    return [it for it in model.parameters() if it.ndim == 2 and it.requires_grad and id(it) not in others]
-
-
-def _with_rest(model: nn.Module, experiment: Experiment, shared: dict[str, Any]) -> torch.optim.Optimizer:
-    kind, matrices = experiment.optimizer.kind, hidden_matrices(model)
-    if not matrices:
-        but = f"is '{experiment.optimizer.name}', but {experiment.model} has no 2D weights in hidden layers."
-        raise setting_error("optimizer.name", but, f"Use {kind.rest}.", value=experiment.optimizer.name)
-    taken = {id(weight) for weight in matrices}
-    others = [parameter for parameter in model.parameters() if id(parameter) not in taken]
-    # its updates then have the size of AdamW's, for which one learning rate fits both
-    first = getattr(torch.optim, kind.class_name)(matrices, adjust_lr_fn="match_rms_adamw", **shared)
-    rest = getattr(torch.optim, OPTIMIZERS[kind.rest or ""].class_name)(others, **shared)
-    return combine_optimizers([first, rest] if others else first)
+def _of_model(model: nn.Module, experiment: Experiment, shared: dict[str, Any]) -> torch.optim.Optimizer:
+    settings = experiment.optimizer
+    make = getattr(importlib.import_module(settings.kind.library), settings.kind.class_name)
+    try:
+        return cast(torch.optim.Optimizer, make(model, **shared))
+    except ValueError as error:
+        but = f"is '{settings.name}', but {experiment.model} has {error}."
+        raise setting_error("optimizer.name", but, "Use adamw.", value=settings.name) from None
 
 
 def no_fused_form(model: nn.Module, device: torch.device) -> str | None:

@@ -17,8 +17,8 @@ from engine.experiment.experiment import Experiment, Precision, named
 from engine.experiment.settings import FAST, UNCAPTURED_STEPS, RecipePart
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
+from engine.training.models.forward import make_bfloat16
 from engine.training.models.outputs import Forward, LossFunction, call_model
-from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import shard_model, uses_fsdp
 from engine.training.steps.compiled import CompiledStep

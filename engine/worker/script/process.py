@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.experiment.command import Command
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.value import shortened
 from engine.lazy_imports import psutil
 from engine.worker.guard import MARK, kill_marked
@@ -44,6 +44,18 @@ def found_venv(command: Command) -> Path | None:
     return next((path for path in paths if (path / _PROGRAMS).is_dir()), None)
 
 
+def missing_place(command: Command) -> Problem | None:
+    """Return the problem of a missing folder or environment of the command. None if it has both."""
+    folder = folder_of(command)
+    if not folder.is_dir():
+        message = f"The folder {shortened(str(folder))} does not exist."
+        return request_problem(message, "Select another one.", key="command.folder")
+    if command.venv and found_venv(command) is None:
+        message = f"{shortened(command.venv)} is not a virtual or conda environment."
+        return request_problem(message, "Select its folder, or leave the field empty.", key="command.venv")
+    return None
+
+
 def environment_of(command: Command, observed: Path, around: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a command whose observer writes to `observed`, from the one `around` it."""
     environment = {name: value for name, value in around.items() if name not in _OF_WORKERS}
@@ -67,15 +79,8 @@ class ScriptProcess:
     """
 
     def __init__(self, command: Command, folder: Path) -> None:
-        where = folder_of(command)
-        if not where.is_dir():
-            message = f"There is no folder '{shortened(str(where))}' here."
-            raise ProblemError(
-                request_problem(message, "Select the folder of the script.", key="command.folder")
-            )
-        if command.venv and found_venv(command) is None:
-            message = f"'{shortened(command.venv)}' is not a virtual or conda environment."
-            raise ProblemError(request_problem(message, "Select another one.", key="command.venv"))
+        if (problem := missing_place(command)) is not None:
+            raise ProblemError(problem)
         # its children may leave its group, but not its mark, which starts with that of this process
         self._mark = f"{os.environ.get(MARK, str(os.getpid()))}/script"
         environment = environment_of(command, folder, os.environ) | {MARK: self._mark}
@@ -88,7 +93,7 @@ class ScriptProcess:
             with log.open("wb") as output:
                 self._process = subprocess.Popen(
                     words,
-                    cwd=where,
+                    cwd=folder_of(command),
                     env=environment,
                     shell=command.shell,
                     stdin=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ import torch
 
 from engine.busyness import OtherPrograms
 from engine.experiment.catalog import DeviceEntry
+from engine.experiment.command import refusal
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import (
@@ -62,7 +63,7 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
         energy = stack.enter_context(closing(energy_meter(_likely_device())))
         process = stack.enter_context(closing(ScriptProcess(command, folder)))
         reader, run = Reader(folder), None
-        had_paused = False
+        no_pause = refusal("pause", (command,))
         while True:
             status = process.status  # before reading: what was written until its end is read
             for line in reader.read():
@@ -75,9 +76,9 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
                     control.step = run.tally.steps
             if output := process.output():
                 yield Log(level="stderr", message=output)
-            if control.pause_requested.is_set() and not had_paused:
-                had_paused = True
-                yield Log(level="warning", message="A script cannot be paused. It continues.")
+            if no_pause is not None and control.pause_requested.is_set():
+                yield Log(level="warning", message=f"{no_pause.message} It continues.")
+                no_pause = None
             is_complete = run is not None and run.is_complete
             is_stopped = control.stop_requested.is_set()
             # one whose steps are not seen could run for ever
@@ -97,7 +98,8 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
             yield Log(level="warning", message=problem)
         summary, tail = None if run is None else run.summary(reader), process.tail()
         if trouble:
-            yield _death(trouble, "Free space for temporary files, and keep that folder.", tail, summary)
+            remedy = "Free space for temporary files, and do not delete that folder."
+            yield _death(trouble, remedy, tail, summary)
         elif summary is None and was_stopped:
             yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         elif status and not is_complete:

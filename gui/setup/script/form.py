@@ -17,7 +17,7 @@ from gui.session.request import Request
 from gui.setup.check import Outcome, explanation, named_request
 from gui.setup.controls import FLUSH, InnerNote, NumberEdit
 from gui.setup.data import PathEdit
-from gui.setup.fields import SETTINGS
+from gui.setup.fields import ENOUGH_REPEATS, SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
 from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts
@@ -38,22 +38,21 @@ from gui.widgets import (
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from gui.widgets.labels import describe
 
-_COMMAND_TIP = "The command that trains, as you type it in a terminal. It runs unchanged."
+_COMMAND_TIP = "Training command, as typed in a terminal. It runs unchanged."
 _HINTS = ("python train.py", "python train.py --amp")
 _ADD_TIP = "Compare one more command"
 _DONE = "When the steps are done"
-_DONE_TIP = "What happens to the script after its measured steps"
+_DONE_TIP = "Stop the script after its measured steps, or let it finish"
 _DONE_CHOICES = (("stop", "Stop the script"), ("whole", "Let it finish"))
 _ABOUT = {
     "steps": ("Steps to measure in each run, after the warm-up.", "steps"),
     "repeat": (
-        "Runs per command. Runs alternate, each in a new process. Use 3 or more to get a useful confidence "
-        "interval.",
+        f"Runs per command. Runs alternate, each in a new process. {ENOUGH_REPEATS}",
         "each",
     ),
     "warmup": ("Steps at the beginning of each run that are not measured.", "steps"),
 }
-_ALSO, _NEEDS_TWO = "also memory <= 0.8, loss", "decided once there is a second command"
+_ALSO, _NEEDS_TWO = "also memory <= 0.8, loss", "needs a second command"
 _MARKER_X, _MARKER_ROOM = 18, 18
 
 
@@ -125,7 +124,7 @@ class ScriptForm(FormColumn):
         self.changed.emit()
 
     def make(self) -> bool:
-        """Make the fields when first needed, because they would slow the window's start. Return whether."""
+        """Create the fields on first use, to keep the window's start fast. Return True if it created them."""
         if self.lines:
             return False
         holder = QWidget()
@@ -161,8 +160,8 @@ class ScriptForm(FormColumn):
             row.edited.connect(lambda _key, text, key=key: self._change(**{key: text}))
         self.done = Segmented(_DONE_CHOICES, _DONE, _DONE_TIP)
         self.done.changed.connect(lambda key: self._change(whole=key == "whole"))
-        self.shell = QCheckBox("Run by a shell")
-        describe(self.shell, "Run by a shell", "Expand variables, pipes and globs")
+        self.shell = QCheckBox("Run in a shell")
+        describe(self.shell, "Run in a shell", "Expand variables, pipes and globs")
         self.shell.clicked.connect(lambda is_on: self._change(shell=is_on))
         self.more = Expander("More options", "Show warm-up, environment and shell")
         self.more.toggled.connect(self._unfold)
@@ -193,7 +192,7 @@ class ScriptForm(FormColumn):
     def show_draft(self, is_here: bool) -> Outcome:
         """Show the draft, with each problem at its field, and return what it describes.
 
-        Unless `is_here`, the scripts are on another machine, where they are not looked for.
+        If `is_here` is False, the scripts are on a remote machine and are not looked up.
         """
         draft, self._is_here = self.draft, is_here
         outcome = check_scripts(draft, self._find)
@@ -227,7 +226,7 @@ class ScriptForm(FormColumn):
         changed = sum(getattr(draft, key) != getattr(usual, key) for key in ("warmup", "venv", "shell"))
         set_text(self._note, f"{changed} changed" if changed else "all default")
         set_text(
-            self._summary, f"Warm-up {draft.warmup} steps, {'by a shell' if draft.shell else 'no shell'}"
+            self._summary, f"Warm-up {draft.warmup} steps, {'in a shell' if draft.shell else 'no shell'}"
         )
         if sentences.keys() & {"warmup", "venv"}:
             self.more.setChecked(True)

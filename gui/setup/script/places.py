@@ -14,7 +14,7 @@ from typing import NamedTuple
 from engine.experiment.command import Command
 from engine.experiment.paths import read_file
 from engine.experiment.problem import Problem, request_problem
-from engine.worker.script.process import environment_of, found_venv
+from engine.worker.script.process import environment_of, found_venv, missing_place
 from gui.session.reader import Lookups
 
 _MOST_BYTES = 2**14
@@ -59,14 +59,9 @@ def place_of(commands: Iterable[Command], folder: str, venv: str) -> Place:
 
 def look_up(place: Place) -> Found:
     """Look for the folder, environment and programs of a place."""
-    problems = {}
-    folder, venv = Path(place.folder).expanduser(), found_venv(Command(folder=place.folder, venv=place.venv))
-    if place.folder and not folder.is_dir():
-        message = f"The folder {place.folder} does not exist."
-        problems["folder"] = request_problem(message, "Select another one.")
-    elif place.folder and place.venv and venv is None:
-        why = f"{place.venv} is not a virtual or conda environment."
-        problems["venv"] = request_problem(why, "Select its folder, or leave the field empty.")
+    command = Command(folder=place.folder, venv=place.venv)
+    problem, venv = missing_place(command) if place.folder else None, found_venv(command)
+    problems = {} if problem is None else {str(problem.key).removeprefix("command."): problem}
     looked = ((program, _missing(program, place)) for program in place.programs)
     missing = {program: problem for program, problem in looked if problem is not None}
     return Found(problems, missing, _environment_words(venv) if place.folder and venv else "")

@@ -18,6 +18,7 @@ from engine.protocol.numerics import NumericsResults, PartMeasured
 from engine.protocol.profile import Profiled, StepProfile
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
+from engine.training.precision import Processor
 from engine.worker.launcher import Launcher
 from tests.gui.numerics.conftest import (
     advices,
@@ -123,6 +124,8 @@ def trains(
     fp16_profile: StepProfile,
 ) -> None:
     """Commands get a worker of known speeds, and known answers to other questions than training."""
+    machine = Processor("A processor", 16_384.0, computes_bf16=True, computes_fp16=True)
+    monkeypatch.setattr("engine.training.doctor.processor", lambda: machine)
     end = Finished(summary=Summary())
     parts = (PartMeasured(result=part) for _, part in results if part is not None)
     events: dict[str, tuple[Message, ...]] = {"diagnose": (*parts, end), "check": (CHECKED,)}

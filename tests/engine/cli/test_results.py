@@ -121,7 +121,7 @@ def test_a_saved_comparison_of_scripts_shows_its_requirements_and_no_settings_of
             store.begin(ids[-1])
             summary = Summary(steps=30, samples_per_second=10.0, peak_resident_mib=9.0)
             store.record(ids[-1], [started_of(script), Finished(summary=summary)])
-    reason = "Only one run of each. Repeat each 5 times."
+    reason = "Each side has only one run. Use 5 repeats."
     assert main(["show", ids[1]]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Run 2: train.py --amp\n")

@@ -135,7 +135,7 @@ def test_commands_that_are_empty_or_equal_are_refused(refused):
 
 def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsys):
     assert main(["script", "python train.py", "--venv", "nothing", *IN_A_THREAD]) == 2
-    assert capsys.readouterr().err.startswith("ammeter: 'nothing' is not a virtual or conda environment.\n")
+    assert capsys.readouterr().err.startswith("ammeter: nothing is not a virtual or conda environment.\n")
 
 
 def test_the_runs_of_scripts_keep_their_requirements(answer):

@@ -89,6 +89,39 @@ def test_a_run_that_suffered_is_doubted_or_disqualified(
     assert doubt.disqualifies is was_slowed_down(run.summary) is disqualifies
 
 
+@pytest.mark.parametrize(
+    ("repeats", "disturbed", "kind"),
+    [(8, {2, 5}, "left-out"), (6, {2, 5}, "other-program"), (12, set(range(7)), "other-program")],
+)
+def test_the_times_of_a_few_disturbed_repeats_are_left_out(
+    record: Record, repeats: int, disturbed: set[int], kind: str
+) -> None:
+    busy = {"speed_note": "other programs used 40% of the CPU"}
+    runs = []
+    for repeat in range(repeats):
+        for place, precision in enumerate((FP32, FP16)):
+            # the baseline of a disturbed repeat was slow, and its partner was not
+            note = busy if repeat in disturbed and not place else {}
+            figures = {"samples_per_second": (1.0 if note else 100.0, 200.0)[place], "final_train_loss": 1.0}
+            seeded = precision.model_copy(update={"seed": repeat})
+            runs.append(record(len(runs) + 1, seeded, comparison="c", **figures, **note))
+    comparison = compare([Evidence(run, np.ones(9), ()) for run in runs])
+    base, other = (comparison.cells(side.id) for side in comparison.sides)
+    report = comparison.reports[1]
+    assert {doubt.kind for doubt in report.doubts} >= {kind}
+    is_left_out = kind == "left-out"
+    assert bool(report.disqualifiers) is not is_left_out
+    assert len(other[SPEED_FIGURE.name].known) == (repeats - len(disturbed) if is_left_out else repeats)
+    assert len(base["final_train_loss"].known) == repeats
+    if is_left_out:
+        assert other[SPEED_FIGURE.name].ratio == pytest.approx(2)
+        (doubt,) = report.doubts
+        assert doubt.sentence == (
+            "FP32, repeat 3 was disturbed: other programs used 40% of the CPU. The times of this repeat are "
+            "excluded. The same applies to 1 more of its runs."
+        )
+
+
 def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
     base = record(1, FP32, **SPEED, first_nan_step=3)
     assert only(doubts(base, record(2, FP16, **SPEED)))[0] == "nan"

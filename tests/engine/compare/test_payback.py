@@ -39,15 +39,15 @@ def report(record: Record, *sides: tuple[Experiment, list[dict[str, Any]]]) -> S
 
 def payback(record: Record, *sides: tuple[Experiment, list[dict[str, Any]]]) -> str:
     notes = report(record, *sides).verdict.notes
-    return next((note for note in notes if note.startswith("With its start")), "")
+    return next((note for note in notes if note.startswith("Including its start-up")), "")
 
 
 def test_the_step_is_that_at_which_both_have_taken_the_same_time(record: Record) -> None:
     base, other = figures(20, 0.1), figures(15, 1.6, cached=True)
     found = payback(record, (PLAIN, [base]), (COMPILED, [other]))
     assert found == (
-        "With its start, FP32 (compiled) has overtaken FP32 (plain) after 300 steps with a filled compiler "
-        "cache (6.1 s)."
+        "Including its start-up, FP32 (compiled) overtakes FP32 (plain) after 300 steps with a filled "
+        "compiler cache (6.1 s)."
     )
     taken = [(10 * ms + start * 1e3) + (300 - 10) * ms for ms, start in ((20, 0.1), (15, 1.6))]
     assert taken[0] == taken[1]
@@ -72,14 +72,14 @@ def test_each_state_of_the_cache_has_its_own_answer_with_an_interval(record: Rec
     [
         (
             figures(15, 10.1, cached=False),
-            "does not overtake FP32 (plain) in 500 steps. It would after 2,000 steps",
+            "does not overtake FP32 (plain) in 500 steps. It would take 2,000 steps",
         ),
         (figures(20, 10.1, cached=False), "never overtakes FP32 (plain), because its steps are not faster."),
         (figures(25, 10.1, cached=False), "never overtakes FP32 (plain), because its steps are not faster."),
         # steps in which something was compiled again belong to the start
         (
             figures(10, 0.1, compilation=Compilation(measured_steps=2, measured_seconds=2.02)),
-            "has overtaken FP32 (plain) after 200 steps (4.1 s).",
+            "overtakes FP32 (plain) after 200 steps (4.1 s).",
         ),
         (figures(10, 10.1, cached=False, speed_note="other programs used 40% of the CPU"), ""),
         (figures(10, 10.1), ""),
@@ -93,7 +93,7 @@ def test_never_and_not_yet_are_answers(record: Record, other: dict[str, Any], wo
 def test_two_compile_modes_are_compared_too(record: Record) -> None:
     both = figures(20, 1.1, cached=True), figures(16, 41.1, cached=False)
     found = payback(record, (COMPILED, [both[0]]), (TUNED, [both[1]]))
-    assert "FP32 (max-autotune) does not overtake FP32 in 500 steps. It would after 10,000 steps" in found
+    assert "FP32 (max-autotune) does not overtake FP32 in 500 steps. It would take 10,000 steps" in found
     assert payback(record, (COMPILED, [both[0]]), (changed(COMPILED, {"precision": "bf16"}), [both[1]])) == ""
 
 

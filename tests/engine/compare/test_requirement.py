@@ -100,19 +100,19 @@ def test_wrong_words_are_refused_with_examples(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "other", "is_met", "reason"),
     [
-        ("speed >= 1.05", (150, 151, 152), True, "The lower end of the 95% interval, 1.48, is above it."),
-        ("speed >= 1.05", (90, 91, 91.5), False, "The upper end of the 95% interval, 0.92, is below it."),
+        ("speed >= 1.05", (150, 151, 152), True, "The lower end of the 95% interval, 1.48, is above 1.05."),
+        ("speed >= 1.05", (90, 91, 91.5), False, "The upper end of the 95% interval, 0.92, is below 1.05."),
         ("speed >= 1.05", (95, 130, 110), None, "The 95% interval, 0.76 to 1.61, includes 1.05."),
-        ("speed <= 1.05", (90, 91, 91.5), True, "The upper end of the 95% interval, 0.92, is below it."),
-        ("speed <= 1.05", (150, 151, 152), False, "The lower end of the 95% interval, 1.48, is above it."),
-        ("memory <= 0.8", (70, 71, 70), True, "The upper end of the 95% interval, 0.71, is below it."),
+        ("speed <= 1.05", (90, 91, 91.5), True, "The upper end of the 95% interval, 0.92, is below 1.05."),
+        ("speed <= 1.05", (150, 151, 152), False, "The lower end of the 95% interval, 1.48, is above 1.05."),
+        ("memory <= 0.8", (70, 71, 70), True, "The upper end of the 95% interval, 0.71, is below 0.8."),
         ("memory <= 0.7", (70, 71, 70), None, "The 95% interval, 0.69 to 0.71, includes 0.7."),
-        ("time <= 0.9", (70, 71, 70), True, "The upper end of the 95% interval, 0.71, is below it."),
+        ("time <= 0.9", (70, 71, 70), True, "The upper end of the 95% interval, 0.71, is below 0.9."),
         # allocations are often the same in every repeat
-        ("memory <= 0.8", tuple(0.8 * each for each in STEADY), True, "0.80, is equal to it."),
-        ("memory <= 0.799", tuple(0.8 * each for each in STEADY), False, "0.80, is above it."),
-        ("memory <= 0.80001", tuple(0.8 * each for each in STEADY), True, "0.80, is below it."),
-        ("memory <= 0.7999999", tuple(0.8 * each for each in STEADY), False, "0.80, is above it."),
+        ("memory <= 0.8", tuple(0.8 * each for each in STEADY), True, "0.80, is equal to 0.8."),
+        ("memory <= 0.799", tuple(0.8 * each for each in STEADY), False, "0.80, is above 0.799."),
+        ("memory <= 0.80001", tuple(0.8 * each for each in STEADY), True, "0.80, is below 0.80001."),
+        ("memory <= 0.7999999", tuple(0.8 * each for each in STEADY), False, "0.80, is above 0.7999999."),
     ],
 )
 def test_a_ratio_is_decided_by_the_end_of_its_interval(
@@ -125,16 +125,16 @@ def test_a_ratio_is_decided_by_the_end_of_its_interval(
 
 def test_an_end_has_as_many_decimals_as_show_its_side_of_the_bound() -> None:
     exactly = [1.0496 * each for each in STEADY]
-    assert outcome("speed >= 1.05", STEADY, exactly).reason.endswith("interval, 1.0496, is below it.")
+    assert outcome("speed >= 1.05", STEADY, exactly).reason.endswith("interval, 1.0496, is below 1.05.")
 
 
 @pytest.mark.parametrize(
     ("text", "base", "other", "more", "reason"),
     [
-        ("speed >= 1.05", (100,), (200,), {}, "Only one run of each. Repeat each 5 times."),
-        ("memory <= 0.8", (100,), (50,), {}, "Only one run of each. Repeat each 5 times."),
-        ("loss", (1.0,), (0.5,), {}, "Only one run of each. Repeat each 5 times."),
-        ("speed >= 1.05", (100, 101), (200,), {}, "Too few runs of each. Repeat each 5 times."),
+        ("speed >= 1.05", (100,), (200,), {}, "Each side has only one run. Use 5 repeats."),
+        ("memory <= 0.8", (100,), (50,), {}, "Each side has only one run. Use 5 repeats."),
+        ("loss", (1.0,), (0.5,), {}, "Each side has only one run. Use 5 repeats."),
+        ("speed >= 1.05", (100, 101), (200,), {}, "A side has too few runs. Use 5 repeats."),
         ("memory <= 0.8", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no peak memory to compare."),
         ("loss", STEADY, (None,) * 3, {}, "FP16 AMP and FP32 have no losses to compare."),
         ("loss", (math.inf, 1.0, 1.0), STEADY, {}, "The loss is 100.500 vs. ∞."),
@@ -160,7 +160,7 @@ def test_without_an_interval_nothing_is_decided(
             (1.0, 1.0, 1.0),
             (1.1, 1.1, 1.1),
             None,
-            "All runs of FP32 have the same, so their variation is unknown.",
+            "All runs of FP32 have the same loss, so its variation is unknown.",
         ),
         ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), True, "which is not higher."),
     ],

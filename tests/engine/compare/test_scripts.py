@@ -144,13 +144,13 @@ def test_a_ranking_has_the_observations_as_columns() -> None:
         (
             {"layers": {}, "is_compiled": True},
             {},
-            "train.py --amp: autocast(bfloat16) is on, but torch.compile hid in which format the layers ran.",
+            "train.py --amp: autocast(bfloat16) is on, but the dtypes of compiled layers are unknown.",
         ),
         (
             {"autocast": "float16", "layers": {"float16": 1.0}},
             {},
-            "train.py --amp: autocast(float16) is on, but a GradScaler is missing, so small gradients become"
-            " zero.",
+            "train.py --amp: autocast(float16) is on, but a GradScaler is missing, so small gradients can "
+            "underflow to zero.",
         ),
         ({"batch_size": 24}, {}, "The scripts used different batch sizes: 24 vs. 12."),
         (

@@ -265,6 +265,6 @@ def test_checkpointing_is_a_dial_and_older_settings_are_read(raw, value, budget)
 
 
 def test_a_budget_needs_a_compiled_model():
-    with pytest.raises(ProblemError, match=r"is a budget of 0\.5, which only a compiled") as caught:
+    with pytest.raises(ProblemError, match=r"is a budget of 0\.5, which only compiled models") as caught:
         experiment_from({"step": {"activation_checkpointing": "0.5"}})
     assert caught.value.problem.key == "step.activation_checkpointing"

@@ -94,7 +94,7 @@ def test_several_wrong_values_are_all_named() -> None:
         (
             {"step": {"recipe": "compile", "compile_mode": "max-autotune", "gradient_accumulation": 2}},
             "step.compile_mode",
-            "CUDA graphs overwrite the gradients",
+            "CUDA graphs overwrite accumulated gradients",
         ),
         (
             {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},

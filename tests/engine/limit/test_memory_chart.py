@@ -26,6 +26,7 @@ class Side:
     trying: int | None = None
     answer: int | None = None
     lines: tuple[MemoryLine, ...] = ()
+    throughputs: tuple[tuple[int, float], ...] = ()
 
 
 def test_crosses_at_nearly_one_place_do_not_hide_each_other():
@@ -83,7 +84,7 @@ def test_a_trial_that_failed_stands_over_the_limit_and_in_view():
     reach = memory_range(content)
     assert reach.batches < 500, "a far failure must not squeeze the rest"
     for batch in side.failed:
-        assert 24.0 < failed_place(batch, side, content, reach) < reach.gib
+        assert 24.0 < failed_place(batch, side, content, reach) < reach.top
 
 
 def test_the_forecast_ends_where_it_leaves_the_chart():
@@ -92,5 +93,22 @@ def test_the_forecast_ends_where_it_leaves_the_chart():
     reach = replace(memory_range(MemoryContent((side,), 2.0)), batches=100.0)
     points = forecast_points(side, reach)
     assert points[0] == (0.0, 1.0)
-    assert points[-1][1] == pytest.approx(reach.gib)
-    assert points[-1][0] == pytest.approx(reach.gib * 10, rel=0.02)
+    assert points[-1][1] == pytest.approx(reach.top)
+    assert points[-1][0] == pytest.approx(reach.top * 10, rel=0.02)
+
+
+@pytest.mark.parametrize("size", [(220.0, 160.0), (340.0, 300.0), (680.0, 480.0), (1_800.0, 900.0)])
+def test_a_chart_of_throughput_marks_the_largest_batch_of_each_side(size):
+    sides = (
+        Side(
+            ((64, 10.0),), (290,), answer=289, throughputs=((64, 39_000.0), (256, 88_000.0), (289, 90_000.0))
+        ),
+        Side((), (), "FP16 AMP", Precision.FP16, None, 561, (), ((64, 60_000.0), (561, 190_000.0))),
+    )
+    content = MemoryContent(sides, shows_forecast=False, shows_throughput=True)
+    drawing = memory_chart(content, size)
+    words = dict(placed_words(drawing))
+    assert {"289", "561", "FP32", "FP16 AMP", "200,000"} <= set(words)
+    assert not {"did not fit", "does not fit", "forecast"} & set(words)
+    assert_legible(drawing, may_meet=size[0] < 680)
+    assert 561 < memory_range(content).batches < 800

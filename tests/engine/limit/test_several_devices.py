@@ -147,11 +147,19 @@ def test_of_several_ranks_the_one_with_the_most_memory_and_the_one_with_the_leas
     experiment = Experiment(device="cuda:0", devices=2)
     merger = Merger(experiment, experiment, ["cuda:0", "cuda:1"])
     for rank, (peak, reserved, budget) in enumerate([(100.0, 300.0, 900.0), (120.0, 200.0, 1_000.0)]):
-        trial = Trial(batch_size=8, fits=True, peak_mib=peak, reserved_mib=reserved)
+        speed = 2 * budget
+        trial = Trial(
+            batch_size=8,
+            fits=True,
+            peak_mib=peak,
+            reserved_mib=reserved,
+            one_step_samples_per_second=speed,
+        )
         assert not list(merger.add(rank, Tried(trial=trial, budget_mib=budget, leaked_mib=5.0)))
     (tried,) = merger.ending()
     assert isinstance(tried, Tried) and (tried.budget_mib, tried.leaked_mib) == (900.0, 0.0)
     assert (tried.trial.peak_mib, tried.trial.reserved_mib) == (120.0, 300.0)
+    assert tried.trial.one_step_samples_per_second == 2 * 1_800.0, "each waits for the slowest"
     assert tried.trial.note == "Rank 1 of 2, on cuda:1: its memory is the largest of all ranks."
 
 

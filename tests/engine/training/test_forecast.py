@@ -18,12 +18,13 @@ from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.memory import LiveBytes, breakdown_of
 from engine.training.models.build import build_loss, count_parameters, model_entries
-from engine.training.models.recompute import make_bfloat16
+from engine.training.models.forward import make_bfloat16
 from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.prepare import build, build_plain_step
 from engine.training.runs.trial import _model_mib
+from engine.training.steps.imagined import ImaginedStep
 from engine.training.steps.optimizers import build_optimizer
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
@@ -268,3 +269,20 @@ def test_offloaded_activations_take_next_to_no_memory_of_a_card():
     )
     assert offloaded.activations_mib < 0.2 * kept.activations_mib
     assert offloaded.needed_mib < kept.needed_mib
+
+
+def test_a_budget_is_estimated_for_the_graphs_of_a_compiled_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [{"activation_checkpointing": kind} for kind in ("none", "1", "0.25")]
+    made = [experiment_from({**LANGUAGE, "step": {"recipe": "compile", **step}}) for step in steps]
+    uncompiled, whole, quarter = map(forecast, made)
+    assert uncompiled.note is not None and whole.note is quarter.note is None
+    assert quarter.activations_mib < 0.6 * whole.activations_mib < 0.6 * uncompiled.activations_mib
+    assert quarter.needed_mib < whole.needed_mib < uncompiled.needed_mib
+
+    def fail(*given: object) -> None:
+        raise RuntimeError("the model cannot be traced")
+
+    monkeypatch.setattr(ImaginedStep, "compile_for", fail)
+    other = forecast(made[-1])
+    assert other.needed_mib == uncompiled.needed_mib
+    assert other.note is not None and "without its activation budget" in other.note

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import sys
+from contextlib import nullcontext
+from itertools import accumulate, count
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from engine.protocol.trials import Tried
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import DataSegment
+from engine.training.measuring.telemetry import HostClock
 from engine.training.runs import prepare
 from engine.training.runs.plan import RunPlan
 from engine.training.runs.run import Run
@@ -69,6 +72,30 @@ def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_r
     assert found.model_mib is not None and found.model_mib == pytest.approx(2 * (sgd.model_mib or 0))
 
 
+def test_the_throughput_is_that_of_one_step_after_the_least_steps(
+    monkeypatch: pytest.MonkeyPatch, groups: list[tuple[int, bool]]
+) -> None:
+    # by a clock on which each of the first three steps takes 5 s, and each further one half a second
+    ticks = accumulate(5.0 if len(groups) <= LEAST_STEPS else 0.5 for _ in count())
+    monkeypatch.setattr(HostClock, "mark", lambda _clock: next(ticks))
+    assert tried().trial.one_step_samples_per_second == 16 / 0.5
+    groups.clear()
+    accumulated = tried(samples=80, batch_size=10, step={"gradient_accumulation": 2}).trial
+    assert accumulated.one_step_samples_per_second == 20 / 0.5
+
+
+def test_a_quick_trial_and_one_under_a_cap_on_a_cpu_have_no_throughput(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Experiment.model_validate(TINY)
+    *_, quick = try_batch(asked, Control(), searches_algorithms=False)
+    assert isinstance(quick, Tried) and quick.trial.fits
+    assert quick.trial.one_step_samples_per_second is None and quick.trial.steps == LEAST_STEPS
+    monkeypatch.setattr("engine.training.runs.prepare.memory_cap", lambda *_arguments: nullcontext())
+    capped = tried(memory_cap_gib=0.5).trial
+    assert capped.fits and capped.one_step_samples_per_second is None
+
+
 @pytest.mark.parametrize("gauge", ["energy_meter", "sensor_gauge"])
 def test_a_trial_reads_neither_power_nor_activity(gauge: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
@@ -86,7 +113,7 @@ def test_steps_are_whole_where_batches_are_accumulated_and_the_epoch_ends_with_a
 def test_what_a_run_of_several_epochs_goes_through_is_gone_through(groups: list[tuple[int, bool]]) -> None:
     assert tried(samples=40, steps=9).trial.fits
     sizes = [size for size, _ in groups]
-    assert sizes == [16, 16, 8, 16, 8, 16], "the smaller group of an epoch, and whole steps after it"
+    assert sizes == [16, 16, 8, 16, 16, 8, 16], "the smaller group of an epoch, and whole steps after it"
 
 
 def test_the_validation_is_made_with_the_sizes_of_its_batches() -> None:

@@ -53,12 +53,12 @@ def parts(qtbot: QtBot) -> Iterator[tuple[RequiredMetrics, PrintedLines]]:
     ("require", "shown", "status"),
     [
         ("", [], "3"),
-        ("speed >= 1.5", ["Yes: speed >= 1.5. The lower end of the 95% interval, 1.99, is above it."], "0"),
+        ("speed >= 1.5", ["Yes: speed >= 1.5. The lower end of the 95% interval, 1.99, is above 1.5."], "0"),
         (
             "speed >= 3, memory <= 0.8",
             [
-                "No: speed >= 3. The upper end of the 95% interval, 2.00, is below it.",
-                "No: memory <= 0.8. The lower end of the 95% interval, 1.00, is above it.",
+                "No: speed >= 3. The upper end of the 95% interval, 2.00, is below 3.",
+                "No: memory <= 0.8. The lower end of the 95% interval, 1.00, is above 0.8.",
             ],
             "1",
         ),

@@ -31,6 +31,7 @@ class LimitViews:
         Precision.FP32: (64, 256, 320, 290, 289),
         Precision.FP16: (64, 256, 512, 640, 562, 561),
     }
+    SPEEDS: ClassVar = {Precision.FP32: (410.0, 40.0), Precision.FP16: (1_240.0, 90.0)}
     LINES: ClassVar = {Precision.FP32: (6_100.0, 63.9), Precision.FP16: (380.0, 43.1)}
 
     def experiment(self, precision: Precision) -> Experiment:
@@ -41,7 +42,16 @@ class LimitViews:
         needed = fixed + slope * batch
         if needed > self.BUDGET_MIB:
             return Trial(batch_size=batch, fits=False, seconds=1.2, steps=0, cause=cause)
-        return Trial(batch_size=batch, fits=True, peak_mib=needed, seconds=2.5, steps=3)
+        highest, half = self.SPEEDS[precision]
+        speed = highest * batch / (batch + half)
+        return Trial(
+            batch_size=batch,
+            fits=True,
+            peak_mib=needed,
+            one_step_samples_per_second=speed,
+            seconds=2.5,
+            steps=3,
+        )
 
     def begun(self, *precisions: Precision) -> StudyView[Limit]:
         sides = [LimitSide(label=one.label, experiment=self.experiment(one)) for one in precisions]

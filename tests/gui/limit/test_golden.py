@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
+from engine.export.kinds.limit import THROUGHPUT
 from engine.protocol.events import Phase, PhaseName
 from gui.limit.panel import LimitPanel
 from gui.session.views import StudyView
@@ -19,7 +20,18 @@ from tests.gui.limit.conftest import known
 
 HALF = Precision.FP16
 PROBLEM = Problem(kind=Kind.REQUEST, message="The model cannot be built.", remedy="Change it.")
-STATES = ("empty", "waiting", "searching", "compiling", "one-side", "both", "data", "failed", "stopped")
+STATES = (
+    "empty",
+    "waiting",
+    "searching",
+    "compiling",
+    "one-side",
+    "both",
+    "throughput",
+    "data",
+    "failed",
+    "stopped",
+)
 
 
 def view_in(state: str, limits: Any) -> StudyView[Any] | None:
@@ -52,5 +64,7 @@ def test_the_words_of_the_page(
     panel: LimitPanel, qtbot: QtBot, limits: Any, golden: Golden, state: str
 ) -> None:
     panel.show_view(view_in(state, limits))
+    if state == "throughput":
+        panel.tabs.open(THROUGHPUT)
     wait_for_sections(qtbot, panel)
     golden(words_of(panel), state)

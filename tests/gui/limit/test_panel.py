@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
-from engine.export.kinds.limit import MEMORY, TRIALS
+from engine.export.kinds.limit import MEMORY, THROUGHPUT, TRIALS
 from gui.limit.options import OtherSize
-from gui.limit.panel import LimitPanel, MemoryView
+from gui.limit.panel import LimitPanel, MemoryView, ThroughputView
 from tests.gui.limit.conftest import known
 
 FULL, HALF = Precision.FP32, Precision.FP16
@@ -45,7 +45,22 @@ def test_each_trial_is_in_the_table_and_on_the_chart_as_it_ends(panel: LimitPane
         panel.tabs.open(MEMORY)
         side = chart_of(panel).chart.content.sides[0]
         assert len(side.passed) + len(side.failed) == count == len(table_of(panel, TRIALS, TRIALS))
-    assert table_of(panel, TRIALS, TRIALS)[2] == ["FP32", "320", "Out of memory", "over 24.0", "1.2"]
+    assert table_of(panel, TRIALS, TRIALS)[1] == ["FP32", "256", "Fits", "21.9", "355", "2.5"]
+    assert table_of(panel, TRIALS, TRIALS)[2] == ["FP32", "320", "Out of memory", "over 24.0", "–", "1.2"]
+
+
+def test_the_throughput_is_shown_once_two_batches_have_one(panel: LimitPanel, limits: Any) -> None:
+    panel.show_view(limits.searched(limits.begun(FULL, HALF), 0, 1))
+    assert list(panel.tabs.views) == [MEMORY, TRIALS]
+    panel.show_view(limits.searched(limits.begun(FULL, HALF), 0, 2))
+    assert list(panel.tabs.views) == [MEMORY, THROUGHPUT, TRIALS]
+    panel.tabs.open(THROUGHPUT)
+    view = panel.section_widget(THROUGHPUT, THROUGHPUT)
+    assert isinstance(view, ThroughputView)
+    assert [side.label for side in view.chart.content.sides] == ["FP32"]
+    panel.show_view(limits.both())
+    assert [side.label for side in view.chart.content.sides] == ["FP32", "FP16 AMP"]
+    assert view.chart.accessibleName().startswith("FP32 is within 5% of its highest throughput from")
 
 
 def test_margin_and_multiple_decide_what_is_put_into_the_form(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
-from engine.export.kinds.limit import memory_content
-from engine.limit.result import recommended_batch, result_words
+from engine.export.kinds.limit import TRIALS, document, memory_content
+from engine.limit.result import recommended_batch, result_words, throughput_sentences
 from engine.protocol.trials import Limit, LimitResult, LimitSide, MemoryLine, Trial
+from engine.store.saved.studies import Study
 
 BUDGET_MIB = 1_000.0
 
@@ -69,3 +70,50 @@ def test_the_table_has_all_trials_and_one_answer() -> None:
         "largest fit",
         "out of memory",
     ]
+
+
+def timed(*speeds: float | None) -> Limit:
+    """A search whose trials of 10, 20, 30 and so on have these throughputs."""
+    trials = [trial(10 * number, uncompiled=False, most=1_000) for number in range(1, len(speeds) + 1)]
+    return searched(
+        *(
+            one.model_copy(update={"one_step_samples_per_second": speed})
+            for one, speed in zip(trials, speeds, strict=True)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("speeds", "sentence"),
+    [
+        ((50.0, 96.0, 100.0), "FP32 is within 5% of its highest throughput from a batch of 20 on."),
+        ((99.0, 100.0, 98.0), "FP32 is within 5% of its highest throughput from a batch of 10 on."),
+        (
+            (50.0, 100.0, 90.0, 96.0, 97.0),
+            "FP32 is within 5% of its highest throughput from a batch of 40 on.",
+        ),
+        ((25.0, 50.0, 75.0), "FP32 is fastest at a batch of 30, the largest that fit."),
+        ((50.0, 100.0, 80.0), "FP32 is fastest at a batch of 20, and reaches 80% of that at 30."),
+        ((100.0, 90.0, 99.0), "FP32 is fastest at a batch of 10, and reaches 99% of that at 30."),
+    ],
+)
+def test_a_sentence_says_from_which_batch_on_it_is_fast(speeds: tuple[float, ...], sentence: str) -> None:
+    assert list(throughput_sentences(timed(*speeds))) == [sentence]
+    assert not list(throughput_sentences(timed(*speeds[:2]))), "two batches show no curve"
+
+
+def test_trials_of_an_earlier_version_have_no_throughput_and_the_table_no_column_for_it() -> None:
+    text = timed(10.0, 20.0, 30.0).model_dump_json()
+    for speed in ("10.0", "20.0", "30.0"):
+        text = text.replace(f'"one_step_samples_per_second":{speed},', "")
+    old, new = Limit.model_validate_json(text), timed(10.0, 20.0, 30.0)
+    assert "one_step" not in text and old.sides[0].trials == timed(None, None, None).sides[0].trials
+    assert not list(throughput_sentences(old))
+    headings = [
+        section.headings for each in (old, new) for section in tables(each) if section.title == TRIALS
+    ]
+    assert [("One step, samples/s" in each) for each in headings] == [False, True]
+
+
+def tables(limit: Limit) -> tuple[Any, ...]:
+    return document(Study(answer=limit)).sections

@@ -58,7 +58,7 @@ def test_a_command_is_shown_in_full_before_it_runs(experiments: Experiments, qtb
     asked: list[Command] = []
     experiments.trust.ask = lambda command: bool(asked.append(command)) or len(asked) > 1
     script = experiment_from({"command": {"line": f"python train.py {'x' * 2_000}", "folder": "/far"}})
-    with pytest.raises(ProblemError, match="did not allow its command"):
+    with pytest.raises(ProblemError, match="did not allow the command"):
         experiments.submit("", [("train.py", script)])
     for _ in range(2):
         experiments.submit("", [("train.py", script)])

@@ -116,7 +116,7 @@ def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: Set
     assert scripts.run_action.isEnabled() and row.problem() is None and mark.isVisible()
     assert row.hint() == "also memory <= 0.8, loss"
     scripts.scripts.lines[1].remove.click()
-    assert scripts.run_action.isEnabled() and row.hint() == "decided once there is a second command"
+    assert scripts.run_action.isEnabled() and row.hint() == "needs a second command"
 
 
 def test_what_is_on_another_machine_is_not_looked_for(

@@ -49,7 +49,7 @@ def test_the_refusal_shows_all_that_would_run() -> None:
     place = {"folder": "/home/me/nano", "venv": "/elsewhere/venv", "shell": True}
     message = refusal(script(f"{LINE} \x1b[8m\u202e", **place))
     assert message.startswith(f"The command `{LINE} ")
-    assert "in /home/me/nano, with the environment /elsewhere/venv, read by a shell came from" in message
+    assert "in /home/me/nano, with the environment /elsewhere/venv, in a shell came from" in message
     assert message.isprintable()
 
 

@@ -209,7 +209,17 @@ def searched() -> Study[Limit]:
 
 def _side(precision: Precision, batch: int) -> LimitSide:
     trials = (
-        Trial(batch_size=batch, fits=True, peak_mib=900.25, seconds=1.5, steps=3),
+        *(
+            Trial(
+                batch_size=batch // part,
+                fits=True,
+                peak_mib=900.25 / part,
+                one_step_samples_per_second=20.0 * batch / part**0.5,
+                seconds=1.5,
+                steps=4,
+            )
+            for part in (4, 2, 1)
+        ),
         Trial(batch_size=batch + 1, fits=False, cause="memory", seconds=0.5, note=FORMULA),
     )
     return LimitSide(

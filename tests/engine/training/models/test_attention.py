@@ -37,7 +37,7 @@ MASK = torch.ones(4, 4, dtype=torch.bool)
         (attention(), None),
         (attention(is_causal=True), None),
         (attention(attn_mask=MASK), None),
-        (attention(attn_mask=MASK[:3]), "its mask has another shape"),
+        (attention(attn_mask=MASK[:3]), "the mask has an unsupported shape"),
         (attention(dropout_p=0.1), "Both fused kernels do not support non-zero dropout"),
         (attention(value=4), "Flash attention requires q,k,v to have the same last dimension"),
     ],

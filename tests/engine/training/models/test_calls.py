@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
 from engine.training.models.build import build_loss, loss_name, loss_unit
+from engine.training.models.forward import keep_in_float32
 from engine.training.models.outputs import call_model
-from engine.training.models.recompute import keep_in_float32
 from tests.engine.training.conftest import refusal
 
 X, MASK, LABELS = torch.tensor(1.0), torch.tensor(2.0), torch.tensor(3.0)

@@ -15,8 +15,9 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Step
 from engine.protocol.advice import LinearLayer, NotInFP8
 from engine.training.models import tensor_cores
+from engine.training.models.forward import keep_in_float32
 from engine.training.models.libraries import quiet
-from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.recompute import checkpoint_activations
 from engine.training.models.tensor_cores import (
     check_recipe,
     convert,

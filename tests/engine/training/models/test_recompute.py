@@ -19,7 +19,8 @@ from torchvision.models.vision_transformer import VisionTransformer
 
 from engine.experiment.problem import Kind, ProblemError
 from engine.training.models.build import build_model
-from engine.training.models.recompute import Offload, checkpoint_activations, keep_in_float32
+from engine.training.models.forward import keep_in_float32
+from engine.training.models.recompute import Offload, checkpoint_activations
 
 
 def model_of(name: str, **settings: Any) -> nn.Module:

@@ -86,9 +86,9 @@ def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"folder": "/nowhere/at all"}, "There is no folder '/nowhere/at all' here"),
+        ({"folder": "/nowhere/at all"}, "The folder /nowhere/at all does not exist."),
         ({"line": "no-such-program train.py"}, "cannot be started: No such file"),
-        ({"venv": "nothing here"}, "'nothing here' is not a virtual"),
+        ({"venv": "nothing here"}, "nothing here is not a virtual"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, changes: dict[str, str], words: str) -> None:

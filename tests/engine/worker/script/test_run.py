@@ -106,6 +106,18 @@ def test_one_may_run_to_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_request_to_pause_is_answered_once(tmp_path: Path) -> None:
+    control = Control()
+    control.pause_requested.set()
+    events = list(run_script(experiment(tmp_path, f"{PROGRAM} train.py"), control))
+    warnings = [
+        log.message for log in of_kind(events, Log) if log.level == "warning" and "pause" in log.message
+    ]
+    assert warnings == ["A script cannot be paused. It continues."]
+    assert isinstance(events[-1], Finished)
+
+
+@pytest.mark.slow
 def test_a_stop_ends_the_script_and_keeps_its_steps(tmp_path: Path) -> None:
     control, events = Control(), []
     for event in run_script(experiment(tmp_path, f"{PROGRAM} train.py", whole=True), control):
