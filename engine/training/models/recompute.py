@@ -19,8 +19,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from engine.experiment.experiment import setting_error
-from engine.experiment.settings import SELECTIVE
+from engine.experiment.settings import FULL, SELECTIVE
 from engine.training.models.forward import ForwardMixin, add_forward_mixin, original_class
+from engine.training.models.own import random_states
 
 # the place of `dropout_p` among the arguments of fused attention
 _DROPOUT_AT = {
@@ -125,11 +126,12 @@ class _SelectivelyRecomputed(_Recomputed):
     is_selective = True
 
 
-def checkpoint_activations(model: nn.Module, *, is_selective: bool = False) -> int:
+def checkpoint_activations(model: nn.Module, kind: str = FULL) -> int:
     """Recompute the activations of the model's repeated blocks, or of its parts. Return their number.
 
-    If `is_selective`, results of matmuls with weights, convolutions and fused attention are stored.
+    If `kind` is selective, results of matmuls with weights, convolutions and fused attention are stored.
     """
+    is_selective = kind == SELECTIVE
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
         add_forward_mixin(block, _SelectivelyRecomputed if is_selective else _Recomputed)
@@ -234,7 +236,4 @@ def _random_states(block: nn.Module) -> tuple[bytes, ...]:
     weight = next(block.parameters())
     if isinstance(weight, FakeTensor):
         return ()  # a forecast computes and draws nothing
-    states = [torch.get_rng_state()]
-    if weight.device.type != "cpu":
-        states.append(torch.get_device_module(weight.device.type).get_rng_state())
-    return tuple(state.numpy().tobytes() for state in states)
+    return tuple(state.numpy().tobytes() for state in random_states(weight.device).values())

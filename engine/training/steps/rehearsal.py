@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import synchronize
+from engine.training.models.own import random_states, restore_random_states
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
 
@@ -36,10 +37,7 @@ class ForwardState:
             for module in model.modules()
         ]
         self._hosts_random = random.getstate(), np.random.get_state()
-        self._random = torch.get_rng_state()
-        self._device_random: Tensor | None = None
-        if device.type != "cpu":
-            self._device_random = torch.get_device_module(device).get_rng_state()
+        self._random = random_states(device)
 
     def restore(self) -> None:
         """Bring the copied state back, into the same tensors and modules."""
@@ -51,11 +49,9 @@ class ForwardState:
                     buffer.copy_(saved)
         for attributes, plain in self._attributes:
             attributes.update(plain)
-        torch.set_rng_state(self._random)
+        restore_random_states(self._random, self._device)
         random.setstate(self._hosts_random[0])
         np.random.set_state(self._hosts_random[1])
-        if self._device_random is not None:
-            torch.get_device_module(self._device).set_rng_state(self._device_random)
 
 
 def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> float:
