@@ -65,12 +65,6 @@ def clock_for(device: torch.device) -> HostClock:
     return HostClock() if device.type == "cpu" else DeviceClock(device)
 
 
-def synchronize(device: torch.device) -> None:
-    """Wait until the device, unless it is the CPU, has finished its work."""
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
-
-
 INTERVAL_SECONDS = 0.05
 _ROWS = 1_024
 

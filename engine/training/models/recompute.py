@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -58,9 +59,10 @@ def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
 
     def stored() -> list[Any]:
         # their wrappers have them, and marks of what is recomputed have nothing
-        return [getattr(each, "val", None) for each in tree_leaves(contexts[0].storage)]
+        return [getattr(each, "val", None) for each in tree_leaves(forward().storage)]
 
     contexts = _selective_contexts(is_stored)
+    forward: Any = weakref.ref(contexts[0])  # which a cycle would keep alive, with what it stores
     return contexts
 
 

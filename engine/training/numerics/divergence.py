@@ -28,10 +28,10 @@ from engine.protocol.numerics import DivergenceTest, ModuleError, PrecisionRun
 from engine.protocol.ranges import module_title
 from engine.statistics import Band, band_of
 from engine.training.data.batches import Batch
-from engine.training.measuring.telemetry import synchronize
 from engine.training.models.forward import removed_at_end
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.precision import floating, leaf_tensors
+from engine.training.steps.rehearsal import synchronize
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 

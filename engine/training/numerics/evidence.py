@@ -16,11 +16,11 @@ from engine.protocol.events import Event
 from engine.protocol.numerics import NumericsResults
 from engine.training.data.batches import Batch
 from engine.training.measuring.memory import Breakdown, activations_of, breakdown_of
-from engine.training.measuring.telemetry import synchronize
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.tensor_cores import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.ranges import fp32_experiment
+from engine.training.steps.rehearsal import synchronize
 
 _PASSES, _MOST_SECONDS = 5, 1.0
 

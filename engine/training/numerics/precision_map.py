@@ -15,11 +15,12 @@ from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics import Direction, MappedModule, Operation, PrecisionMap
 from engine.protocol.ranges import ELSEWHERE
-from engine.training.measuring.telemetry import HostClock, Mark, clock_for, synchronize
+from engine.training.measuring.telemetry import HostClock, Mark, clock_for
 from engine.training.models.forward import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 from engine.training.precision import dtype_name
+from engine.training.steps.rehearsal import synchronize
 
 
 def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap]:

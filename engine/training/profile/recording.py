@@ -21,12 +21,13 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
-from engine.training.measuring.telemetry import Rows, synchronize
+from engine.training.measuring.telemetry import Rows
 from engine.training.models.forward import removed_at_end
 from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
+from engine.training.steps.rehearsal import synchronize
 
 _DEVICE_ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 _LEAST_WARMUP = 2

@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from engine.experiment.problem import ProblemError, request_error
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
-from engine.training.measuring.telemetry import synchronize
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel
 from engine.training.steps.compile_watch import CompileWatch
 from engine.training.steps.plain import PlainStep, error_reason
-from engine.training.steps.rehearsal import ForwardState
+from engine.training.steps.rehearsal import ForwardState, synchronize
 
 Shape = tuple[torch.Size, ...]
 _GRAPH_STEPS = 3  # of a shape, until a compile mode has recorded its own CUDA graphs

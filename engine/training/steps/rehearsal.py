@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from engine.training.data.batches import Batch
-from engine.training.measuring.telemetry import synchronize
 from engine.training.models.own import random_states, restore_random_states
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
@@ -52,6 +51,12 @@ class ForwardState:
         restore_random_states(self._random, self._device)
         random.setstate(self._hosts_random[0])
         np.random.set_state(self._hosts_random[1])
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device, unless it is the CPU, has finished its work."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
 
 
 def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> float:
