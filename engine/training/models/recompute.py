@@ -58,8 +58,8 @@ def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
         return _is_stored(context, function, *args, **settings)
 
     def stored() -> list[Any]:
-        # their wrappers have them, and marks of what is recomputed have nothing
-        return [getattr(each, "val", None) for each in tree_leaves(forward().storage)]
+        # in their wrappers; marks of recomputed ones have none, and PyTorch 2.11 asks in the backward pass too
+        return [getattr(each, "val", None) for each in tree_leaves(getattr(forward(), "storage", ()))]
 
     contexts = _selective_contexts(is_stored)
     forward: Any = weakref.ref(contexts[0])  # which a cycle would keep alive, with what it stores
