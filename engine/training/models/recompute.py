@@ -58,7 +58,7 @@ def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
         return _is_stored(context, function, *args, **settings)
 
     def stored() -> list[Any]:
-        # in their wrappers; marks of recomputed ones have none, and PyTorch 2.11 asks in the backward pass too
+        # in wrappers, beside marks of what is recomputed; PyTorch 2.11 asks in the backward pass, too
         return [getattr(each, "val", None) for each in tree_leaves(getattr(forward(), "storage", ()))]
 
     contexts = _selective_contexts(is_stored)
