@@ -23,6 +23,7 @@ from engine.compare.sides import (
     unlike_settings,
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
+from engine.experiment.settings import PLAIN, parts_of
 from engine.experiment.value import in_sentence
 from engine.lazy_imports import np
 from engine.protocol.events import Epoch, Event, Started
@@ -351,7 +352,9 @@ def _pair_doubts(side: Side, baseline: Side, left_out: Collection[str]) -> Itera
     yield from _unlike_scripts(side, baseline)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
-    if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
+    # earlier versions did not name the counters
+    applied = [{*parts_of(recipe or PLAIN)} - {"host_counters"} for recipe in recipes]
+    if asked[0] == asked[1] and None not in recipes and applied[0] != applied[1]:
         both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
         yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
     kernels = [listed(sorted({use.kernel for use in each.seen.attention})) for each in (side, baseline)]

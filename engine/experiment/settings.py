@@ -98,7 +98,7 @@ class Ranks(Part):
     )
 
 
-RecipePart = Literal["channels_last", "fused", "compile", "capture"]
+RecipePart = Literal["channels_last", "fused", "compile", "capture", "host_counters"]
 RECIPE_PARTS: tuple[RecipePart, ...] = get_args(RecipePart)
 PLAIN, FAST = "plain", "fast"
 
@@ -109,6 +109,13 @@ def joined(names: Iterable[str]) -> str:
     if wanted >= set(RECIPE_PARTS):
         return FAST
     return "+".join(part for part in RECIPE_PARTS if part in wanted) or PLAIN
+
+
+def parts_of(recipe: str) -> tuple[RecipePart, ...]:
+    """Return the optimizations of a combination by its name, in their usual order."""
+    if recipe == FAST:
+        return RECIPE_PARTS
+    return tuple(part for part in RECIPE_PARTS if part in recipe.split("+"))
 
 
 def _recipe_name(value: object) -> object:
@@ -168,8 +175,8 @@ class Step(Part):
     recipe: Annotated[str, BeforeValidator(_recipe_name)] = setting(
         PLAIN,
         "Optimizations",
-        "Plain: the standard training loop. Fast: all four optimizations. Custom: select some.",
-        flag=Flag("--recipe", "NAME", "One of plain, fast, or any of channels_last+fused+compile+capture."),
+        "Plain: the standard training loop. Fast: all five optimizations. Custom: select some.",
+        flag=Flag("--recipe", "NAME", f"One of plain, fast, or any of {'+'.join(RECIPE_PARTS)}."),
         is_picked=True,
     )
     compile_mode: CompileMode = setting(
@@ -311,9 +318,7 @@ class Step(Part):
     @property
     def parts(self) -> tuple[RecipePart, ...]:
         """The requested optimizations, in their usual order."""
-        if self.recipe == FAST:
-            return RECIPE_PARTS
-        return tuple(part for part in RECIPE_PARTS if part in self.recipe.split("+"))
+        return parts_of(self.recipe)
 
     @property
     def least_warmup_steps(self) -> int:

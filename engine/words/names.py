@@ -16,6 +16,7 @@ _PART_WORDS = {
     "fused": "fused optimizer",
     "compile": "compiled",
     "capture": "captured",
+    "host_counters": "BatchNorm counters on the host",
 }
 
 

@@ -249,7 +249,7 @@ def _fastest(tuning: Tuning) -> str:
 
 def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:
     texts = {"batch_size": f"batch {experiment.batch_size:,}", "precision": experiment.precision.label}
-    recipe = setting_text("step.recipe", experiment.step.recipe).lower()
+    recipe = setting_text("step.recipe", experiment.step.recipe)
     return ", ".join({**texts, "step.recipe": recipe}[key] for key in keys if key in {*texts, "step.recipe"})
 
 

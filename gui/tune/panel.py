@@ -91,7 +91,10 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
 
 _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "precision": ("Precision", "Try FP32, TF32, FP16 AMP and BF16 AMP where available"),
-    "recipe": ("Optimizations", "Try channels_last, fused optimizer, CUDA graphs and torch.compile"),
+    "recipe": (
+        "Optimizations",
+        "Try channels_last, fused optimizer, compiling, CUDA graphs and BatchNorm counters",
+    ),
     "attention": ("Attention", "Try each kernel of scaled_dot_product_attention"),
     "checkpointing": ("Checkpointing", "Try activation checkpointing, which allows larger batches"),
     "batch": ("Batch", "Try other splits of an optimizer step into batches"),

@@ -98,6 +98,8 @@ def _on_data(training: TrainingFacts) -> Iterator[str]:
 def _on_recipe(training: TrainingFacts) -> Iterator[str]:
     if "capture" in training.parts:
         yield "The run used a CUDA graph. This script does not: it is slower, with the same losses."
+    if "host_counters" in training.parts:
+        yield "Any BatchNorm layers count their batches on the device here: slower, with the same losses."
     if training.was_sharded:
         yield "FSDP2 sharded the run's model. Here each device has all of it, and losses differ slightly."
     cap = training.experiment.memory_cap_gib

@@ -80,9 +80,11 @@ class AttentionCall(NamedTuple):
             return {"flash": reason} if reason else {}
         if device.type != "cuda":
             return {}
-        kernels = {"flash": self._flash(is_narrow), "efficient": self._efficient(is_narrow)}
-        kernels["cudnn"] = self._cudnn(is_narrow)
-        if torch.cuda.is_available() and torch.cuda.get_device_capability(device) < (8, 0):
+        # without a GPU here, one that has all kernels
+        capability = torch.cuda.get_device_capability(device) if torch.cuda.is_available() else (10, 0)
+        kernels = {"flash": self._flash(is_narrow, capability), "efficient": self._efficient(is_narrow)}
+        kernels["cudnn"] = self._cudnn(is_narrow, capability)
+        if capability < (8, 0):
             kernels |= dict.fromkeys(("flash", "cudnn"), "the GPU is older than Ampere")
         return {name: reason for name, reason in kernels.items() if reason}
 
@@ -98,7 +100,7 @@ class AttentionCall(NamedTuple):
 
     # after `can_use_*_attention` in ATen/native/transformers/cuda/sdp_utils.cpp of PyTorch 2.15
 
-    def _flash(self, is_narrow: bool) -> str:
+    def _flash(self, is_narrow: bool, capability: tuple[int, int]) -> str:
         if not is_narrow:
             return _NOT_NARROW
         if self.attn_mask is not None:
@@ -106,22 +108,40 @@ class AttentionCall(NamedTuple):
         if self.is_causal and self.query.shape[-2] != self.key.shape[-2]:
             return "a causal mask needs as many queries as keys"
         heads = {part.shape[-1] for part in self[:3]}
-        return "" if len(heads) == 1 and max(heads) <= 256 else "the head sizes differ or are over 256"
+        if len(heads) > 1 or max(heads) > 256:
+            return "the head sizes differ or are over 256"
+        is_small = (8, 6) <= capability <= (8, 9) or capability[0] == 12
+        if is_small and max(heads) > 192 and (self.dropout_p or max(heads) <= 224):
+            return _NO_SUCH_HEAD.format(max(heads)) + " with dropout" * bool(self.dropout_p)
+        return ""
 
     def _efficient(self, is_narrow: bool) -> str:
         multiple = 8 if is_narrow else 4
         is_odd = any(part.shape[-1] % multiple for part in self[:3])
         return f"the head size is not a multiple of {multiple}" if is_odd else ""
 
-    def _cudnn(self, is_narrow: bool) -> str:
+    def _cudnn(self, is_narrow: bool, capability: tuple[int, int]) -> str:
         if not is_narrow:
             return _NOT_NARROW
         if self.dropout_p * 16 % 1:
             return "the dropout is not a multiple of 1/16"
         if self.key.shape[-2] == 1:
             return "there is only one key"
-        is_odd = any(part.shape[-1] % 8 or part.shape[-1] > 256 for part in self[:3])
-        return "the head size is over 256 or not a multiple of 8" if is_odd else ""
+        if any(part.shape[-1] % 8 for part in self[:3]):
+            return "the head size is not a multiple of 8"
+        heads = self.query.shape[-1], self.value.shape[-1]
+        is_possible = max(heads) <= 128 or heads in _wide_heads(capability)
+        return "" if is_possible else _NO_SUCH_HEAD.format(max(heads))
+
+
+def _wide_heads(capability: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return the head sizes over 128 that cuDNN trains on a GPU: that of queries and that of values."""
+    version = torch.backends.cudnn.version() or 0  # type: ignore[no-untyped-call]
+    if version < 91100 or (capability != (9, 0) and capability[0] != 10):
+        return ()
+    has_256 = version > (92500 if capability == (10, 7) else 92200)
+    return ((192, 128), (256, 256)) if has_256 else ((192, 128),)
 
 
 _NOT_NARROW = "the kernel supports only 16-bit inputs"
+_NO_SUCH_HEAD = "this GPU cannot train a head size of {}"

@@ -19,12 +19,24 @@ from engine.training.models.forward import original_class, removed_at_end
 _NAME = "num_batches_tracked"
 
 
+def counting_norms(model: nn.Module) -> dict[nn.Module, torch.Tensor]:
+    """Return the BatchNorm layers with a counter that PyTorch only counts up, each with its counter.
+
+    PyTorch reads a counter where momentum is None.
+    """
+    return {
+        module: module.num_batches_tracked
+        for module in model.modules()
+        if isinstance(module, _BatchNorm) and original_class(module).forward is _BatchNorm.forward
+        if module.num_batches_tracked is not None and module.momentum is not None
+    }
+
+
 class HostCounters:
     """Counts the batches of BatchNorm layers on the host, and adds them to the model's state when it is read.
 
-    PyTorch reads such a counter only where momentum is None, and there it is left as it is. How often a pass
-    calls each layer is found in a first pass with fake tensors, which computes and draws nothing. Where that
-    fails, all counters are left as they are. Only for models whose passes are alike.
+    How often a pass calls each layer is found in a first pass with fake tensors, which computes and draws
+    nothing. Only for models whose passes are alike.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -33,20 +45,16 @@ class HostCounters:
         self._passes = 0
 
     def count(self, passes: int, forward: Callable[[], object]) -> None:
-        """Count training passes before they are made. The first call may make `forward` with fake tensors."""
+        """Count training passes before they are made. The first call makes `forward` with fake tensors.
+
+        Raises the error of a `forward` that fails, and leaves all counters as they were.
+        """
         if self._kept is None:
             self._kept = self._hidden(forward)
         self._passes += passes
 
     def _hidden(self, forward: Callable[[], object]) -> Mapping[nn.Module, tuple[torch.Tensor, int]]:
-        norms: dict[nn.Module, torch.Tensor] = {
-            module: module.num_batches_tracked
-            for module in self._model.modules()
-            if isinstance(module, _BatchNorm) and original_class(module).forward is _BatchNorm.forward
-            if module.num_batches_tracked is not None and module.momentum is not None
-        }
-        if not norms:
-            return {}
+        norms = counting_norms(self._model)
         calls: Counter[nn.Module] = Counter()
         for norm in norms:
             setattr(norm, _NAME, None)
@@ -59,10 +67,10 @@ class HostCounters:
                 imagined: dict[str, torch.Tensor] = {name: fakes.from_tensor(each) for name, each in state}
                 with _reparametrize_module(self._model, imagined), fakes:
                     forward()
-        except Exception:  # noqa: BLE001 - a model that reads its own numbers fails in any way
+        except BaseException:
             for norm, counter in norms.items():
                 setattr(norm, _NAME, counter)
-            return {}
+            raise
         for norm in norms:
             # PyTorch marks what it gets
             norm.register_state_dict_post_hook(lambda *given: self._add(*given))  # type: ignore[no-untyped-call]

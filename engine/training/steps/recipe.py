@@ -22,7 +22,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import leaf_tensors
 from engine.training.ranks import shard_model, uses_fsdp
 from engine.training.steps.compiled import CompiledStep
-from engine.training.steps.counters import HostCounters
+from engine.training.steps.counters import HostCounters, counting_norms
 from engine.training.steps.optimizers import build_optimizer, combine_optimizers, no_fused_form, uses_torchao
 from engine.training.steps.own import Body, OwnStep
 from engine.training.steps.plain import PlainStep, RecipeRecord, error_reason
@@ -31,6 +31,7 @@ Shapes = tuple[Any, ...]
 _NOT_SHARDED: dict[RecipePart, str] = {
     "channels_last": "FSDP2 shards only contiguous weights",
     "compile": "Ammeter does not compile a model sharded by FSDP2",
+    "host_counters": "Ammeter does not combine it with FSDP2",
 }
 
 
@@ -314,6 +315,10 @@ def build_step(
         record.leave_out("compile", "no gain with convolutions on a CPU (select only `compile` to force it)")
     if record.has("capture") and (reason := _not_capturable(experiment, device, is_fused)):
         record.leave_out("capture", reason)
+    if record.has("host_counters") and not counting_norms(model):
+        record.leave_out("host_counters", "the model has no BatchNorm counters to move")
+    if record.has("host_counters") and experiment.own_code is not None:
+        record.leave_out("host_counters", "the passes of a model file may differ")
     is_captured = record.has("capture")
     optimizer = (
         build_optimizer(model, experiment, fused=is_fused, capturable=is_captured) if made is None else None
@@ -332,8 +337,7 @@ def build_step(
         return OwnStep(model, loss_function, experiment, device, body=body, optimizers=optimizers, **settings)
     kind = CapturedStep if is_captured else CompiledStep if record.has("compile") else PlainStep
     step = kind(model, loss_function, experiment, device, **settings)
-    # of a model file, no one knows whether its passes are alike
-    if experiment.step.recipe == FAST and experiment.own_code is None and not uses_fsdp(experiment):
+    if record.has("host_counters"):
         step.counters = HostCounters(model)
     return step
 

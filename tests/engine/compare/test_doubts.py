@@ -135,6 +135,10 @@ def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
         "setting",
         "Applied optimizations: fused for FP16 AMP, fast for FP32.",
     )
+    # earlier versions had the same counters, without a name
+    earlier, later = ({**SPEED, "recipe": f"fused{part}"} for part in ("", "+host_counters"))
+    other = record(2, FP16.model_copy(update=fast), **later)
+    assert doubts(record(1, FP32.model_copy(update=fast), **earlier), other) == []
 
 
 @pytest.mark.parametrize(

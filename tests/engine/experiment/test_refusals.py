@@ -9,6 +9,7 @@ import pytest
 from engine.experiment.experiment import Experiment, experiment_from, from_dotted, setting_title
 from engine.experiment.presets import read_toml
 from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.settings import RECIPE_PARTS
 
 WRONG = [
     ("precision", "fp4", "fp32, tf32, default, fp16, bf16, fp16-unscaled, fp8 or bf16-pure"),
@@ -31,8 +32,10 @@ WRONG = [
     ("optimizer", "adamw", "a table of settings"),
     ("scaler.growth_factor", "1", "more than 1"),
     ("schedule.final_fraction", "1.5", "at most 1"),
-    ("step.recipe", "turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
-    ("step.recipe", "fused+turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
+    *(
+        ("step.recipe", value, f"plain, fast, or any of {', '.join(RECIPE_PARTS)}")
+        for value in ("turbo", "fused+turbo")
+    ),
     ("step.fp32_modules", 5, "a list"),
     *(
         ("step.activation_checkpointing", value, "none, selective, full, or a budget from 0 to 1")

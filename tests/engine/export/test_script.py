@@ -109,7 +109,9 @@ def test_scripts_are_tidy(run_of: Callable[..., RunRecord], tmp_path: Path) -> N
                 text = script_source(run_of(experiment, name=label))
                 (tmp_path / f"{name}-{label}-{has_gpu}.py").write_text(text)
     text = script_source(run_of(**EVERYTHING), 50)
-    assert "The run used a CUDA graph. This script does not" in " ".join(text.split())
+    words = " ".join(text.split())
+    assert "The run used a CUDA graph. This script does not" in words
+    assert "Any BatchNorm layers count their batches on the device here" in words
     (tmp_path / "everything.py").write_text(text)
     (tmp_path / "muon.py").write_text(script_source(run_of(**MUON)))
     text = script_source(run_of(model=CODE.file, code=CODE.to_json(), dataset="own"))

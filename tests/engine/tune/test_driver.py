@@ -72,7 +72,8 @@ def test_the_fastest_is_found_proven_and_explained(store, catalog, scripted):
 
 NO_CONVOLUTIONS = WORKER.replace(
     "peak_resident_mib",
-    "left_out={'channels_last': 'the model has no convolutions'} if 'channels_last' in recipe else {}, "
+    "left_out={'channels_last': 'the model has no convolutions', 'host_counters': 'it has no BatchNorm'} "
+    "if 'channels_last' in recipe else {}, "
     "peak_resident_mib",
 ).replace("speed *= 0.9", "speed *= 3.0")
 
@@ -110,6 +111,8 @@ def test_a_worker_knows_what_cannot_apply(store, devices):
         next(event for event in events if is_process(event))
         tuning = store.studies.find(study.id).answer
     assert tuning.left_out["channels_last"] == "the model has no convolutions"
+    assert tuning.left_out["host_counters"] == "the model has no BatchNorm counters to move"
+    assert any(sentence.startswith("BatchNorm counters on the host: the") for sentence in tuning.not_tried)
     assert "fused" not in tuning.left_out and tuning.trials == ()
 
 
@@ -250,6 +253,16 @@ def test_a_compile_mode_that_contradicts_other_settings_does_not_keep_compiling_
     given = {**GIVEN.model_dump(mode="json"), "step": {"compile_mode": "reduce-overhead", **more}}
     baseline = baseline_of(experiment_from(given))
     assert changed(baseline, {"step.recipe": "compile"}).step.compile_mode == "default"
+
+
+def test_counters_on_the_host_are_tried_alone_and_beside_the_others(catalog):
+    def recipes(left_out: dict[str, str]) -> set[str]:
+        space = space_of(baseline_of(GIVEN), TuningPlan(), catalog, left_out)
+        return {option.words for option in space.options["recipe"][1:]}
+
+    alone, both = "BatchNorm counters on the host", "Channels last + fused optimizer"
+    assert {alone, both, f"{both} + {alone}"} <= recipes({})
+    assert not any(alone in words for words in recipes({"host_counters": "none"}))
 
 
 def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):

@@ -102,7 +102,9 @@ def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot,
     recipe.choice.button("custom").click()
     assert all(box.isVisible() and box.isChecked() for box in recipe.boxes.values())
     recipe.boxes["compile"].click()
-    assert {experiment.step.recipe for experiment in user.experiments()} == {"channels_last+fused+capture"}
+    assert {experiment.step.recipe for experiment in user.experiments()} == {
+        "channels_last+fused+capture+host_counters"
+    }
     recipe.boxes["compile"].click()
     # all of them are fast, and the ticks stay under the hand that sets them
     assert user.experiments()[0].step.recipe == "fast" and recipe.choice.value() == "custom"

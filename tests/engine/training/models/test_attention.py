@@ -71,6 +71,43 @@ def test_what_a_gpu_cannot_compute_is_known_without_it(monkeypatch, call, is_nar
     assert old["flash"] == old["cudnn"] == "the GPU is older than Ampere"
 
 
+AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER = (8, 0), (8, 9), (9, 0), (10, 3), (10, 7), (12, 0)
+
+
+@pytest.mark.parametrize(
+    ("heads", "dropout", "cudnn", "impossible"),
+    [
+        (128, 0.0, 91000, {}),
+        (136, 0.0, 92600, {"cudnn": {AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER}}),
+        (256, 0.0, 92600, {"cudnn": {AMPERE, ADA, CONSUMER}}),
+        (256, 0.0, 92500, {"cudnn": {AMPERE, ADA, CONSUMER, RUBIN}}),
+        (256, 0.0, 92200, {"cudnn": {AMPERE, ADA, CONSUMER, RUBIN, HOPPER, BLACKWELL}}),
+        (256, 0.5, 92600, {"cudnn": {AMPERE, ADA, CONSUMER}, "flash": {ADA, CONSUMER}}),
+        (
+            224,
+            0.0,
+            92600,
+            {"cudnn": {AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER}, "flash": {ADA, CONSUMER}},
+        ),
+        ((192, 128), 0.0, 91100, {"cudnn": {AMPERE, ADA, CONSUMER}}),
+        ((192, 128), 0.0, 91002, {"cudnn": {AMPERE, ADA, CONSUMER, HOPPER, BLACKWELL, RUBIN}}),
+    ],
+)
+def test_wide_heads_are_possible_on_some_gpus_only(monkeypatch, heads, dropout, cudnn, impossible) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: cudnn)
+    head, value = heads if isinstance(heads, tuple) else (heads, heads)
+    call = attention(head=head, value=value, dropout_p=dropout)
+    found: dict[str, set[tuple[int, int]]] = {}
+    for capability in (AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, known=capability: known)
+        refused = call.impossible(torch.device("cuda", 0), is_narrow=True)
+        for kernel in refused.keys() & ({"cudnn"} if head != value else {"cudnn", "flash"}):
+            assert refused[kernel].startswith(f"this GPU cannot train a head size of {max(head, value)}")
+            found.setdefault(kernel, set()).add(capability)
+    assert found == impossible
+
+
 @pytest.mark.parametrize(
     ("operator", "kernel"),
     [

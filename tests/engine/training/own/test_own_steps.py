@@ -56,6 +56,7 @@ def test_an_optimizer_without_gradients_rests_in_every_precision(own, kind, more
         experiment = own.experiment(path, precision=precision, step=step)
         run = trained(experiment)
         assert run.summary.left_out["compile"] == "the model file defines its own step"
+        assert "host_counters" in run.summary.left_out
         losses[precision] = run.losses
         told = [found for found in check(experiment).findings if found.kind is not FindingKind.EMULATED]
         assert len(losses[precision]) == 6 and not told

@@ -121,7 +121,9 @@ def test_running_statistics_are_the_same_on_all_ranks_and_stay_in_float32(tmp_pa
     pictures = {"model": "small-cnn", "dataset": "synthetic", "image_size": 8, "num_classes": 4}
     settings = {**pictures, "precision": "bf16", "samples": 64, "checkpoint": {"last": True}}
     settings |= {"optimizer": {"name": "sgd", "momentum": 0.9, "fused": True}}
+    settings |= {"step": {"recipe": "host_counters"}}
     summary = trained(tmp_path, **SHARDED, **settings).summary
+    assert summary.left_out["host_counters"] == "Ammeter does not combine it with FSDP2"
     assert summary.first_nan_step is None and "fused" in summary.left_out
     dtypes = {tensor.dtype for tensor in saved(tmp_path)["model"].values() if tensor.is_floating_point()}
     assert dtypes == {torch.float32}

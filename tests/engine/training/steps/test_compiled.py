@@ -88,6 +88,17 @@ def test_it_trains_as_the_plain_step_does_whatever_the_batch(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
+def test_counters_on_the_host_change_no_bit_of_a_compiled_step() -> None:
+    groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3)], [batch(5, 4)]]
+    usual, hidden = step_of("compile"), step_of("compile+host_counters")
+    assert losses(hidden, *groups) == losses(usual, *groups) and hidden.record.left_out == {}
+    states = usual.model.state_dict(), hidden.model.state_dict()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert int(states[1]["norm.num_batches_tracked"]) == 4 and len(states[0]) == len(states[1])
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_batches_taken_in_turns_are_compiled_for_once() -> None:
     drawn = batch(generated_samples(8), 1)

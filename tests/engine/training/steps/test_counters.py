@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.settings import parts_of
 from engine.training.steps.counters import HostCounters
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
@@ -51,13 +53,23 @@ def trained(step: PlainStep, steps: int = 2) -> tuple[list[float], int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["none", "full"])
-def test_losses_and_state_are_the_same_to_the_last_bit_without_the_additions(kind: str) -> None:
-    usual = step_of("resnet18", "channels_last+fused", activation_checkpointing=kind)
-    hidden = step_of("resnet18", "fast", activation_checkpointing=kind)
+@pytest.mark.parametrize(
+    ("recipe", "others", "kind"),
+    [
+        ("fast", "channels_last+fused", "none"),
+        ("fast", "channels_last+fused", "full"),
+        ("host_counters", "plain", "none"),
+    ],
+)
+def test_losses_and_state_are_the_same_to_the_last_bit_without_the_additions(
+    recipe: str, others: str, kind: str
+) -> None:
+    usual = step_of("resnet18", others, activation_checkpointing=kind)
+    hidden = step_of("resnet18", recipe, activation_checkpointing=kind)
     (losses, additions), (same, fewer) = trained(usual), trained(hidden)
     assert same == losses
     assert fewer == 0 and additions == 20 * 2 * 2  # twenty norms, two steps of two batches
+    assert "host_counters" in parts_of(hidden.record.recipe) and "host_counters" not in usual.record.recipe
     states = usual.model.state_dict(), hidden.model.state_dict()
     assert list(states[0]) == list(states[1])
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
@@ -90,11 +102,23 @@ def test_each_layer_counts_as_often_as_it_is_called_and_else_is_left_as_it_is(re
         for _ in range(3):
             inputs = torch.randn(4, 3)
             if number:
-                counters.count(1, partial(model, inputs))
+                with pytest.raises(RuntimeError) if reads else nullcontext():
+                    counters.count(1, partial(model, inputs))
             model(inputs)
         states.append({name: int(value) for name, value in model.state_dict().items() if "num_" in name})
     assert states[0] == states[1] == Counter({f"{name}.num_batches_tracked": count for name, count in COUNTS})
     assert (models[1].twice.num_batches_tracked is None) == (not reads)
+
+
+def test_a_model_that_reads_its_numbers_counts_by_itself_and_the_step_says_so() -> None:
+    experiment = Experiment.model_validate({"step": {"recipe": "host_counters"}})
+    step = build_step(Odd(reads=True), cross_entropy, experiment, CPU, is_convolutional=False)
+    for _ in range(2):
+        step([(torch.randn(4, 3), torch.tensor([0, 1, 2, 0]))])
+    assert step.record.recipe == "plain" and step.counters is None
+    (note,) = step.record.pop_notes()
+    assert note.startswith("host_counters is not applied: a pass with fake tensors failed (")
+    assert int(step.model.state_dict()["twice.num_batches_tracked"]) == 4
 
 
 COUNTS = (("twice", 6), ("never", 0), ("mean", 3), ("frozen", 0))

@@ -48,7 +48,9 @@ def test_on_a_cpu_the_fast_recipe_compiles_what_gains_from_it() -> None:
     assert others.record.recipe == "fused+compile" and others.record.left_out.keys() == {
         "channels_last",
         "capture",
+        "host_counters",
     }
+    assert others.record.left_out["host_counters"] == "the model has no BatchNorm counters to move"
     assert step_of("compile").record.recipe == "compile"
 
 

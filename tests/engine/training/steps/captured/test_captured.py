@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
 from engine.training.data.batches import Batch
+from engine.training.steps.counters import HostCounters
 from engine.training.steps.optimizers import build_optimizer
 from engine.training.steps.plain import PlainStep, RecipeRecord
 from engine.training.steps.recipe import Capture, CapturedStep
@@ -146,6 +147,14 @@ def test_replays_train_bit_for_bit_as_the_step_itself(cuda, pair_of, precision, 
     settings = {"optimizer": {"name": optimizer}, "step": {"clip_norm": clip_norm}}
     pair_of(precision=precision, **settings).train(groups_of(*[sizes] * 9))
     assert [graph.replays for graph in cuda.graphs] == [9 - WARMUP]
+
+
+def test_counters_on_the_host_count_replays_too(cuda, pair_of):
+    pair = pair_of()
+    pair.captured.counters = HostCounters(pair.captured.model)
+    pair.train(groups_of(*[4] * 8, 2, 4))
+    assert cuda.graphs[0].replays == 9 - WARMUP
+    assert int(values(pair.captured)["inner.1.num_batches_tracked"]) == 10
 
 
 def test_capturing_changes_no_value_and_needs_no_batch_of_its_own(cuda: Any) -> None:
