@@ -68,7 +68,7 @@ class MemoryAdvice:
         if isinstance(event, Started):
             self._experiment = event.experiment
             self._device_mib = event.environment.device_memory_mib
-        elif isinstance(event, Finished):
+        elif isinstance(event, Finished) and not self._experiment.is_script:
             self._forecasts.learn_run(self._experiment, event.summary)
         elif isinstance(event, Failed) and event.problem.kind is Kind.OUT_OF_MEMORY:
             forecast, cap = self._forecasts.find(self._experiment), self._experiment.memory_cap_gib

@@ -9,12 +9,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 import typer
 
-from engine.compare.requirement import Requirement
+from engine.compare.requirement import Requirement, parse_list
 from engine.compare.requirement import parse as parse_requirement
 from engine.experiment.command import refuse
 from engine.experiment.experiment import (
@@ -82,7 +83,7 @@ Require = Annotated[
         metavar="TEXT",
         help='Requirement on each side: "speed >= 1.05", "memory <= 0.8", "time <= 0.9" (relative to the '
         'baseline) or "loss" (not worse). The exit status is 1 if it is not met, and 3 if it is undecided. '
-        "Repeatable.",
+        "Repeatable, or separated by commas.",
     ),
 ]
 
@@ -279,7 +280,9 @@ def parse_ci(require: Sequence[str] | None, junit: str | None, markdown: str | N
         # nothing is written, but where nothing can be written this fails
         with atomic_path(path, force=True):
             pass
-    return CiOptions(tuple(map(parse_requirement, require or ())), *paths)
+    # an empty text is no list, but a mistake
+    lists = (parse_list(text) or (parse_requirement(text),) for text in require or ())
+    return CiOptions(tuple(chain.from_iterable(lists)), *paths)
 
 
 LabeledExperiment = tuple[str, Experiment]

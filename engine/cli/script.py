@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,16 +11,21 @@ from engine.cli import options
 from engine.cli.session import TargetOption, open_session
 from engine.cli.train import print_comparison, train_run, train_turns
 from engine.experiment.command import (
+    MOST_STEPS,
+    MOST_WARMUP_STEPS,
     STEPS,
     WARMUP_STEPS,
+    Command,
     command_names,
     script_settings,
     usual_repeats,
 )
 from engine.experiment.experiment import experiment_from
-from engine.experiment.problem import request_error
+from engine.experiment.paths import expanded
+from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.sweep import MOST_REPEATS, alternating_turns
 from engine.worker.launcher import Target
+from engine.worker.script.places import look_up, place_of
 
 
 def script(
@@ -33,12 +38,15 @@ def script(
         ),
     ],
     steps: Annotated[
-        int, typer.Option("--steps", min=1, max=10**8, help="Measured steps of each run.")
+        int, typer.Option("--steps", min=1, max=MOST_STEPS, help="Measured steps of each run.")
     ] = STEPS,
     warmup: Annotated[
         int,
         typer.Option(
-            "--warmup", min=0, max=10**6, help="Steps before the measured ones. Longer if a step compiles."
+            "--warmup",
+            min=0,
+            max=MOST_WARMUP_STEPS,
+            help="Steps before the measured ones. Longer if a step compiles.",
         ),
     ] = WARMUP_STEPS,
     repeats: Annotated[
@@ -89,13 +97,14 @@ def script(
         message = "A requirement is relative to a baseline, but there is only one command."
         raise request_error(message, "Give the baseline first, then the command to test.", key="require")
     # the folder of a remote machine is relative to the home folder there
-    where = folder or "" if machine else str(Path(folder or "").expanduser().absolute())
+    where = folder or "" if machine else str(expanded(folder or "").absolute())
     required = ", ".join(requirement.text for requirement in ci.requirements)
     place = {"folder": where, "venv": venv, "shell": shell, "whole": whole, "require": required}
     experiments = [experiment_from(script_settings(place, line, steps, warmup)) for line in commands]
     if len({(*one.command.changes.items(), *one.command.words) for one in experiments}) < len(commands):
         message = "The same command is given twice."
         raise request_error(message, "Give each once. --repeats repeats all of them.", key="command")
+    _check_programs([experiment.command for experiment in experiments], is_here=not machine)
     with open_session(target, machine) as session:
         for experiment in experiments:
             session.launcher.trusted_code.name_command(experiment.command)
@@ -108,3 +117,15 @@ def script(
             return train_run(session, added, as_json)
         outcome = train_turns(session, sides, alternating_turns(sides, repeats), name)
     return print_comparison(outcome, as_json, session.interrupt.asked, ci)
+
+
+def _check_programs(commands: Sequence[Command], *, is_here: bool) -> None:
+    """Check that each command can start a script before any of them runs. Raises ProblemError."""
+    for command in commands:
+        if command.is_bare:
+            message = f"{command.line.strip()} is given without a script."
+            raise request_error(message, "Put the whole command in quotes.", key="command")
+    if is_here:
+        found = look_up(place_of(commands, commands[0].folder, commands[0].venv))
+        if found.all_problems:
+            raise ProblemError(*found.all_problems)

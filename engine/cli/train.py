@@ -230,8 +230,8 @@ def train_turns(
     runs = tuple(session.store.run(run_id) for run_id in ids)
     failure = failure_in(session.store, session.store.run(failed)) if failed else None
     baseline = sides[0][0]
-    first = next((run.id for run in runs if run.label == baseline), None)
-    content = None if first is None else content_of(session.store, ids, first)
+    # the first turn is the baseline's
+    content = content_of(session.store, ids, ids[0]) if ids else None
     return ComparisonOutcome(baseline, runs, content, problem, failure)
 
 

@@ -204,8 +204,8 @@ def is_comparable(metric: Metric, side: Side, baseline: Side) -> bool:
     """Return True if a metric of two sides measures the same quantity.
 
     Not comparable are allocated and resident memory, samples or memory of images and of text, samples and
-    steps of scripts, times of trainings of different lengths, energy of two devices, accuracy on two
-    datasets, and the learning of a stopped run and a complete one.
+    steps of scripts, times of trainings of different lengths unless they are whole scripts, energy of two
+    devices, accuracy on two datasets, and the learning of a stopped run and a complete one.
     """
     return is_comparable_across(metric, (*side.runs, *baseline.runs))
 
@@ -228,6 +228,9 @@ def _cut_short_count(name: str, run: RunRecord) -> object:
         return sample
     if name == "step_ms":
         return sample, experiment.step_samples
+    if name == "seconds" and experiment.command.whole and run.status is Status.FINISHED:
+        # a whole script is compared, however many steps it has
+        return "whole"
     if name == "seconds":
         return sample, steps * experiment.step_samples
     if name == PEAK_MEMORY.name:

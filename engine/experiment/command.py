@@ -20,7 +20,9 @@ from engine.experiment.value import one_line, shortened
 
 STEPS, WARMUP_STEPS = 200, 20
 """The measured steps of a script, and those before them, unless the user asks for others."""
+MOST_STEPS, MOST_WARMUP_STEPS = 10**8, 10**6
 _MOST_BLOCK, _BLOCKS = 10, 5
+_IS_POSIX = os.name == "posix"
 _PYTHON = re.compile(r"(python|pypy)(\d(\.\d+)?)?(\.exe)?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _RATIO = r"((?=[\d.]*[1-9])\d{1,6}(?:\.\d{1,9})?)\s*(%?)"
@@ -91,11 +93,21 @@ class Command(Part):
         return words[count:]
 
     @property
+    def is_bare(self) -> bool:
+        """True if the line starts Python without a script."""
+        words = () if self.shell else self.words
+        return len(words) == 1 and _PYTHON.fullmatch(PurePath(words[0]).name) is not None
+
+    @property
     def _split(self) -> tuple[str, ...]:
         if self.shell:
             return self.words
-        # Windows' paths contain backslashes
-        return tuple(shlex.split(self.line, posix=os.name == "posix"))
+        words = shlex.shlex(self.line, posix=True, punctuation_chars=False)
+        words.whitespace_split, words.commenters = True, ""
+        if not _IS_POSIX:
+            # paths contain backslashes
+            words.escape = ""
+        return tuple(words)
 
     @property
     def sha256(self) -> str:
@@ -124,6 +136,14 @@ class Command(Part):
         """The program that trains, without arguments: "train.py" of "python code/train.py --amp"."""
         words = [word for word in _short(self) if not _VARIABLE.fullmatch(word) and word != "-m"]
         return next((word for word in words if word.endswith(".py")), words[0] if words else self.name)
+
+
+def quoted(word: str) -> str:
+    """Return the word as it is written in a command's line, in quotes if it needs them."""
+    if _IS_POSIX:
+        return shlex.quote(word)
+    # Windows' file names contain no double quotes
+    return f'"{word}"' if re.search(r"[\s']", word) else word
 
 
 def requirement_texts(text: str) -> tuple[str, ...]:

@@ -171,6 +171,11 @@ def _at_home(find: Callable[..., Path]) -> Path:
     return Path("/nonexistent", _APPLICATION)
 
 
+def expanded(path: str) -> Path:
+    """Return the path with ~ replaced by the home folder. Unlike `Path.expanduser`, keep an unknown one."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def from_environment(name: str) -> Path | None:
     """Return the folder in an environment variable. None if it is unset or empty."""
     value = os.environ.get(name, "").strip()

@@ -28,7 +28,11 @@ from engine.store.store import Store
 COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
 MOST_REMARKS, MOST_CHARACTERS = 10_000, 4 * 2**20
 """Of a run's log lines, and of these and its phases. What comes after so many is not saved."""
-_DROPPED = f"The log exceeds {MOST_REMARKS:,} lines or 4 MiB. Further lines are not saved."
+_DROPPED = (
+    f"The log exceeds {MOST_REMARKS:,} lines or 4 MiB. Further lines are not saved, except the last that a "
+    "script printed."
+)
+_TAIL_CHARACTERS = 8_192
 _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
 
@@ -58,6 +62,7 @@ class Recorder:
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
         self._remarks_left, self._characters_left, self._has_dropped = MOST_REMARKS, MOST_CHARACTERS, False
+        self._unsaved_output = ""
         self._place: RemotePlace | None = None
         self._recorded_place: RemotePlace | None = None
 
@@ -109,9 +114,18 @@ class Recorder:
                     self._has_dropped = True
                     yield Log(level="warning", message=_DROPPED)
                 if not had_room:
+                    if isinstance(event, Log) and event.level == "stderr":
+                        self._unsaved_output = f"{self._unsaved_output}\n{event.message}"[-_TAIL_CHARACTERS:]
                     continue
+            if isinstance(event, Finished | Failed):
+                yield from self._last_output()
             if not isinstance(event, Heartbeat | Ready | RankMemory):
                 yield event
+
+    def _last_output(self) -> Iterator[Log]:
+        if self._unsaved_output:
+            yield Log(level="stderr", message=f"[…]\n{self._unsaved_output.lstrip()}")
+            self._unsaved_output = ""
 
     def leave(self) -> None:
         """Commit the events recorded so far of a run that continues on a remote machine."""
@@ -131,7 +145,7 @@ class Recorder:
             return
         self._commit()
         summary = self._store.summary_so_far(self._run_id)
-        self._waiting.append(Finished(summary=summary, stopped=True))
+        self._waiting += (*self._last_output(), Finished(summary=summary, stopped=True))
         self._commit()
 
     def _has_nothing_to_record(self, last: Finished | Failed | None) -> bool:

@@ -131,10 +131,16 @@ class KnownRuns:
     def seconds(self, experiment: Experiment) -> float | None:
         """Estimate the time of a run of the experiment, with its worker's start. None if unknown."""
         pilot = self.pilot(experiment)
+        if pilot is not None and experiment.command.whole:
+            # a script that runs to its end decides how long that is
+            return pilot.seconds
         return None if pilot is None else run_seconds(experiment, pilot)
 
 
 def _speed_key(experiment: Experiment) -> Experiment:
+    if experiment.is_script:
+        # its precision, batch size and device were observed
+        return Experiment(command=experiment.command.model_copy(update={"require": ""}))
     return speed_equivalent(experiment).model_copy(update=dict.fromkeys(_OPEN))
 
 

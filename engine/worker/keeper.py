@@ -41,6 +41,8 @@ _LAST_WORDS_SECONDS = 0.5
 _END_SECONDS = 5.0
 _DISK_LOOK_SECONDS = 5.0
 _LEAST_DISK_BYTES = 2**20
+SCRIPTS_PATH = "AMMETER_SCRIPTS_PATH"
+"""A worker's environment variable with the whole PYTHONPATH, for the scripts that it runs."""
 STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
@@ -73,10 +75,11 @@ def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a worker, with its `own` variables.
 
     A worker runs in the folder of the user's model, so neither it nor a process started by torch may import
-    or run files just because they are in the current folder.
+    or run files just because they are in the current folder. A script may.
     """
-    path = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
+    whole = os.environ.get("PYTHONPATH", "")
+    path = filter(os.path.isabs, whole.split(os.pathsep))
+    safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1", SCRIPTS_PATH: whole}
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **safe, **own}
 
 

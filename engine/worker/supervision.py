@@ -215,12 +215,12 @@ class ProcessSession:
         self._worker = worker
         self._job = job
         self._limits = limits
-        self._watch = Watchdog(limits)
+        experiment = getattr(job, "experiment", None)
+        self._watch = Watchdog(limits, is_script=experiment is not None and experiment.is_script)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = resumes
         self.is_over = self.is_lost = self._is_worker_over = False
-        experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not resumes:
             worker.send(job)
@@ -387,12 +387,16 @@ class ProcessSession:
 
 
 class Watchdog:
-    """Measures how long a worker has sent no message and made no progress. Only supervised time counts."""
+    """Measures how long a worker has sent no message and made no progress. Only supervised time counts.
 
-    def __init__(self, limits: Timeouts) -> None:
+    A script also makes progress by printing. It may validate or save in any phase, so all have one limit.
+    """
+
+    def __init__(self, limits: Timeouts, *, is_script: bool = False) -> None:
         now = time.monotonic()
         self.progress = TrainingProgress()
-        self._limits = limits
+        self._limits, self._is_script = limits, is_script
+        self._ignored = (Heartbeat, Samples) if is_script else (Heartbeat, Samples, Log)
         self._looked = self._heard = self._advanced = now
         self._is_ready = False
         self.phase = PhaseName.BUILDING
@@ -416,7 +420,7 @@ class Watchdog:
         self._is_ready |= not (isinstance(event, Phase) and event.name is PhaseName.WAITING)
         if isinstance(event, Phase):
             self.phase = event.name
-        if self.progress.note_event(event) or not isinstance(event, Heartbeat | Log | Samples):
+        if self.progress.note_event(event) or not isinstance(event, self._ignored):
             self._advanced = now
 
     @property
@@ -426,12 +430,20 @@ class Watchdog:
 
     def overdue(self) -> Problem | None:
         now = time.monotonic()
+        remedy = "The device or its driver may hang. Check that other programs can use it, then run again."
         if not self._is_ready:
             waited, limit = now - self._heard, self._limits.ready
             sentence = f"The training process was not ready after {limit:.0f} seconds."
         elif self.is_silent:
             waited, limit = now - self._heard, self._limits.silence
             sentence = f"The training process was silent for {limit:.0f} seconds and was ended."
+        elif self._is_script:
+            waited, limit = now - self._advanced, self._limits.standstill[PhaseName.BUILDING]
+            sentence = (
+                f"The script printed nothing and made no step for {limit:,.0f} seconds after step "
+                f"{self.progress.step:,}. It was ended."
+            )
+            remedy = "Look for an infinite loop or a deadlock. Let the script print during long work."
         else:
             waited, limit = now - self._advanced, self._limits.standstill[self.phase]
             sentence = (
@@ -440,11 +452,7 @@ class Watchdog:
             )
         if waited <= limit:
             return None
-        return Problem(
-            kind=Kind.HANG,
-            message=sentence,
-            remedy="The device or its driver may hang. Check that other programs can use it, then run again.",
-        )
+        return Problem(kind=Kind.HANG, message=sentence, remedy=remedy)
 
 
 _ENDINGS = (Finished, Failed)

@@ -68,8 +68,12 @@ def read_and_compare(
 
 
 def related_runs(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the readable runs of the same models and datasets, which may show where a gain comes from."""
-    works: set[tuple[str, str]] = {(run.experiment.model, run.experiment.dataset) for run in runs}
+    """Return the readable runs of the same models and datasets, which may show where a gain comes from.
+
+    Scripts have none.
+    """
+    experiments = [run.experiment for run in runs if not run.experiment.is_script]
+    works: set[tuple[str, str]] = {(experiment.model, experiment.dataset) for experiment in experiments}
     return [run for run in others if _is_readable(run, works)]
 
 

@@ -247,19 +247,19 @@ class ResultsController(QObject):
         self.studies.set_in_sight(self._is_in_sight and not self.page.is_comparison)
 
     def _use_settings(self) -> None:
-        opened, experiment = self._opened, None
+        opened, head, record = self._opened, self.page.head, self._experiments.runs.record
+        experiment, run_ids = None, tuple[str, ...]()
         if isinstance(opened, Item) and opened.study is not None:
             experiment = opened.study.experiment
         elif self.page.is_comparison:
-            side = self.page.head.headline() or self.page.head.baseline()
-            run = self._experiments.runs.record(side or "")
+            run, run_ids = record(head.headline() or head.baseline() or ""), head.side_run_ids()
             experiment = None if run is None else run.experiment
-        elif isinstance(opened, RunRow):
-            experiment = opened.run.experiment
         elif opened is not None:
-            experiment = opened.lines[0].run.experiment
+            run_ids = self._runs_of(opened)
+            experiment = (opened if isinstance(opened, RunRow) else opened.lines[0]).run.experiment
         if experiment is not None:
-            self._setup.use_settings(experiment)
+            sides = [run.experiment for run in map(record, run_ids) if run is not None]
+            self._setup.use_settings(experiment, sides=sides)
             self.form_wanted.emit()
 
     def _delete(self, row: StudyRow) -> None:

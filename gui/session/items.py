@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -128,12 +128,14 @@ class ItemFactory:
 
     def expected_seconds(self, experiment: Experiment) -> float | None:
         """Return the expected duration of a run by the newest runs of this machine. None if unknown."""
-        device = None if self.catalog is None else self.catalog.device(experiment.device)
-        if device is None:
+        if (catalog := self.catalog) is None or (device := catalog.device(experiment.device)) is None:
             return None
         if experiment not in self._known:
             newest = islice(self._runs.records(), _MOST_RUNS)
-            alike = [run for run in newest if _looks_alike(run, experiment, device.title)]
+            # a script may use any of them
+            devices = catalog.devices if experiment.is_script else (device,)
+            names = {device.title for device in devices}
+            alike = [run for run in newest if _looks_alike(run, experiment, names)]
             self._known[experiment] = KnownRuns(alike).seconds(experiment)
         return self._known[experiment]
 
@@ -142,15 +144,19 @@ _MOST_RUNS = 500
 """So many of the newest saved runs are looked at for a duration."""
 
 
-def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
+def _looks_alike(run: RunRecord, experiment: Experiment, device_names: Collection[str]) -> bool:
     """Return True if the run may be used to estimate the experiment's duration, by its overview."""
     try:
         seen = run.overview
-        mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)
-        if (seen.model, seen.dataset, seen.precision, seen.batch_size) != mine:
+        wanted: tuple[str, str, Precision, int]
+        wanted = experiment.model, experiment.dataset, experiment.precision, experiment.batch_size
+        if experiment.is_script:
+            # its precision and batch size were observed
+            wanted = experiment.command.script, "", seen.precision, seen.batch_size
+        if (seen.model, seen.dataset, seen.precision, seen.batch_size) != wanted:
             return False
         machine = run.environment
     except (ProblemError, ValueError):
         # one damaged run must not hide the others
         return False
-    return machine is not None and machine.device_name == device_name
+    return machine is not None and machine.device_name in device_names

@@ -217,13 +217,20 @@ class SetupPanel(Surface):
         else:
             submit(build_job(question, self._asked_draft, self._outcome, self._catalog, self.cpu_limit_gib))
 
-    def use_settings(self, experiment: Experiment, precisions: Sequence[Precision] = ()) -> None:
+    def use_settings(
+        self,
+        experiment: Experiment,
+        precisions: Sequence[Precision] = (),
+        *,
+        sides: Sequence[Experiment] = (),
+    ) -> None:
         """Put a run's settings into the form, as changes to the selected preset. The axes of a sweep stay.
 
-        With `precisions`, these are selected in place of the run's own. A run of a script opens its question.
+        With `precisions`, these are selected in place of the run's own. A run of a script opens its question,
+        with the commands of all `sides` of its comparison.
         """
         if experiment.is_script:
-            self._ask(self.scripts.draft.with_experiment(experiment))
+            self._ask(self.scripts.draft.with_experiment(experiment, sides))
             return
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)

@@ -279,10 +279,16 @@ class AnswerController(QObject):
         return [run for run in reversed(records) if run.id in run_ids or run.comparison in comparisons]
 
     def _compared(self, run_ids: tuple[str, ...]) -> list[RunRecord]:
-        """Return the finished runs in view and repeats. Empty while one of them is unfinished."""
+        """Return the finished runs in view and repeats, and those of scripts that failed or were stopped.
+
+        Empty while one of them is not over, or if none has finished.
+        """
         runs = self._with_repeats(run_ids)
         finished = [run for run in runs if run.status is Status.FINISHED]
-        return finished if all(run.status.is_over for run in runs) else []
+        if not finished or not all(run.status.is_over for run in runs):
+            return []
+        # a requirement holds only if all runs have finished
+        return runs if all(run.experiment.is_script for run in runs) else finished
 
     def _show(self, compared: ComparedRuns) -> None:
         runs = [self._experiments.runs.record(run_id) for run_id in compared.runs]

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from engine.compare.failure import fitting_batch, with_accumulation
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, changed, experiment_from
 from engine.experiment.own.code import Code, with_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.advice import Checked, Finding, FindingKind
-from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
+from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName, Summary
 from engine.protocol.trials import MemoryLine
-from engine.runner import Precheck, Runner, crashed
+from engine.runner import MemoryAdvice, Precheck, Runner, crashed
+from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 
@@ -62,6 +63,13 @@ def test_a_finished_run_corrects_the_forecast(store, launcher):
     peak = last.summary.peak_resident_mib
     assert peak is not None
     assert runner.forecast(SMALL).needed_mib == pytest.approx(peak)
+
+
+def test_a_script_takes_no_place_among_the_peaks_of_forecasts(tmp_path):
+    forecasts, finished = Forecasts(tmp_path), Finished(summary=Summary(peak_resident_mib=90.0))
+    for experiment in (SMALL, changed(SMALL, {"command.line": "python train.py"})):
+        MemoryAdvice(experiment, forecasts).with_remedy(finished)
+        assert bool(forecasts.peaks(experiment)) is not experiment.is_script
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")

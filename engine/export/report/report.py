@@ -224,10 +224,10 @@ def answer_of(report: SideReport, comparison: Comparison) -> Conclusion:
     # what else is known of a single run that has no speed
     summary = run.summary
     if verdict.kind == "alone" and verdict.speedup is None and summary is not None and summary.steps:
-        loss = summary.final_train_loss
-        is_known, is_script = loss is not None and math.isfinite(loss), report.side.is_script
-        mean = f"loss of {loss:.3f} at the end" if is_script else f"mean loss of {loss:.3f} in the last epoch"
-        reached = f" to a {mean}" if is_known else ""
+        loss, is_script = summary.final_train_loss, report.side.is_script
+        mean, where = ("loss", "at the end") if is_script else ("mean loss", "in the last epoch")
+        is_known = loss is not None and math.isfinite(loss)
+        reached = f" to a {mean} of {loss:.3f} {where}" if is_known else ""
         notes.append(f"{report.side.title} trained {summary.steps:,} steps{reached}.")
     return Conclusion(report.side, pieces, tuple(notes))
 
@@ -273,7 +273,8 @@ def _method(content: Content) -> Iterator[str]:
         f"Throughput is the median over blocks of {blocks} steps. The first {steps} warm-up, which trains but"
         " is not counted. Compiling and capturing prolong it."
     )
-    yield "Memory is the peak of training without warm-up. Ratios compare only peaks of the same kind."
+    kinds = sorted({run.experiment.is_script for run in content.runs})
+    yield " ".join((*(_PEAKS[kind] for kind in kinds), "Ratios compare only peaks of the same kind."))
     if any(energy_of(run) is not None for run in content.runs):
         yield (
             "Energy is that of the measured steps, from the device's own counter (NVML for the GPU, RAPL for"
@@ -296,6 +297,13 @@ def _method(content: Content) -> Iterator[str]:
         "Loss curves are smoothed. At each step a straight line is fitted to the 15 steps around it, or to"
         " 1/40 of a long run. The pale band behind the curve spans the lowest to the highest recorded value."
     )
+
+
+_PEAKS = {
+    False: "Memory is the peak of training without warm-up.",
+    # the observer does not reset PyTorch's own peak
+    True: "The memory of a script is the peak of its training, including the warm-up.",
+}
 
 
 def _range(values: Sequence[int]) -> str:

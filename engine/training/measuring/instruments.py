@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -48,16 +49,15 @@ def energy_counter(device: torch.device) -> Counter | None:
     """Return the device's counter. None if it has none, or it cannot be read."""
     with suppress(pynvml.NVMLError, OSError, ValueError):
         if device.type == "cuda":
-            return _nvml_counter(device)
+            start_nvml()
+            return _nvml_counter(nvml_handle(device))
         if device.type == "cpu":
             return rapl_counter()
     return None
 
 
-def _nvml_counter(device: torch.device) -> Counter:
+def _nvml_counter(handle: Any) -> Counter:
     # of the whole GPU; none for a MIG slice, nor before Volta
-    start_nvml()
-    handle = nvml_handle(device)
     pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     return Counter("nvml", lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3)
 
@@ -203,6 +203,24 @@ class EnergyMeter:
 def energy_meter(device: torch.device) -> EnergyMeter:
     """Return the device's meter. Make it before the model is on the device."""
     return EnergyMeter(energy_counter(device))
+
+
+def energy_meters() -> dict[str, EnergyMeter]:
+    """Return the meters of the CPU, as "cpu", and of each NVIDIA GPU, by its UUID without "GPU-".
+
+    Make them before any of these devices is used.
+    """
+    counters = {"cpu": energy_counter(torch.device("cpu"))}
+    with suppress(pynvml.NVMLError):
+        start_nvml()
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with suppress(pynvml.NVMLError):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                uuid = str(pynvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-")
+                counters[uuid] = _nvml_counter(handle)
+    # the idle power of all is measured at the same time
+    with ThreadPoolExecutor(len(counters)) as pool:
+        return dict(zip(counters, pool.map(EnergyMeter, counters.values()), strict=True))
 
 
 class Instruments:

@@ -47,9 +47,12 @@ _SLOWDOWNS = {
 
 
 class NvmlReader:
-    """Reads a GPU through NVIDIA's library. The constructor raises NVMLError without it."""
+    """Reads a GPU through NVIDIA's library. The constructor raises NVMLError without it.
 
-    def __init__(self, device: torch.device) -> None:
+    A GPU of another process is given by its UUID. The memory of other programs is then not read.
+    """
+
+    def __init__(self, device: torch.device | str) -> None:
         self._device = device
         start_nvml()
         self._handle = nvml_handle(device)
@@ -70,9 +73,10 @@ class NvmlReader:
                 pynvml.nvmlDeviceGetTemperature, self._handle, pynvml.NVML_TEMPERATURE_GPU
             ),
             "clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, self._handle, pynvml.NVML_CLOCK_SM),
-            "other_programs_mib": partial(_other_programs_mib, self._handle, self._device),
             USED: partial(_used_mib, self._handle),
         }
+        if isinstance(self._device, torch.device):
+            asked["other_programs_mib"] = partial(_other_programs_mib, self._handle, self._device)
         answers = {name: _answer(ask) for name, ask in asked.items()}
         return Reading(
             values={name: float(value) for name, value in answers.items() if value is not None}
@@ -146,9 +150,13 @@ def _answer(ask: Callable[[], float | None]) -> float | None:
     return None
 
 
-def nvml_handle(device: torch.device) -> Any:
-    """Return the handle of a device by UUID, because NVML numbers all GPUs and CUDA only the visible ones."""
-    uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
+def nvml_handle(device: torch.device | str) -> Any:
+    """Return the handle of a device by UUID, because NVML numbers all GPUs and CUDA only the visible ones.
+
+    A device of another process is given by its UUID. Raises NVMLError if there is none.
+    """
+    uuid = device if isinstance(device, str) else str(torch.cuda.get_device_properties(device).uuid)
+    uuid = uuid.removeprefix("GPU-")
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except pynvml.NVMLError:
@@ -185,13 +193,16 @@ class SensorGauge:
         """Stop reading. The values so far stay available."""
 
 
-def sensor_gauge(device: torch.device) -> SensorGauge:
-    """Return a gauge that already reads the device: by NVML, or else only the memory in use on a GPU."""
-    if device.type == "cuda":
+def sensor_gauge(device: torch.device | str) -> SensorGauge:
+    """Return a gauge that already reads the device: by NVML, or else only the memory in use on a GPU.
+
+    A GPU of another process is given by its UUID, and read by NVML only.
+    """
+    if isinstance(device, str) or device.type == "cuda":
         with suppress(pynvml.NVMLError):
             reader = NvmlReader(device)
             return ThreadedGauge(reader.read, on_close=reader.close)
-    if device.type in ("cuda", "xpu"):
+    if isinstance(device, torch.device) and device.type in ("cuda", "xpu"):
         return ThreadedGauge(partial(_memory_in_use, device))
     return SensorGauge()
 

@@ -130,7 +130,8 @@ class Tally:
         self.skipped_steps += len(skipped_steps(rows))
         counted = ~rows.is_given_up
         loss, samples = rows.figures["loss"][counted], rows.samples[counted]
-        self.loss_sum += float(loss @ samples)
+        with np.errstate(invalid="ignore"):  # infinite losses of both signs
+            self.loss_sum += float(loss @ samples)
         self.loss_samples += int(samples.sum())
         if self.loss_samples:
             self.train_loss = self.loss_sum / self.loss_samples

@@ -8,79 +8,34 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from engine.experiment.command import Command
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.value import shortened
 from engine.lazy_imports import psutil
 from engine.worker.guard import MARK, kill_marked
+from engine.worker.script.places import environment_of, folder_of, look_up, place_of
 
-FOLDER = "AMMETER_OBSERVER_FOLDER"
-"""The environment variable with the folder that the observer writes to."""
-OBSERVER = Path(__file__).parent / "observer"
 _IS_WINDOWS = sys.platform == "win32"
-_PROGRAMS = "Scripts" if _IS_WINDOWS else "bin"
 _LOOK_SECONDS = 0.02
 _TAIL_BYTES = 8_192  # a message holds 10,000 characters
 _KILL_SECONDS = 5.0  # a killed process may hang in a driver
-# what a worker sets to protect itself from files in the current folder
-_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath")
-
-
-def folder_of(command: Command) -> Path:
-    """Return the folder in which the command runs, on a remote machine relative to the home folder."""
-    start = Path("~" if "AMMETER_REMOTE" in os.environ else ".")
-    return start.expanduser() / Path(command.folder).expanduser()
-
-
-def found_venv(command: Command) -> Path | None:
-    """Return the folder of the command's environment: the requested one, or .venv or venv in its folder."""
-    folder = folder_of(command)
-    names = (command.venv,) if command.venv else (".venv", "venv")
-    paths = ((folder / Path(name).expanduser()).absolute() for name in names)
-    return next((path for path in paths if (path / _PROGRAMS).is_dir()), None)
-
-
-def missing_place(command: Command) -> Problem | None:
-    """Return the problem of a missing folder or environment of the command. None if it has both."""
-    folder = folder_of(command)
-    if not folder.is_dir():
-        message = f"The folder {shortened(str(folder))} does not exist."
-        return request_problem(message, "Select another one.", key="command.folder")
-    if command.venv and found_venv(command) is None:
-        message = f"{shortened(command.venv)} is not a virtual or conda environment."
-        return request_problem(message, "Select its folder, or leave the field empty.", key="command.venv")
-    return None
-
-
-def environment_of(command: Command, observed: Path, around: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a command whose observer writes to `observed`, from the one `around` it."""
-    environment = {name: value for name, value in around.items() if name not in _OF_WORKERS}
-    venv = found_venv(command)
-    if venv is not None:
-        environment["VIRTUAL_ENV"] = str(venv)
-        environment["PATH"] = os.pathsep.join((str(venv / _PROGRAMS), environment.get("PATH", os.defpath)))
-        environment.pop("PYTHONHOME", None)
-    environment |= command.changes
-    # after the changes, which may set this one
-    paths = (str(OBSERVER), environment.get("PYTHONPATH", ""))
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    return environment | {FOLDER: str(observed), "PYTHONUNBUFFERED": "1"}
 
 
 class ScriptProcess:
     """A command in a process group of its own, with the observer, an empty stdin, and its output in a file.
 
-    `folder` is a private folder for the observer's files and the output. Raises ProblemError if the folder or
-    environment of the command is missing, or its program cannot be started.
+    `folder` is a private folder for the observer's files and the output. Raises ProblemError if the folder,
+    environment or program of the command is missing, or the program cannot be started.
     """
 
     def __init__(self, command: Command, folder: Path) -> None:
-        if (problem := missing_place(command)) is not None:
-            raise ProblemError(problem)
+        found = look_up(place_of((command,), command.folder, command.venv))
+        if found.all_problems:
+            raise ProblemError(*found.all_problems)
         # its children may leave its group, but not its mark, which starts with that of this process
         self._mark = f"{os.environ.get(MARK, str(os.getpid()))}/script"
         environment = environment_of(command, folder, os.environ) | {MARK: self._mark}
@@ -115,7 +70,7 @@ class ScriptProcess:
         return self._process.poll()
 
     def output(self) -> str:
-        """Return the lines printed since the last call. Of many only the last."""
+        """Return the lines printed since the last call. Of many only the last, after a line "[…]"."""
         start, end = self._reads.tell(), self._reads.seek(0, os.SEEK_END)
         self._reads.seek(max(start, end - _TAIL_BYTES))
         new = self._reads.read()
@@ -124,7 +79,8 @@ class ScriptProcess:
         if rest < _TAIL_BYTES and self.status is None:
             self._reads.seek(-rest, os.SEEK_CUR)
             new = new[: len(new) - rest]
-        return new.removesuffix(b"\n").decode(errors="replace")
+        gap = "[…]\n" if end - start > _TAIL_BYTES else ""
+        return gap + new.removesuffix(b"\n").decode(errors="replace")
 
     def tail(self) -> str:
         """Return the last lines of all output, after which `output` returns none of them."""

@@ -46,6 +46,7 @@ class Begin(Observed):
     torch: Line
     cuda: Line | None = None
     device: Line
+    device_uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{0,80}$")] = ""
     device_name: Line = ""
     device_memory_mib: Mib = 0.0
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
-from typing import Any
 
 import numpy as np
-import torch
 
 from engine.busyness import OtherPrograms
 from engine.experiment.catalog import DeviceEntry
@@ -30,8 +28,8 @@ from engine.protocol.events import (
 from engine.protocol.jobs import Control
 from engine.protocol.summary import Environment, RankMetrics
 from engine.training.doctor import environment_of
-from engine.training.measuring.instruments import busy_note, energy_meter, throttled_note
-from engine.training.measuring.sensors import SensorGauge, sensor_gauge
+from engine.training.measuring.instruments import EnergyMeter, busy_note, energy_meters, throttled_note
+from engine.training.measuring.sensors import USED, sensor_gauge
 from engine.training.measuring.speed import Tally
 from engine.training.measuring.telemetry import Rows, samples_event
 from engine.training.precision import processor
@@ -40,15 +38,13 @@ from engine.worker.guard import private_folder
 from engine.worker.script.process import ScriptProcess
 from engine.worker.script.reading import Begin, Reader, Steps
 
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS, _PRINTED_SECONDS = 0.05, 1.0
 _STOP_SECONDS = 2.5  # less than until the session ends this process
 _END_SECONDS = 20.0  # a script may save a checkpoint when it is interrupted
 _MOST_RECOMPILED = 5  # times the requested steps, after which compiling is part of what is measured
 _LAST_FRACTION = 10  # the final loss is the mean over this part of the measured steps
 _OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError")
 _NOT_OBSERVED = re.compile(r"^Ammeter cannot observe this process: (.+)", re.MULTILINE)
-# of a process that cannot be told from other programs by its own memory
-_NOT_OURS = ("other_programs_mib", "device_used_mib")
 
 
 def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
@@ -60,21 +56,27 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
     yield Phase(name=PhaseName.BUILDING)
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder("command"))
-        energy = stack.enter_context(closing(energy_meter(_likely_device())))
+        # which GPU the script will use is not known yet
+        meters = energy_meters()
+        for meter in meters.values():
+            stack.callback(meter.close)
         process = stack.enter_context(closing(ScriptProcess(command, folder)))
         reader, run = Reader(folder), None
         no_pause = refusal("pause", (command,))
+        due = 0.0
         while True:
             status = process.status  # before reading: what was written until its end is read
             for line in reader.read():
                 if isinstance(line, Begin):
-                    run = _Run(experiment, line, energy)
+                    run = _Run(experiment, line, meters)
                     stack.callback(run.close)
                     yield run.started()
                 elif run is not None:
                     yield from run.add(line)
                     control.step = run.tally.steps
-            if output := process.output():
+            if time.monotonic() >= due and (output := process.output()):
+                # a run saves a limited number of lines
+                due = time.monotonic() + _PRINTED_SECONDS
                 yield Log(level="stderr", message=output)
             if no_pause is not None and control.pause_requested.is_set():
                 yield Log(level="warning", message=f"{no_pause.message} It continues.")
@@ -94,6 +96,8 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
             for line in reader.read():
                 if run is not None and isinstance(line, Steps):
                     yield from run.add(line)
+        if output := process.output():
+            yield Log(level="stderr", message=output)
         for problem in reader.problems:
             yield Log(level="warning", message=problem)
         summary, tail = None if run is None else run.summary(reader), process.tail()
@@ -113,10 +117,13 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
 
 
 class _Run:
-    """The run of the main process: its metrics and instruments, from the observer's lines."""
+    """The run of the main process: its metrics and instruments, from the observer's lines.
 
-    def __init__(self, experiment: Experiment, begin: Begin, energy: Any) -> None:
-        self._begin, self._energy = begin, energy
+    A GPU whose UUID the observer does not know has no sensors and no energy.
+    """
+
+    def __init__(self, experiment: Experiment, begin: Begin, meters: Mapping[str, EnergyMeter]) -> None:
+        self._begin = begin
         self._measure = experiment.measure
         self._whole = experiment.command.whole
         self._length = max(1, (experiment.steps or 0) - self._measure.warmup_steps)
@@ -133,8 +140,8 @@ class _Run:
         self._phase = PhaseName.BUILDING
         is_cpu = begin.device == "cpu"
         self._others = OtherPrograms() if is_cpu else None
-        has_sensors = begin.setting.startswith(("cuda", "xpu"))
-        self._sensors: SensorGauge = sensor_gauge(torch.device(begin.setting if has_sensors else "cpu"))
+        self._sensors = sensor_gauge(begin.device_uuid)
+        self._energy = meters.get("cpu" if is_cpu else begin.device_uuid) or EnergyMeter(None)
 
     def close(self) -> None:
         self._sensors.close()
@@ -169,7 +176,8 @@ class _Run:
         self.tally.add(rows, self._warm_until)
         self._losses.extend(rows.figures["loss"].tolist())
         self._add_peaks(steps)
-        sensors = {name: value for name, value in self._sensors.sample().items() if name not in _NOT_OURS}
+        # a script's memory cannot be told from that of other programs
+        sensors = {name: value for name, value in self._sensors.sample().items() if name != USED}
         now = steps.model_dump(include=_MEMORY_NOW, exclude_none=True)
         # the observer does not see when a step waits for its data
         yield samples_event([rows], {**now, **sensors}).model_copy(update={"data_wait_ms": None})
@@ -180,8 +188,10 @@ class _Run:
         phase = PhaseName.MEASURING if is_measured else PhaseName.WARMING_UP
         if phase is not self._phase:
             self._phase = phase
-            for instrument in (self._sensors, self._energy, *([self._others] if self._others else [])):
-                instrument.count(is_measured)
+            self._sensors.count(is_measured)
+            self._energy.count(is_measured)
+            if self._others is not None:
+                self._others.count(is_measured)
             yield Phase(name=phase)
 
     def _add_peaks(self, steps: Steps | None) -> None:
@@ -227,7 +237,6 @@ class _Run:
         )
         last = self._losses[self._warm_until :] or self._losses
         last = last[-max(1, len(last) // _LAST_FRACTION) :]
-        is_alone = begin.world_size == 1 and begin.device == str(_likely_device())
         # of several processes, those of the one with the highest
         for process in reader.processes.values():
             self._add_peaks(process.steps)
@@ -241,9 +250,9 @@ class _Run:
             "final_train_loss": float(np.mean(last)) if last else None,
             "whole_run_peak_mib": self._memory.get("peak_allocated_mib"),
             **{name: self._memory.get(name) for name in _MEMORY},
-            **{name: value for name, value in self._sensors.figures().items() if name not in _NOT_OURS},
+            **self._sensors.figures(),
             "energy": self._energy.over(measured.steps, measured.samples, measured.seconds)
-            if is_alone
+            if begin.world_size == 1
             else None,
             "observed": begin.observed.model_copy(
                 update={"is_compiled": begin.is_compiled or self._warm_until > self._measure.warmup_steps}
@@ -271,11 +280,6 @@ class _Run:
 
 _MEMORY = {"peak_allocated_mib", "peak_reserved_mib", "peak_resident_mib"}
 _MEMORY_NOW = {"allocated_mib", "reserved_mib", "resident_mib"}
-
-
-def _likely_device() -> torch.device:
-    # asked before the script starts, without touching a device
-    return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
 def _environment(begin: Begin) -> Environment:

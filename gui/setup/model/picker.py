@@ -23,7 +23,8 @@ from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
 
 _PYTHON = "Python files (*.py)"
-_TRAINS = re.compile(r"\.(backward|fit|train)\(")
+# a module sets its own mode by train(), or by train(False)
+_TRAINS = re.compile(r"\.(backward|fit)\(|^(?!.*\b(self|super)\b).*\.train\((?!False|mode)", re.MULTILINE)
 _MODEL_FUNCTION = re.compile(rf"^\s*def {MODEL}\(", re.MULTILINE)
 
 

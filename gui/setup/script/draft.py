@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.compare.requirement import parse_list
-from engine.experiment.command import STEPS, WARMUP_STEPS, command_names, script_settings, usual_repeats
+from engine.experiment.command import (
+    MOST_STEPS,
+    MOST_WARMUP_STEPS,
+    STEPS,
+    WARMUP_STEPS,
+    Command,
+    command_names,
+    quoted,
+    script_settings,
+    usual_repeats,
+)
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.value import Message
+from engine.worker.script.places import Found, Place, Program, place_of, program_of
 from gui.setup.check import MOST_REPEATS, Outcome
 from gui.setup.fields import clean, field_text
-from gui.setup.script.places import Found, Place, Program, place_of, program_of
 
 MOST_COMMANDS = 8
 _NO_PROGRAM = Program("", None)
+_ONLY_WHOLE = request_problem("Only whole runs have a training time.", "Let the scripts finish.")
 
 
 class ScriptDraft(Message):
     """The content of the form. Numbers are text, as typed. An empty line is no command.
 
-    `steps` are measured, after `warmup` steps. An empty `repeat` is the usual number. `typed` are the lines
-    that the user typed here, or whose file the user opened here. Other lines came with a run, and must be
-    accepted before they run.
+    `steps` are measured, after `warmup` steps. An empty `repeat` is the usual number. `typed` are the places
+    of the lines that the user typed here, or whose file the user opened here. Other lines came with a run,
+    and must be accepted before they run.
     """
 
     lines: tuple[str, ...] = Field(("", ""), min_length=1, max_length=MOST_COMMANDS)
@@ -37,24 +49,43 @@ class ScriptDraft(Message):
     shell: bool = False
     whole: bool = False
     require: str = ""
-    typed: frozenset[str] = frozenset()
+    typed: frozenset[int] = frozenset()
 
     def with_line(self, place: int, line: str) -> ScriptDraft:
         """Return the draft with another command, which the user typed."""
         lines = (*self.lines[:place], line, *self.lines[place + 1 :])
-        return self.model_copy(update={"lines": lines, "typed": (self.typed & {*lines}) | {line}})
+        return self.model_copy(update={"lines": lines, "typed": self.typed | {place}})
+
+    def without_line(self, place: int) -> ScriptDraft:
+        """Return the draft without one of its commands."""
+        lines = (*self.lines[:place], *self.lines[place + 1 :])
+        typed = frozenset(at - (at > place) for at in self.typed if at != place)
+        return self.model_copy(update={"lines": lines, "typed": typed})
 
     def with_file(self, file: Path) -> ScriptDraft:
-        """Return the draft of a Python file that the user opened, in its folder."""
-        line = f'python "{file.name}"' if " " in file.name else f"python {file.name}"
-        usual = ScriptDraft(steps=self.steps, repeat=self.repeat, folder=str(file.parent))
-        return usual.with_line(0, line)
+        """Return the draft of a Python file that the user opened, in its folder.
 
-    def with_experiment(self, experiment: Experiment) -> ScriptDraft:
-        """Return the draft of a run's experiment. A command that the form has keeps the others beside it."""
+        Commands in that folder stay. The file takes the first empty line, or a new one. An environment that
+        came with a run is not used.
+        """
+        line = f"python {quoted(file.name)}"
+        folder, lines = str(file.parent), [*map(str.strip, self.lines), ""]
+        at = lines.index(line if line in lines else "")
+        is_own = bool(self.typed) or not self.venv
+        if folder == self.folder.strip() and at < MOST_COMMANDS and is_own:
+            return self.with_line(at, line)
+        return ScriptDraft(steps=self.steps, repeat=self.repeat, folder=folder).with_line(0, line)
+
+    def with_experiment(self, experiment: Experiment, sides: Sequence[Experiment] = ()) -> ScriptDraft:
+        """Return the draft of a run's experiment, with the commands of `sides` that run in the same place.
+
+        Commands that the form has keep the others beside them.
+        """
         command, warmup = experiment.command, experiment.measure.warmup_steps
-        place = command.model_dump(exclude={"line", "require"})
-        is_known = command.line in self.lines and place == self.model_dump(include={*place})
+        place = _place(command)
+        alike = [side.command.line for side in (*sides, experiment) if _place(side.command) == place]
+        lines = tuple(dict.fromkeys(alike))[:MOST_COMMANDS]
+        is_known = {*lines} <= {*self.lines} and place == self.model_dump(include={*place})
         update = {
             **place,
             "require": command.require,
@@ -62,13 +93,17 @@ class ScriptDraft(Message):
             "steps": field_text("steps", max(1, (experiment.steps or 0) - warmup)),
         }
         if not is_known:
-            update |= {"lines": (command.line, ""), "typed": frozenset()}
+            update |= {"lines": (*lines, "") if len(lines) == 1 else lines, "typed": frozenset()}
         return self.model_copy(update=update)
 
 
+def _place(command: Command) -> dict[str, Any]:
+    return command.model_dump(exclude={"line", "require"})
+
+
 class _Numbers(BaseModel):
-    steps: int = Field(ge=1, le=10_000_000)
-    warmup: int = Field(ge=0, le=10_000)
+    steps: int = Field(ge=1, le=MOST_STEPS)
+    warmup: int = Field(ge=0, le=MOST_WARMUP_STEPS)
     repeat: int = Field(ge=1, le=MOST_REPEATS)
 
 
@@ -95,6 +130,8 @@ def check_scripts(draft: ScriptDraft, find: Callable[[Place], Found | None]) -> 
         required = ", ".join(requirement.text for requirement in parse_list(draft.require))
     except ProblemError as error:
         found["require"] = error.problem
+    if "time" in required and not draft.whole:
+        found["require"], required = _ONLY_WHOLE, ""
     where = {"folder": draft.folder.strip(), "venv": draft.venv.strip(), "require": required}
     where |= draft.model_dump(include={"shell", "whole"})
     experiments: dict[str, Experiment] = {}
@@ -102,7 +139,8 @@ def check_scripts(draft: ScriptDraft, find: Callable[[Place], Found | None]) -> 
         try:
             experiment = experiment_from(script_settings(where, line, numbers.steps, numbers.warmup))
         except ProblemError as error:
-            found.setdefault(key, error.problem)
+            field = (error.problem.key or "").removeprefix("command.")
+            found.setdefault(field if field in where else key, error.problem)
             continue
         if experiment in experiments.values():
             remedy = "Change one of them. Repeats runs each command several times."

@@ -13,6 +13,7 @@ from engine.experiment.command import usual_repeats
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.setting import EntryKind, Setting
+from engine.worker.script.places import Found, Place
 from gui.session.request import Request
 from gui.setup.check import Outcome, explanation, named_request
 from gui.setup.controls import FLUSH, InnerNote, NumberEdit
@@ -21,7 +22,7 @@ from gui.setup.fields import ENOUGH_REPEATS, SETTINGS
 from gui.setup.form import MARGIN, FormColumn
 from gui.setup.rows import SettingRow
 from gui.setup.script.draft import MOST_COMMANDS, TITLES, ScriptDraft, check_scripts
-from gui.setup.script.places import Found, Place, PlaceReader
+from gui.setup.script.places import PlaceReader
 from gui.setup.tiles import Expander
 from gui.theme.theme import theme
 from gui.widgets import (
@@ -237,7 +238,8 @@ class ScriptForm(FormColumn):
 
         Commands that the user typed here are trusted. Others must be accepted before they run.
         """
-        typed = {line.strip() for line in self.draft.typed}
+        draft = self.draft
+        typed = {line.strip() for place, line in enumerate(draft.lines) if place in draft.typed}
         for _, experiment in outcome.experiments:
             if experiment.command.line in typed:
                 self._trusted.name_command(experiment.command)
@@ -264,7 +266,7 @@ class ScriptForm(FormColumn):
         self.lines[len(self.draft.lines) - 1].setFocus()
 
     def _remove(self, place: int) -> None:
-        self._change(lines=(*self.draft.lines[:place], *self.draft.lines[place + 1 :]))
+        self.set_draft(self.draft.without_line(place))
         self.lines[place - 1].setFocus()
 
     def _change(self, **values: Any) -> None:

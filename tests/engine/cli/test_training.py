@@ -22,6 +22,7 @@ import pytest
 
 from engine.cli import script
 from engine.cli.app import main
+from engine.cli.options import parse_ci
 from engine.cli.session import status_of
 from engine.experiment.checks import Catalog
 from engine.experiment.command import STEPS, WARMUP_STEPS, script_line, script_settings
@@ -111,6 +112,8 @@ def test_a_requirement_decides_the_exit_status_and_what_ci_shows(
     ("options", "key"),
     [
         (["--require", "speed > 1"], "require"),
+        (["--require", "loss, speed > 1"], "require"),
+        (["--require", " , "], "require"),
         (["--require", "speed >= 1", "--sweep", "batch_size=10,20"], "require"),
         (["--junit", "no/such/folder/junit.xml"], "to"),
         (["--markdown", "."], "to"),
@@ -118,6 +121,11 @@ def test_a_requirement_decides_the_exit_status_and_what_ci_shows(
 )
 def test_wrong_requirements_and_files_are_refused_before_training(refused, options, key):
     assert refused("compare", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *options)["key"] == key
+
+
+def test_requirements_are_repeated_or_separated_by_commas():
+    wanted = parse_ci(["Speed>=1.05, loss", "memory <= 80%"], None, None).requirements
+    assert [requirement.text for requirement in wanted] == ["speed >= 1.05", "loss", "memory <= 0.8"]
 
 
 def test_a_requirement_on_a_single_command_is_refused(refused):
@@ -133,6 +141,24 @@ def test_commands_that_are_empty_or_equal_are_refused(refused):
     assert refused("script", *unlike, *IN_A_THREAD)["key"] == "command.line"
 
 
+def test_a_wrong_program_or_folder_is_refused_before_the_first_run(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    typed = ("python train.py", "pyhton train.py --amp")
+    wrong: dict[tuple[str, ...], str] = {
+        typed: "pyhton was not found on this machine. Check its spelling.",
+        (*typed[:1], "--folder", "~nobody-here/x"): f"The folder {tmp_path}/~nobody-here/x does not exist.",
+        ("python", "train.py"): "python is given without a script. Put the whole command in quotes.",
+        ("train.py",): "train.py was not found on this machine. Start it with python.",
+    }
+    for words, sentence in wrong.items():
+        error = refused("script", *words, *IN_A_THREAD)
+        assert f"{error['message']} {error['remedy']}".startswith(sentence)
+    # where a script runs on another machine, only that one can look
+    assert refused("script", "python", "train.py", "--machine", "x")["remedy"].startswith("Put the whole")
+    with Store() as store:
+        assert store.runs() == ()
+
+
 def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsys):
     assert main(["script", "python train.py", "--venv", "nothing", *IN_A_THREAD]) == 2
     assert capsys.readouterr().err.startswith("ammeter: nothing is not a virtual or conda environment.\n")
@@ -146,6 +172,14 @@ def test_the_runs_of_scripts_keep_their_requirements(answer):
     assert (status, found["passed"]) == (3, None), found
     kept = {run["experiment"]["command"]["require"] for run in found["runs"]}
     assert kept == {"memory <= 0.9, loss"}
+
+
+def test_commands_whose_names_are_cleaned_are_compared_too(answer, tmp_path):
+    junit = tmp_path / "junit.xml"
+    options = ["--shell", "--repeats", "1", "--junit", str(junit), *IN_A_THREAD]
+    status, found = answer("script", "  true\nexit 3", "  true\nexit 4", *options)
+    assert status == 1 and len(found["runs"]) == len(found["variants"]) == 2
+    assert junit.exists()
 
 
 LINES: dict[str, tuple[list[str], dict[str, Any], tuple[int, ...], int]] = {
@@ -165,6 +199,7 @@ def test_the_line_of_scripts_that_ran_asks_for_the_same_experiments(
     monkeypatch, tmp_path, lines, place, steps, repeats
 ):
     place = {**place, "folder": str(tmp_path / "my code")}
+    (tmp_path / "my code" / "old env" / "bin").mkdir(parents=True)
     experiments = [experiment_from(script_settings(place, line, *steps)) for line in lines]
     asked: list[Any] = []
     monkeypatch.setattr(script, "train_turns", lambda _session, *turns: asked.extend(turns))

@@ -17,8 +17,9 @@ from engine.drawing.looks import precision_look
 from engine.drawing.requirement_chart import requirement_chart
 from engine.drawing.shapes import Box, Stroke
 from engine.experiment.command import Command
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, changed
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from tests.drawings import assert_legible, texts_of
 from tests.records import record_of, script_run
@@ -224,6 +225,23 @@ def test_scripts_that_were_ended_after_their_steps_have_no_time_to_require() -> 
     runs = [script_run(number, lines[number % 2], observed={}, **{SPEED: 9.0}) for number in range(4)]
     (found,) = judge(compared(runs), [parse("time <= 0.9")]).outcomes
     assert found.is_met is None and found.reason.endswith("have no training time to compare.")
+
+
+def test_whole_scripts_with_different_numbers_of_steps_and_samples_have_a_time_to_require() -> None:
+    lines = ("python train.py", "torchrun --nproc-per-node 2 train.py")
+    runs = []
+    for number in range(6):
+        figures = {SPEED: 9.0, "seconds": (100.0, 50.0)[number % 2] + number / 10}
+        run = script_run(number, lines[number % 2], observed={"batch_size": 12 - number % 2})
+        summary = Summary(steps=200 - number % 2, **figures)
+        whole = changed(run.experiment, {"command.whole": True})
+        runs.append(replace(run, experiment=whole, summary=summary))
+    (found,) = judge(compared(runs), [parse("time <= 0.9")]).outcomes
+    assert found.is_met is True
+    # one that was stopped did not train as long
+    runs[-1] = replace(runs[-1], status=Status.STOPPED)
+    (found,) = judge(compared(runs), [parse("time <= 0.9")]).outcomes
+    assert found.is_met is None
 
 
 def test_runs_that_were_not_interleaved_say_so() -> None:

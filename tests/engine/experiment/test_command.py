@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.experiment.command import _REFUSALS, Command, refusal, refuse
+from engine.experiment import command
+from engine.experiment.command import _REFUSALS, Command, quoted, refusal, refuse
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
 
@@ -19,6 +20,35 @@ def test_each_action_is_refused_for_a_script_with_what_to_do(action: str) -> Non
     with pytest.raises(ProblemError):
         refuse(action, [SCRIPT])
     assert refusal(action, [Command(line=" ")]) is None
+
+
+@pytest.mark.parametrize(
+    ("is_posix", "line", "words"),
+    [
+        (True, r"""A=1 python 'my file.py' --name="a b" it\'s #1""", "python|my file.py|--name=a b|it's|#1"),
+        (
+            False,
+            r'"C:\My Code\python.exe" "my file.py" --name="a b"',
+            r"C:\My Code\python.exe|my file.py|--name=a b",
+        ),
+        (False, r"A=1 env\python.exe C:\new\train.py #1", r"env\python.exe|C:\new\train.py|#1"),
+    ],
+)
+def test_a_line_is_split_as_its_system_would(
+    monkeypatch: pytest.MonkeyPatch, is_posix: bool, line: str, words: str
+) -> None:
+    monkeypatch.setattr(command, "_IS_POSIX", is_posix)
+    assert "|".join(Command(line=line).words) == words
+    with pytest.raises(ValueError, match="no closing quotation"):
+        Command(line='python "my file.py')
+
+
+@pytest.mark.parametrize("is_posix", [True, False])
+@pytest.mark.parametrize("name", ["train.py", "my file.py", "it's.py"])
+def test_a_quoted_name_is_one_word(monkeypatch: pytest.MonkeyPatch, is_posix: bool, name: str) -> None:
+    monkeypatch.setattr(command, "_IS_POSIX", is_posix)
+    assert Command(line=f"python {quoted(name)}").words == ("python", name)
+    assert quoted("train.py") == "train.py"
 
 
 def test_a_requirement_decides_nothing_about_what_runs_and_must_be_one() -> None:

@@ -19,6 +19,7 @@ from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
 from engine.compare.verdict import join_pieces
 from engine.drawing.shapes import TextLine
+from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
 from engine.export.document import Document, MetricText, Section
@@ -28,7 +29,9 @@ from engine.export.report.charts import picture
 from engine.export.report.pages import page
 from engine.export.report.report import report_of
 from engine.export.writers.text import latex, markdown
+from engine.protocol.events import Finished, Summary
 from engine.store.store import Store
+from tests.records import started_of
 
 Trained = Callable[..., str]
 
@@ -66,6 +69,20 @@ def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
     assert other.title == "FP16 AMP against BF16 AMP"
     with pytest.raises(ProblemError, match="not among those to export"):
         content_of(exports_store, [fp16, first], None, bf16)
+
+
+def test_the_memory_of_scripts_includes_their_warm_up(exports_store: Store, trained: Trained) -> None:
+    def method(*ids: str) -> str:
+        return " ".join(section(report_of(content_of(exports_store, ids)), "How it was measured").sentences)
+
+    script = experiment_from({"command": {"line": "python train.py"}, "steps": 30})
+    ran = exports_store.add(script).id
+    exports_store.begin(ran)
+    exports_store.record(ran, [started_of(script), Finished(summary=Summary(steps=30))])
+    of_model, of_script = "Memory is the peak of training without warm-up.", "including the warm-up."
+    assert of_script in method(ran) and of_model not in method(ran)
+    model = trained("fp32")
+    assert of_model in method(model) and of_script not in method(model)
 
 
 def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) -> None:

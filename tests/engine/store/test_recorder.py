@@ -223,3 +223,23 @@ def test_a_flood_of_remarks_is_cut_and_says_so_once(store, started, batch, monke
     assert len(kept) <= 23 and isinstance(kept[-1], Finished)
     said = [event for event in kept if isinstance(event, Log) and "not saved" in event.message]
     assert len(said) == 1 and list(store.samples(run.id)["step"]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_of_a_flood_of_output_the_first_and_the_last_lines_are_saved(store, started, monkeypatch, is_closed):
+    monkeypatch.setattr("engine.store.recorder.MOST_REMARKS", 5)
+    run = store.add(Experiment())
+    store.begin(run.id)
+    recorder = Recorder(store, run.id, resumes=False)
+    recorder.add([started()])
+    for number in range(3_000):
+        recorder.add([Log(level="stderr", message=f"line {number}")])
+    if not is_closed:
+        recorder.add([Finished(summary=Summary(steps=3, seconds=1.0))])
+    recorder.close()
+    kept = store.events(run.id)
+    printed = [event.message for event in kept if isinstance(event, Log) and event.level == "stderr"]
+    assert printed[:5] == [f"line {number}" for number in range(5)] and len(printed) == 6
+    gap, _, *last = printed[5].splitlines()
+    assert gap == "[…]" and last[-2:] == ["line 2998", "line 2999"] and len(last) > 100
+    assert isinstance(kept[-1], Finished)

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import Validation
 from engine.experiment.sweep import Axis, Pilot, Plan, grid_of
@@ -100,6 +101,17 @@ def test_a_longer_run_compiles_and_captures_as_often_as_the_saved_one(grid, took
     known = KnownRuns([replace(run, summary=summary)])
     # 40 steps took the 2 seconds that are left
     assert known.seconds(experiment.model_copy(update={"steps": 400})) == pytest.approx(8.0 + 400 * 0.05)
+
+
+@pytest.mark.parametrize(("whole", "seconds"), [(False, 5.0 + 400 * 0.125), (True, 10.0)])
+def test_a_script_takes_as_long_as_its_earlier_run_however_that_was_observed(took, whole, seconds):
+    command = Command(line="python train.py", whole=whole, require="loss")
+    trained = Experiment(command=command, steps=40, precision="fp16", batch_size=7, device="cuda:0")
+    known = KnownRuns([took(trained, 10.0)])
+    asked = Experiment(command=command.model_copy(update={"require": ""}), steps=400)
+    assert known.seconds(asked) == pytest.approx(seconds)
+    other = command.model_copy(update={"line": "python train.py --amp"})
+    assert known.seconds(asked.model_copy(update={"command": other})) is None
 
 
 @pytest.mark.parametrize(

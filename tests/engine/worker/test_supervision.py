@@ -13,8 +13,8 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.experiment import Experiment, changed
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
@@ -181,6 +181,36 @@ def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatc
         watch.note_supervised()
     problem = watch.overdue()
     assert problem is not None and "silent" in problem.message
+
+
+def test_a_script_may_validate_for_long_and_print_for_longer(monkeypatch):
+    clock = types.SimpleNamespace(now=100.0)
+    monkeypatch.setattr("engine.worker.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
+    watch = Watchdog(USUAL, is_script=True)
+    watch.note_event(Phase(name=PhaseName.MEASURING))
+    watch.note_event(Heartbeat(step=7))
+
+    def wait(seconds: int, event: Event) -> Problem | None:
+        for _ in range(seconds):
+            clock.now += 1.0
+            watch.note_supervised()
+            watch.note_event(event)
+        return watch.overdue()
+
+    assert wait(3_000, Heartbeat(step=7)) is None
+    assert wait(10_000, Log(level="stderr", message="batch 1")) is None
+    problem = wait(3_601, Heartbeat(step=7))
+    assert problem is not None and problem.kind is Kind.HANG and "driver" not in problem.remedy
+    assert problem.message == (
+        "The script printed nothing and made no step for 3,600 seconds after step 7. It was ended."
+    )
+
+
+def test_a_script_s_job_is_watched_as_a_script(scripted):
+    limits = Timeouts(standstill={**USUAL.standstill, PhaseName.BUILDING: 0.5})
+    launcher, job = scripted(STANDSTILL, limits), changed(Experiment(), {"command.line": "python train.py"})
+    launcher.trusted_code.name_command(job.command)
+    assert "The script" in failure_of(launcher.start(Train(experiment=job))).problem.message
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.compare.reading import ComparedRuns, read_and_compare
+from gui.compare.reading import ComparedRuns, read_and_compare, related_runs
 from gui.compare.scripts import PrintedLines, RequiredMetrics
 from gui.widgets.boxes import in_column
 
@@ -37,6 +37,12 @@ def compared(saved: Store, trained: Trained) -> Callable[..., ComparedRuns]:
         return read_and_compare(saved.path, None, None, runs, {}, ())
 
     return compare
+
+
+def test_no_other_run_is_read_for_scripts(trained: Trained) -> None:
+    model, script = trained("fp32", 800.0), trained("fp32", 800.0, settings={"command": {"line": "./train"}})
+    assert related_runs([script, model], [script]) == []
+    assert related_runs([script, model], [script, model]) == [model]
 
 
 @pytest.fixture

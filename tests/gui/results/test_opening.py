@@ -12,6 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind, Problem
@@ -283,6 +284,25 @@ def test_a_click_on_a_run_shows_its_comparison_with_the_sentence_about_it(
         with results.qtbot.waitSignal(results.window.others.comparisons.reader.shown):
             results.window.runs.table.setCurrentIndex(model.index_of(run_id))
         assert words in results.controller.page.comparison.headline.text()
+
+
+@pytest.mark.parametrize("end", ["finished", "failed"])
+def test_the_commands_of_a_comparison_are_used_together(
+    qtbot: QtBot, store: Store, start: Callable[[], MainWindow], end: str
+) -> None:
+    comparison, lines = store.add_comparison("Scripts"), ("python a.py", "python b.py", "python b.py --amp")
+    for line in lines:
+        experiment = Experiment(command=Command(line=line), steps=200)
+        run_id = store.add(experiment, comparison=comparison).id
+        store.begin(run_id)
+        summary = Summary(samples_per_second=500.0, steps=200)
+        store.record(run_id, [Finished(summary=summary) if end == "finished" else Failed(problem=FAULT)])
+    results = opened(qtbot, start)
+    item = results.item("comparison")
+    (results.open if end == "failed" else results.compare)(item)
+    results.controller.page.head.settings.click()
+    assert results.window.setup.question == "script"
+    assert results.window.setup.scripts.draft.lines == lines
 
 
 @pytest.mark.parametrize("kind", list(STUDIES))

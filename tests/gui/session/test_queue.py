@@ -145,6 +145,26 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     window.shut_down()
 
 
+def test_a_script_takes_as_long_as_an_earlier_run_of_its_command(
+    trained: Callable[..., RunRecord], saved: Store
+) -> None:
+    command = {"line": "python train.py --amp", "folder": "/here"}
+    trained("bf16", 100.0, settings={"command": command, "batch_size": 7})
+    window = Experiments(saved, Machine())
+    window.load()
+    card = CATALOG.devices[0].model_copy(update={"title": CARD.device_name})
+    devices = (card.model_copy(update={"title": "The usual device"}), card)
+    window._thread.catalog_read.emit(CATALOG.model_copy(update={"devices": devices}))
+
+    def seconds(**changes: Any) -> float | None:
+        wanted = Experiment.model_validate({"command": command | changes, "steps": 2 * STEPS})
+        return window.works.factory.expected_seconds(wanted)
+
+    assert seconds(require="loss") == pytest.approx(2 * STEPS * 0.64, rel=0.02)
+    assert seconds(line="python train.py") is seconds(folder="/there") is seconds(whole=True) is None
+    window.shut_down()
+
+
 def test_a_sweep_that_is_deleted_leaves_the_queue(window: Experiments) -> None:
     submit(window, "a")
     base = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}

@@ -14,11 +14,11 @@ from engine.experiment.checks import Catalog
 from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.own.trust import TrustedCode
+from engine.worker.script.places import Place, look_up
 from gui.session.request import Request
 from gui.setup.controls import InnerNote, NumberEdit
 from gui.setup.panel import SetupPanel
-from gui.setup.script.draft import ScriptDraft, check_scripts
-from gui.setup.script.places import Place, look_up
+from gui.setup.script.draft import MOST_COMMANDS, ScriptDraft, check_scripts
 
 
 @pytest.fixture
@@ -95,6 +95,8 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "repeat": ({"repeat": "some"}, "repeat", "Repeats is 'some', but it must be a whole number."),
     "warmup": ({"warmup": "-1"}, "warmup", "Warm-up is '-1', but it must be 0 or more."),
     "require": ({"require": "loss, speed > 1"}, "require", "The requirement is 'speed > 1', but it must"),
+    "time": ({"require": "Time <= 0.9"}, "require", "Only whole runs have a training time."),
+    "long": ({"require": "loss, " * 200}, "require", "Only if is 'loss, loss"),
 }
 
 
@@ -102,7 +104,15 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_what_is_wrong_is_said(change: dict[str, Any], key: str, sentence: str, folder: Path) -> None:
     draft = ScriptDraft(lines=("python a.py", ""), folder=str(folder)).model_copy(update=change)
     problems = check_scripts(draft, look_up).problems
-    assert key in problems and problems[key].message.startswith(sentence)
+    assert [*problems] == [key] and problems[key].message.startswith(sentence)
+
+
+def test_the_form_takes_lengths_as_long_as_those_of_the_command_line(folder: Path) -> None:
+    draft = ScriptDraft(
+        lines=("python a.py", ""), folder=str(folder), steps="100,000,000", warmup="1,000,000"
+    )
+    outcome = check_scripts(draft, look_up)
+    assert outcome.reason is None and outcome.experiments[0][1].steps == 101_000_000
 
 
 def test_a_wrong_requirement_is_said_at_its_field_and_by_the_button(scripts: SetupPanel) -> None:
@@ -164,14 +174,14 @@ def test_the_form_comes_back(scripts: SetupPanel) -> None:
 
 def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, asked: Any, folder: Path) -> None:
     both = scripts.scripts.draft.lines
-    assert scripts.scripts.draft.typed == set(both)
+    assert scripts.scripts.draft.typed == {0, 1}
     (_, first), _ = scripts.outcome().experiments
     scripts.set_question("compare")
     scripts.use_settings(first)
     assert (scripts.question, scripts.scripts.draft.lines, scripts.scripts.draft.typed) == (
         "script",
         both,
-        set(both),
+        {0, 1},
     )
     other = Command(line="python train.py", folder="/elsewhere", shell=True)
     scripts.use_settings(Experiment(command=other, steps=55, measure=Measure(warmup_steps=5)))
@@ -186,6 +196,22 @@ def test_settings_of_a_run_are_used_but_not_trusted(scripts: SetupPanel, asked: 
     assert scripts.question == "compare"
 
 
+def test_a_command_of_a_run_is_not_trusted_while_a_longer_one_is_typed(
+    scripts: SetupPanel, folder: Path
+) -> None:
+    foreign = Command(line="python train.py", folder=str(folder), shell=True)
+    scripts.use_settings(Experiment(command=foreign, steps=55))
+    form = scripts.scripts
+    QTest.keyClicks(form.lines[1], "python train.py --amp")
+    assert form.draft.lines == ("python train.py", "python train.py --amp")
+    form.add.click()
+    QTest.keyClicks(form.lines[2], "python train.py --compile")
+    form.lines[1].remove.click()
+    scripts.run_action.trigger()
+    typed = foreign.model_copy(update={"line": "python train.py --compile"})
+    assert TrustedCode().has(typed) and not TrustedCode().has(foreign)
+
+
 def test_what_is_of_models_alone_is_off(scripts: SetupPanel) -> None:
     assert not scripts.check_action.isEnabled() and not scripts.own_presets.save_action.isEnabled()
     scripts.set_question("compare")
@@ -198,7 +224,7 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
 ) -> None:
     panel.picker.open(str(folder / "train.py"))
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python train.py", ""))
-    assert panel.scripts.draft.folder == str(folder) and panel.scripts.draft.typed == {"python train.py"}
+    assert panel.scripts.draft.folder == str(folder) and panel.scripts.draft.typed == {0}
     ((text, undo),) = asked["changed_itself"]
     assert text == "train.py has no model(), so it was opened as a script."
     undo()
@@ -214,12 +240,58 @@ def test_a_file_that_trains_by_itself_is_opened_as_a_script(
     assert (panel.question, panel.scripts.draft.lines) == ("script", ("python net.py", ""))
 
 
+def test_scripts_of_one_folder_are_dropped_one_after_the_other(folder: Path, tmp_path: Path) -> None:
+    first, second, third = (folder / name for name in ("a.py", "b.py", "c.py"))
+    draft = ScriptDraft(steps="90").with_file(first).with_file(second)
+    assert (draft.lines, draft.typed) == (("python a.py", "python b.py"), {0, 1})
+    assert draft.with_file(first) == draft
+    draft = draft.with_file(third).without_line(1)
+    assert (draft.lines, draft.typed) == (("python a.py", "python c.py"), {0, 1})
+    full = draft.model_copy(update={"lines": tuple(f"python {place}.py" for place in range(MOST_COMMANDS))})
+    foreign = Experiment(command=Command(line="python a.py", folder=str(folder), venv="/foreign"), steps=100)
+    used = ScriptDraft().with_experiment(foreign)
+    for other in (
+        draft.with_file(tmp_path / "elsewhere" / "b.py"),
+        full.with_file(second),
+        used.with_file(second),
+    ):
+        assert (other.lines, other.steps, other.typed) == (("python b.py", ""), "90", {0})
+        assert other.venv == ""
+
+
+def test_all_commands_of_a_comparison_are_used_that_run_in_the_same_place(folder: Path) -> None:
+    sides = [
+        Experiment(command=Command(line=f"python {name}.py", folder=place), steps=70)
+        for name, place in (("a", str(folder)), ("b", str(folder)), ("c", "/elsewhere"))
+    ]
+    draft = ScriptDraft(lines=("python b.py", "python d.py"), folder=str(folder), typed=frozenset({0, 1}))
+    used = draft.with_experiment(sides[1], sides)
+    assert (used.lines, used.folder, used.typed) == (("python a.py", "python b.py"), str(folder), frozenset())
+    assert draft.with_experiment(sides[2], sides).lines == ("python c.py", "")
+    kept = used.with_line(1, "python b.py")
+    assert kept.with_experiment(sides[0], sides[:2]).typed == {1}
+
+
+_FROZEN = (
+    "import torch\nclass Net(torch.nn.Module):\n    def train(self, mode=True):\n        {}\n"
+    "def batch(size): ...\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "question"),
     [
         ("model = Net()\nloss.backward()\n", "script"),
         ("import model\nTrainer(model.GPT()).train()\n", "script"),
         ("from functools import partial\nmodel = partial(Net, 4)\n", "compare"),
+        (
+            "import torch\nclass Net(torch.nn.Module):\n    def fit(self):\n        Trainer(self).fit()\n",
+            "script",
+        ),
+        ("import torch\nclass Net(torch.nn.Module): ...\nTrainer(Net()).train()\n", "script"),
+        (_FROZEN.format("super().train(mode)"), "compare"),
+        (_FROZEN.format("self.encoder.train(False)"), "compare"),
+        (_FROZEN.format("[part.train(False) for part in self.parts()]"), "compare"),
         ("def model(): ...\ndef step(train, batch):\n    loss.backward()\n", "compare"),
     ],
 )

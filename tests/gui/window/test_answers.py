@@ -8,6 +8,9 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -86,6 +89,44 @@ def test_scripts_end_on_their_requirements_metrics_and_printed_lines(
     )
     window.in_view.open(alone.id)
     assert not above.isVisible() and not below.isVisible() and page.strip.profile.isVisible()
+    window.close_without_asking()
+
+
+@pytest.mark.parametrize(
+    ("speeds", "reason"),
+    [
+        ({"": (700.0, 701.0, None), " --amp": (1_300.0, 1_301.0, 1_302.0)}, "train.py failed."),
+        ({"": (700.0, 701.0, 702.0), " --amp": (1_300.0, 1_301.0, None)}, "train.py --amp failed."),
+        ({"": (None, None), " --amp": (1_300.0, 1_301.0)}, "train.py failed."),
+    ],
+    ids=["one-of-the-baseline", "one-of-the-side", "all-of-the-baseline"],
+)
+def test_a_requirement_is_not_met_if_a_run_of_scripts_failed(
+    window: MainWindow,
+    saved: Store,
+    trained: Trained,
+    qtbot: QtBot,
+    speeds: dict[str, tuple[float | None, ...]],
+    reason: str,
+) -> None:
+    comparison = saved.add_comparison("Scripts")
+    problem = Problem(kind=Kind.WORKER_DIED, message="It died.", remedy="")
+    for seed, turn in enumerate(zip(*speeds.values(), strict=True)):
+        for option, speed in zip(speeds, turn, strict=True):
+            command = {"line": f"python train.py{option}", "require": "speed >= 1.05"}
+            settings = {"command": command, "steps": 200, "seed": seed}
+            if speed is None:
+                run_id = saved.add(Experiment.model_validate(settings), comparison=comparison).id
+                saved.begin(run_id)
+                saved.record(run_id, [Failed(problem=problem)])
+            else:
+                run_id = trained("fp32", speed, comparison=comparison, settings=settings).id
+    window.experiments.runs.reload()
+    window.in_view.open(run_id)
+    qtbot.waitUntil(lambda: window.live.answer() is not None)
+    above = window.live.page.findChild(RequiredMetrics)
+    assert above is not None
+    assert [row.accessibleName() for row in above.required.rows] == [f"No: speed >= 1.05. {reason}"]
     window.close_without_asking()
 
 

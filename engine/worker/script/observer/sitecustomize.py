@@ -325,8 +325,10 @@ class Observer:
         else:
             line.update(rank=int(os.environ.get("RANK", 0)), world_size=int(os.environ.get("WORLD_SIZE", 1)))
         if self.is_cuda:
-            memory = self.cuda.get_device_properties(device).total_memory / 2**20
-            line.update(device_name=self.cuda.get_device_name(device), device_memory_mib=memory)
+            found = self.cuda.get_device_properties(device)
+            line.update(device_name=found.name, device_memory_mib=found.total_memory / 2**20)
+            # since PyTorch 2.5
+            line.update(device_uuid=str(getattr(found, "uuid", "")).removeprefix("GPU-"))
             line["tf32_matmuls"] = _is_tf32(torch.backends.cuda.matmul)
             line["tf32_convolutions"] = _is_tf32(getattr(torch.backends.cudnn, "conv", torch.backends.cudnn))
         module, counts = self.module(), {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -18,8 +19,14 @@ import pytest
 import torch
 
 from engine.protocol.summary import Slowdown
-from engine.training.measuring import sensors
-from engine.training.measuring.instruments import Counter, EnergyMeter, Instruments, rapl_counter
+from engine.training.measuring import instruments, sensors
+from engine.training.measuring.instruments import (
+    Counter,
+    EnergyMeter,
+    Instruments,
+    energy_meters,
+    rapl_counter,
+)
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.sensors import (
     ActivityReader,
@@ -188,6 +195,47 @@ def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(lis
     assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0
     assert values["device_used_mib"] == 2**13
     assert sensors.other_programs_mib(torch.device("cuda:0")) == others_mib
+
+
+def test_the_gpu_of_another_process_is_found_by_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = ["GPU-a-1", "GPU-b-2"]
+
+    def by_uuid(uuid: str) -> int:
+        if uuid not in gpus:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return gpus.index(uuid)
+
+    joules = itertools.count(step=100)
+
+    def energy(gpu: int) -> int:
+        if gpu == 0:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return next(joules)
+
+    answers = {
+        "nvmlDeviceGetCount": lambda: len(gpus),
+        "nvmlDeviceGetHandleByIndex": lambda index: index,
+        "nvmlDeviceGetUUID": lambda gpu: gpus[gpu],
+        "nvmlDeviceGetHandleByUUID": by_uuid,
+        "nvmlDeviceGetPowerUsage": lambda gpu: 1e5 * (gpu + 1),
+        "nvmlDeviceGetTotalEnergyConsumption": energy,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    for module in (sensors, instruments):
+        monkeypatch.setattr(module, "start_nvml", lambda: None)
+    monkeypatch.setattr(instruments, "POWERCAP", Path("/no/such/folder"))
+    values = NvmlReader("b-2").read().values
+    assert values == {"power_watts": 200.0}
+    assert type(sensor_gauge("c-3")) is type(sensor_gauge("")) is SensorGauge
+    meters = energy_meters()
+    # one that cannot count has none, as a GPU before Volta
+    meters["b-2"].count(True)
+    found = {name: meter.over(1, 1, 1.0) for name, meter in meters.items()}
+    for meter in meters.values():
+        meter.close()
+    assert set(found) == {"cpu", "b-2"} and found["cpu"] is None
+    assert found["b-2"] is None or found["b-2"].source == "nvml"
 
 
 @pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs used 50% of the CPU")])

@@ -149,6 +149,28 @@ def test_a_plain_loop(tmp_path: Path) -> None:
     assert run(["-c", load, saved], tmp_path / "lines", is_observed=False).out == "torch.Size([3, 2])\n"
 
 
+OF_A_GPU = """
+import json, torch, sitecustomize
+from types import SimpleNamespace
+observer = sitecustomize.Observer(torch)
+uuids = {"cuda:1": {"uuid": "ffc7-98"}, "cuda:0": {}}
+def properties(device): return SimpleNamespace(name="H200", total_memory=2**30, **uuids[str(device)])
+observer.cuda = SimpleNamespace(get_device_properties=properties)
+observer.is_cuda, observer.rows = True, [{"samples": 1}]
+for name in uuids:
+    observer.device = torch.device(name)
+    print(json.dumps(observer.begin_line()))
+"""
+
+
+def test_a_gpu_is_named_by_its_uuid_where_torch_knows_it(tmp_path: Path) -> None:
+    seen = run(["-c", OF_A_GPU], tmp_path)
+    lines = [json.loads(line) for line in seen.out.splitlines()]
+    found = [(line["device"], line["device_uuid"]) for line in lines]
+    assert found == [("cuda:1", "ffc7-98"), ("cuda:0", "")], seen.err
+    assert lines[0]["device_name"] == "H200" and lines[0]["device_memory_mib"] == 1_024.0
+
+
 @pytest.mark.slow
 def test_a_scaler_whose_first_step_is_skipped(tmp_path: Path) -> None:
     seen = run([LOOP, "scaler"], tmp_path)

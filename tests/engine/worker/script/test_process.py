@@ -15,7 +15,10 @@ import pytest
 from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
-from engine.worker.script.process import FOLDER, OBSERVER, ScriptProcess, environment_of, folder_of
+from engine.worker.keeper import worker_environment
+from engine.worker.script import places
+from engine.worker.script.places import FOLDER, OBSERVER, environment_of, folder_of
+from engine.worker.script.process import ScriptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -72,6 +75,31 @@ def test_an_environment_in_the_folder_comes_first_and_a_workers_protection_is_go
     assert environment["PATH"].startswith(str(tmp_path / "other"))
 
 
+def test_a_conda_environment_on_windows_has_its_python_in_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_PROGRAMS", ("", "Scripts"))
+    (tmp_path / "conda" / "Scripts").mkdir(parents=True)
+    command = Command(line="python train.py", folder=str(tmp_path), venv="conda")
+    path = environment_of(command, tmp_path, {"PATH": "system"})["PATH"]
+    assert path.split(os.pathsep) == [str(tmp_path / "conda"), str(tmp_path / "conda" / "Scripts"), "system"]
+
+
+def test_a_script_has_the_relative_folders_of_pythonpath_that_its_worker_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"src{os.pathsep}/lib")
+    around = worker_environment({})
+    assert around["PYTHONPATH"] == "/lib"
+    command = Command(line="python train.py", folder=str(tmp_path))
+    environment = environment_of(command, tmp_path, around)
+    assert environment["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "src", "/lib"))
+    # and a program that a script starts is told nothing of the worker
+    assert not environment.keys() & around.keys() - os.environ.keys()
+    changed = environment_of(command.model_copy(update={"line": "PYTHONPATH=own x"}), tmp_path, around)
+    assert changed["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "own"))
+
+
 def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,8 +115,11 @@ def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
     ("changes", "words"),
     [
         ({"folder": "/nowhere/at all"}, "The folder /nowhere/at all does not exist."),
-        ({"line": "no-such-program train.py"}, "cannot be started: No such file"),
-        ({"venv": "nothing here"}, "nothing here is not a virtual"),
+        ({"folder": "~nobody-here/code"}, "The folder ~nobody-here/code does not exist."),
+        ({"line": "no-such-program train.py"}, "no-such-program was not found on this machine."),
+        ({"line": "script.py --amp"}, "script.py is not a program."),
+        ({"venv": "nothing here"}, "nothing here is not a virtual or conda environment."),
+        ({"venv": "~nobody-here/venv"}, "~nobody-here/venv is not a virtual or conda environment."),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, changes: dict[str, str], words: str) -> None:
@@ -190,7 +221,7 @@ def test_of_much_output_only_the_end_is_read(tmp_path: Path) -> None:
     wait_until(lambda: process.status is not None)
     text = process.output()
     assert text.endswith("\N{REPLACEMENT CHARACTER}end") and len(text) < 10_000
-    assert process.output() == "" and process.tail() == text
+    assert process.output() == "" and f"[…]\n{process.tail()}" == text
     process.close()
 
 

@@ -10,9 +10,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import pynvml
 import pytest
 
 from engine.experiment.catalog import Precision
@@ -20,7 +22,11 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Finished, Log, Samples, Skipped, Started, Summary
 from engine.protocol.jobs import Control, Train
+from engine.protocol.summary import Energy
+from engine.training.measuring import sensors
+from engine.training.measuring.sensors import SensorGauge
 from engine.worker.launcher import Launcher, iterate
+from engine.worker.script import run as running
 from engine.worker.script.run import run_script
 
 TRAIN = """
@@ -234,11 +240,42 @@ def test_an_observer_that_cannot_write_fails_the_run_with_the_reason(
     assert (event.summary is not None) is was_seen
 
 
-def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
-    """Return the summary of a script that says all it has to say at once: `count` steps of 0.1 s each.
+PRINTING = f"""
+import itertools, time
+try:
+    for line in itertools.count():
+        print("line", line, flush=True)
+        if line == 50:
+            {OBSERVER.strip().replace(chr(10), chr(10) + "            ")}
+        time.sleep(0.001)
+except KeyboardInterrupt:
+    print("saved")
+"""
 
-    Those of `compiled` take 5 s.
-    """
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_output_comes_in_few_pieces_and_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_PRINTED_SECONDS", 1e9)
+    write_lines(tmp_path, 20, {})
+    (tmp_path / "tell.py").write_text(PRINTING)
+    events = events_of(tmp_path, f"{PROGRAM} -S tell.py")
+    first, last = (event.message for event in of_kind(events, Log) if event.level == "stderr")
+    assert first.startswith("line 0") and last.endswith("\nsaved")
+    joined = f"{first}\n{last}".splitlines()[:-1]
+    assert joined == [f"line {number}" for number in range(len(joined))]
+
+
+def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
+    """Return the summary of a script that says all it has to say at once, as in `write_lines`."""
+    write_lines(folder, count, begin, **columns)
+    (folder / "tell.py").write_text(OBSERVER)
+    *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
+    assert isinstance(finished, Finished), finished
+    return finished.summary
+
+
+def write_lines(folder: Path, count: int, begin: dict[str, object], **columns: object) -> None:
+    """Write what an observer says of `count` steps of 0.1 s each. Those of `compiled` take 5 s."""
     steps, compiled = list(range(1, count + 1)), columns.get("compiled", ())
     assert isinstance(compiled, list | tuple)
     seconds = list(itertools.accumulate(5.0 if step in compiled else 0.1 for step in steps))
@@ -246,10 +283,6 @@ def observed(folder: Path, count: int, begin: dict[str, object], **columns: obje
     first = {"kind": "begin", "pid": 1, "python": "3.12.1", "torch": "2.10.0", "device": "cpu", **begin}
     lines = [first, {**same, "loss": [1.0] * count, **columns}]
     (folder / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    (folder / "tell.py").write_text(OBSERVER)
-    *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
-    assert isinstance(finished, Finished), finished
-    return finished.summary
 
 
 @pytest.mark.parametrize(
@@ -296,6 +329,59 @@ def test_the_peak_is_that_of_the_process_with_the_highest(tmp_path: Path) -> Non
     (tmp_path / "2.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     summary = observed(tmp_path, 20, {"world_size": 2}, peak_resident_mib=800.0)
     assert summary.peak_resident_mib == 900.0
+
+
+@dataclass
+class Meter:
+    """A meter that has measured these joules."""
+
+    joules: float
+
+    def count(self, is_on: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+    def over(self, steps: int, samples: int, seconds: float) -> Energy:
+        return Energy(source="nvml", joules=self.joules, seconds=seconds, steps=steps, samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("begin", "joules"),
+    [
+        ({"device": "cuda:0", "device_uuid": "b-2"}, 20.0),
+        # as an older torch, which has no UUID, or one that NVML does not know
+        ({"device": "cuda:0"}, None),
+        ({"device": "cuda:0", "device_uuid": "c-3"}, None),
+        ({"device": "cpu"}, 5.0),
+        ({"device": "cuda:0", "device_uuid": "b-2", "world_size": 2}, None),
+    ],
+)
+def test_sensors_and_energy_are_those_of_the_gpu_that_the_script_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: dict[str, object], joules: float | None
+) -> None:
+    asked: list[object] = []
+
+    def gauge(device: object) -> SensorGauge:
+        asked.append(device)
+        return SensorGauge()
+
+    meters = {"cpu": Meter(5.0), "a-1": Meter(10.0), "b-2": Meter(20.0)}
+    monkeypatch.setattr(running, "energy_meters", lambda: meters)
+    monkeypatch.setattr(running, "sensor_gauge", gauge)
+    energy = observed(tmp_path, 20, begin).energy
+    assert asked == [begin.get("device_uuid", "")]
+    assert (None if energy is None else energy.joules) == joules
+
+
+def test_a_gpu_that_only_the_script_can_use_fails_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(uuid: str) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    monkeypatch.setattr(sensors, "start_nvml", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", unknown)
+    assert observed(tmp_path, 20, {"device": "cuda:5", "device_uuid": "b-2"}).power_watts is None
 
 
 def test_losses_that_are_not_finite_end_no_run(tmp_path: Path) -> None:
