@@ -107,17 +107,18 @@ def payback_sentence(side: Side, baseline: Side, names: tuple[str, str], speed: 
         late, other, names, ratio = baseline, side, names[::-1], 1 / ratio
         interval = None if interval is None else (1 / interval[1], 1 / interval[0])
     found = paybacks(late, other, ratio, interval)
-    lengths = [run.summary.steps for run in late.runs if run.summary is not None]
+    length = min(run.summary.steps for run in late.runs if run.summary is not None)
     if not found:
         return ""
     first = f"Including its start-up, {names[0]}"
     if all(math.isinf(each.steps) for each in found):
         return f"{first} never overtakes {names[1]}, because its steps are not faster."
-    words = listed([each.words for each in found])
-    if min(each.steps for each in found) > min(lengths):
-        length = counted(min(lengths), "step")
-        return f"{first} does not overtake {names[1]} in {length}. It would take {words}."
-    return f"{first} overtakes {names[1]} after {words}."
+    within = listed([each.words for each in found if each.steps <= length])
+    beyond = listed([each.words for each in found if each.steps > length])
+    when = f"overtakes {names[1]} after {within}"
+    if not within:
+        when = f"does not overtake {names[1]} in {counted(length, 'step')}"
+    return f"{first} {when}.{f' It would take {beyond}.' if beyond else ''}"
 
 
 def _starts(side: Side, *cached: bool | None) -> list[float]:

@@ -142,9 +142,14 @@ COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
 GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """The modes of torch.compile that record CUDA graphs."""
 AttentionKernel = Literal["auto", "flash", "efficient", "cudnn", "math"]
+NARROW_KERNELS = ("flash", "cudnn")
+"""The kernels that need 16-bit inputs on a GPU."""
 NO_CHECKPOINTING, SELECTIVE, FULL = "none", "selective", "full"
 # as in older settings, which are switches
-_SWITCHED = {"true": FULL, "on": FULL, **dict.fromkeys(("false", "off", "", "null"), NO_CHECKPOINTING)}
+_SWITCHED = {
+    **dict.fromkeys(("true", "on", "yes"), FULL),
+    **dict.fromkeys(("false", "off", "no", "", "null"), NO_CHECKPOINTING),
+}
 
 
 def _checkpointing_name(value: object) -> str:
@@ -154,7 +159,7 @@ def _checkpointing_name(value: object) -> str:
         return name
     with suppress(ValueError):
         if 0 <= float(name) <= 1:
-            return f"{float(name):g}"
+            return f"{abs(float(name)):g}"  # -0 is a number, too
     allowed = "none, selective, full, or a budget from 0 to 1"
     raise PydanticCustomError("one_of", "it must be {allowed}", {"allowed": allowed})
 

@@ -15,7 +15,6 @@ from torch._subclasses import FakeTensorMode
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.settings import SELECTIVE
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine, highest_line, upper_hull
@@ -142,8 +141,7 @@ def _model(plan: RunPlan) -> nn.Module:
     with Weightless():
         model = plan.workload.build()
     if experiment.step.recomputes_blocks:
-        is_selective = experiment.step.activation_checkpointing == SELECTIVE
-        checkpoint_activations(model, is_selective=is_selective)
+        checkpoint_activations(model, experiment.step.activation_checkpointing)
     keep_in_float32(model, experiment.step.fp32_modules, _CPU)
     if experiment.precision is Precision.BF16_PURE:
         make_bfloat16(model)

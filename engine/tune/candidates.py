@@ -19,6 +19,7 @@ from engine.experiment.settings import (
     COMPILE_MODES,
     FULL,
     GRAPH_MODES,
+    NARROW_KERNELS,
     NO_CHECKPOINTING,
     PLAIN,
     RECIPE_PARTS,
@@ -28,7 +29,7 @@ from engine.experiment.settings import (
     joined,
 )
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
-from engine.words.names import checkpointing_words, recipe_title
+from engine.words.names import checkpointing_words, listed, recipe_title
 from engine.words.numbers import counted
 
 Changes = Mapping[str, Any]
@@ -89,18 +90,22 @@ class Space:
     def parts(self, places: Places) -> frozenset[str]:
         """Return the parts that a run may have to skip: its optimizations, and FP8."""
         changes = self.changes(places)
-        parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
-        return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
+        return frozenset((*_parts(changes), *(["fp8"] if changes.get("precision") == "fp8" else [])))
 
     def is_possible(self, places: Places) -> bool:
         """Return True if the candidate has the optimizations that its other changes need.
 
-        Neither a compile mode that records CUDA graphs nor offloading is combined with a captured step.
+        Neither a compile mode that records CUDA graphs nor offloading is combined with a captured step, nor
+        an attention kernel for 16-bit inputs with a wider precision.
         """
         changes, given, parts = self.changes(places), self.experiment.step, self.parts(places)
         mode = changes.get("step.compile_mode", given.compile_mode)
         makes_graphs = "compile" in parts and mode in GRAPH_MODES
         offloads = changes.get("step.offload_activations", given.offload_activations)
+        if changes.get("step.attention") in NARROW_KERNELS:
+            precision = Precision(changes.get("precision", self.experiment.precision))
+            if not precision.is_narrow:
+                return False
         # each excludes the others
         return all(option.needs <= parts for _, option in self.chosen(places)) and (
             makes_graphs + offloads + ("capture" in parts) <= 1
@@ -120,6 +125,10 @@ class Space:
         return ", ".join(option.words for _, option in self.chosen(places)) or "FP32, plain"
 
 
+def _parts(changes: Changes) -> tuple[RecipePart, ...]:
+    return Step(recipe=changes.get("step.recipe", PLAIN)).parts
+
+
 def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
     """Return the places of a candidate with another value of one kind."""
     at = CHANGE_KINDS.index(kind)
@@ -132,11 +141,16 @@ def value_of(places: Places, kind: ChangeKind) -> int:
 
 
 def baseline_of(experiment: Experiment) -> Experiment:
-    """Return the experiment in plain FP32."""
+    """Return the experiment in plain FP32, without settings that FP32, or compiling it, would contradict."""
+    step = experiment.step
     scaler = {"scaler.mode": "auto"} if experiment.scaler.mode == "on" else {}
     plain = {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler}
-    if experiment.step.activation_budget is not None:
+    if step.activation_budget is not None:
         plain["step.activation_checkpointing"] = NO_CHECKPOINTING
+    if step.attention in NARROW_KERNELS:
+        plain["step.attention"] = "auto"
+    if step.compile_mode in GRAPH_MODES and (step.gradient_accumulation > 1 or step.offload_activations):
+        plain["step.compile_mode"] = COMPILE_MODES[0]
     return changed(experiment, plain)
 
 
@@ -150,6 +164,12 @@ def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out:
         kind: (Option("as given", {}), *(_OF_KIND[kind](values) if kind in plan.kinds else ()))
         for kind in CHANGE_KINDS
     }
+    tried = {part for option in options["recipe"] for part in _parts(option.changes)}
+    unmet = [each for kind in CHANGE_KINDS for each in options[kind] if not each.needs <= tried]
+    options = {kind: tuple(each for each in options[kind] if each not in unmet) for kind in CHANGE_KINDS}
+    if unmet:
+        words = listed([each.words for each in unmet])
+        values.not_tried.append(f"{words[:1].upper()}{words[1:]}: compiling, which they need, is not tried.")
     kinds = [kind for kind in CHANGE_KINDS if kind != "exchange" or baseline.devices > 1]
     unwanted = [_UNWANTED[kind] for kind in kinds if kind not in plan.kinds]
     return Space(

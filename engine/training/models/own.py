@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -116,6 +116,27 @@ def seed_host(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     np.random.seed(seed % 2**32)  # the user's code may draw from the old generator
     random.seed(seed)
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states of torch's global generators, on the host and on the device, by device type."""
+    states = {"cpu": torch.get_rng_state()}
+    match device.type:
+        case "cuda" | "xpu":
+            states[device.type] = torch.get_device_module(device).get_rng_state(device)
+        case "mps":
+            states["mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Restore states from `random_states`, of the host and, if it has the same type, of the device."""
+    torch.set_rng_state(states["cpu"])
+    match device.type:
+        case "cuda" | "xpu" if device.type in states:
+            torch.get_device_module(device).set_rng_state(states[device.type], device)
+        case "mps" if "mps" in states:
+            torch.mps.set_rng_state(states["mps"])
 
 
 FORWARD_FRAMES = "forward_frames"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,8 +20,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from engine.experiment.experiment import setting_error
-from engine.experiment.settings import SELECTIVE
+from engine.experiment.settings import FULL, SELECTIVE
 from engine.training.models.forward import ForwardMixin, add_forward_mixin, original_class
+from engine.training.models.own import random_states
 
 # the place of `dropout_p` among the arguments of fused attention
 _DROPOUT_AT = {
@@ -49,18 +51,19 @@ def _selective_contexts(is_stored: Callable[..., bool] = _is_stored) -> tuple[An
 
 def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
     # with the operators that change a stored result in place, which PyTorch does not see through views
-    stored: set[int] = set()
-
     def is_stored(context: Any, function: Any, *args: Any, **settings: Any) -> bool:
         schema = getattr(function, "_schema", None)
-        if schema is not None and schema.is_mutable and stored & _storages(args[:1]):
+        if schema is not None and schema.is_mutable and _storages(args[:1]) & _storages(stored()):
             changed.append(function)
-        if not _is_stored(context, function, *args, **settings):
-            return False
-        stored.update(_storages(context.op_output))
-        return True
+        return _is_stored(context, function, *args, **settings)
 
-    return _selective_contexts(is_stored)
+    def stored() -> list[Any]:
+        # in wrappers, beside marks of what is recomputed; PyTorch 2.11 asks in the backward pass, too
+        return [getattr(each, "val", None) for each in tree_leaves(getattr(forward(), "storage", ()))]
+
+    contexts = _selective_contexts(is_stored)
+    forward: Any = weakref.ref(contexts[0])  # which a cycle would keep alive, with what it stores
+    return contexts
 
 
 def _storages(value: Any) -> set[int]:
@@ -89,16 +92,18 @@ class _Recomputed(ForwardMixin):
                 return checkpoint(own, *args, use_reentrant=False, context_fn=_selective_contexts, **kwargs)
             return checkpoint(own, *args, use_reentrant=False, **kwargs)
         before = _random_states(self) if self.draws_at_random is None else ()
-        result = checkpoint(
-            own,
-            *map(_copied, args),
-            use_reentrant=False,
-            context_fn=self._contexts,
-            # Reading the generator's state takes time and is not allowed during a capture.
-            preserve_rng_state=self.draws_at_random is not False,
-            **_OFFLOADED,
-            **{name: _copied(value) for name, value in kwargs.items()},
-        )
+        # PyTorch refuses to recompute a cast that the forward pass took from the cache.
+        with _uncached_casts() if self.is_selective else nullcontext():
+            result = checkpoint(
+                own,
+                *map(_copied, args),
+                use_reentrant=False,
+                context_fn=self._contexts,
+                # Reading the generator's state takes time and is not allowed during a capture.
+                preserve_rng_state=self.draws_at_random is not False,
+                **_OFFLOADED,
+                **{name: _copied(value) for name, value in kwargs.items()},
+            )
         if self.draws_at_random is None:
             self.draws_at_random = before != _random_states(self)
         return result
@@ -109,15 +114,26 @@ class _Recomputed(ForwardMixin):
         return forward, _statistics_kept(self, again, changed)
 
 
+@contextmanager
+def _uncached_casts() -> Iterator[None]:
+    was_cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(was_cached)
+
+
 class _SelectivelyRecomputed(_Recomputed):
     is_selective = True
 
 
-def checkpoint_activations(model: nn.Module, *, is_selective: bool = False) -> int:
+def checkpoint_activations(model: nn.Module, kind: str = FULL) -> int:
     """Recompute the activations of the model's repeated blocks, or of its parts. Return their number.
 
-    If `is_selective`, results of matmuls with weights, convolutions and fused attention are stored.
+    If `kind` is selective, results of matmuls with weights, convolutions and fused attention are stored.
     """
+    is_selective = kind == SELECTIVE
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
         add_forward_mixin(block, _SelectivelyRecomputed if is_selective else _Recomputed)
@@ -181,15 +197,17 @@ def _statistics_kept(
 
 
 _LEAST_OFFLOADED = 1_024
+# what autocast and a linear layer do to a weight
+_OF_WEIGHTS = ("ToCopyBackward0", "TBackward0", "TransposeBackward0", "PermuteBackward0")
 _PINNED_FOR = ("cuda", "xpu")
 
 
 class Offload(saved_tensors_hooks):
     """A context that moves stored activations to system memory until the backward pass needs them.
 
-    Weights and tensors with fewer than 1,024 elements stay on the device. Unlike `save_on_cpu`, it keeps the
-    layout of tensors and does not synchronize, since copies to page-locked memory stay in the stream's order.
-    Of fake tensors only the size is kept.
+    Weights, autocast's copies of them, and tensors with fewer than 1,024 elements stay on the device. Unlike
+    `save_on_cpu`, it keeps the layout of tensors and does not synchronize, since copies to page-locked memory
+    stay in the stream's order. Of fake tensors only the size is kept.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -198,21 +216,26 @@ class Offload(saved_tensors_hooks):
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor | partial[torch.Tensor]:
         is_plain = tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor)
-        is_small = tensor.numel() < _LEAST_OFFLOADED
-        if not is_plain or is_small or tensor.untyped_storage()._cdata in self._weights:
+        if is_plain and self._is_weight(tensor):
             return tensor
+        if not is_plain or tensor.numel() < _LEAST_OFFLOADED:
+            return tensor.detach()  # a result that its own node holds is never freed
         if isinstance(tensor, FakeTensor):
             return partial(torch.empty_strided, tensor.shape, tensor.stride(), dtype=tensor.dtype)
         kept = torch.empty_like(tensor, device="cpu", pin_memory=tensor.device.type in _PINNED_FOR)
         kept.copy_(tensor, non_blocking=True)
         return partial(kept.to, tensor.device, non_blocking=True)
 
+    def _is_weight(self, tensor: torch.Tensor) -> bool:
+        node: Any = tensor.grad_fn
+        while node is not None and node.name() in _OF_WEIGHTS:
+            node = node.next_functions[0][0]
+        sources = (tensor, getattr(node, "variable", tensor))
+        return any(source.untyped_storage()._cdata in self._weights for source in sources)
+
 
 def _random_states(block: nn.Module) -> tuple[bytes, ...]:
     weight = next(block.parameters())
     if isinstance(weight, FakeTensor):
         return ()  # a forecast computes and draws nothing
-    states = [torch.get_rng_state()]
-    if weight.device.type != "cpu":
-        states.append(torch.get_device_module(weight.device.type).get_rng_state())
-    return tuple(state.numpy().tobytes() for state in states)
+    return tuple(state.numpy().tobytes() for state in random_states(weight.device).values())

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, setting_error
+from engine.experiment.settings import NARROW_KERNELS
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
@@ -54,11 +55,6 @@ class Trainee:
     def close(self) -> None:
         """Release the model and everything created for it, even if others still refer to the trainee."""
         del self.step, self.model
-
-    def wait(self) -> None:
-        """Synchronize with the device."""
-        if self.device.type != "cpu":
-            torch.accelerator.synchronize(self.device)
 
     def forward_backward(self, group: Sequence[Batch]) -> Tensor:
         """Run the forward and backward pass of a group and return the loss.
@@ -132,11 +128,16 @@ class Bench:
 
     @contextmanager
     def trainee(self, experiment: Experiment | None = None) -> Iterator[Trainee]:
-        """Create a new trainee of the bench's experiment, or of another `experiment`."""
+        """Create a new trainee of the bench's experiment, or of another `experiment`.
+
+        If that has a kernel for 16-bit inputs and a wider precision, PyTorch chooses the attention kernel.
+        """
         settings = experiment or self.experiment
+        is_wide = self.device.type == "cuda" and not settings.precision.is_narrow
+        is_possible = not (is_wide and settings.step.attention in NARROW_KERNELS)
         with (
             float32_mode(settings.precision, settings.step.autocast_tf32),
-            attention_kernel(settings.step.attention),
+            attention_kernel(settings.step.attention if is_possible else "auto"),
         ):
             trainee = Trainee(self.plan, settings, self._weights)
             yield trainee

@@ -31,6 +31,7 @@ from engine.training.data.batches import Batch
 from engine.training.models.forward import removed_at_end
 from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.precision import floating, leaf_tensors
+from engine.training.steps.rehearsal import synchronize
 from engine.words.names import listed
 from engine.words.numbers import counted, number, three_figures
 
@@ -222,7 +223,7 @@ def first_step_outputs(
         groups = list(bench.groups(1))
         with moved_weights(trainee.model, rounding, generator), _watched(trainee.model, found):
             trainee.forward_backward(groups[0])
-        trainee.wait()
+        synchronize(trainee.device)
         began = time.perf_counter()
         if not repeat:
             trainee.train(groups[0])

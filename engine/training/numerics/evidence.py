@@ -20,6 +20,7 @@ from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.tensor_cores import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.ranges import fp32_experiment
+from engine.training.steps.rehearsal import synchronize
 
 _PASSES, _MOST_SECONDS = 5, 1.0
 
@@ -132,9 +133,9 @@ def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
 
 
 def _timed_pass(trainee: Trainee, group: Sequence[Batch]) -> tuple[float, float]:
-    trainee.wait()
+    synchronize(trainee.device)
     began = time.perf_counter()
     trainee.forward_backward(group)
     issued = time.perf_counter() - began
-    trainee.wait()
+    synchronize(trainee.device)
     return issued, time.perf_counter() - began

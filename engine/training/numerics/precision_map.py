@@ -20,6 +20,7 @@ from engine.training.models.forward import is_kept_in_float32, original_class
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 from engine.training.precision import dtype_name
+from engine.training.steps.rehearsal import synchronize
 
 
 def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap]:
@@ -33,11 +34,11 @@ def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, Non
         yield numerics_phase("Recording every operation", 0.5)
         bench.check_stop()
         recorder = _Recorder(trainee)
-        trainee.wait()
+        synchronize(trainee.device)
         began = time.perf_counter()
         with recorder:
             trainee.forward_backward(group)
-        trainee.wait()
+        synchronize(trainee.device)
         return _map_of(trainee, recorder, time.perf_counter() - began)
 
 

@@ -27,6 +27,7 @@ from engine.training.ranks import broadcast_from_rank0, current_rank
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
+from engine.training.steps.rehearsal import synchronize
 
 _DEVICE_ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 _LEAST_WARMUP = 2
@@ -66,10 +67,10 @@ def record_trace(steps: Steps, recorded: int, path: Path, *, shapes: bool = True
                 run.train_on(group)
             if number == warmup - 1:
                 # kernels still in flight have no recorded launch, and would count for the first step
-                _wait(run.device)
+                synchronize(run.device)
             if number < warmup + recorded - 1:
                 profiler.step()
-        _wait(run.device)
+        synchronize(run.device)
         validate_batch(run, record_function(VALIDATION))
         steps.interrupt_loading()
     steps.wait()
@@ -107,11 +108,6 @@ def hides_modules(step: PlainStep) -> bool:
 def _activities(device: torch.device) -> list[ProfilerActivity]:
     of_device = _DEVICE_ACTIVITIES.get(device.type)
     return [ProfilerActivity.CPU, *([] if of_device is None else [of_device])]
-
-
-def _wait(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import Bounded, Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics import most_skips
 from engine.training.measuring.telemetry import Rows
+from engine.training.models.own import random_states, restore_random_states
 from engine.training.precision import are_finite
 from engine.training.ranks import (
     broadcast_buffers,
@@ -171,7 +172,7 @@ def capture_state(
         "model": gather_state(model.state_dict()),
         "optimizer": gather_state(optimizer.state_dict()),
         "scaler": scaler.state_dict(),
-        "random": _random_states(device),
+        "random": random_states(device),
         "progress": dict(progress),
     }
 
@@ -191,7 +192,7 @@ def restore_state(
         model.load_state_dict(shard_tensors(state["model"], model.state_dict()))
         _restore_optimizer(optimizer, state["optimizer"])
         scaler.load_state_dict(state["scaler"])
-        _restore_random(state["random"], device)
+        restore_random_states(state["random"], device)
         return dict(state["progress"])
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         message = "The checkpoint does not fit this run. It has another model, optimizer or scaler."
@@ -216,25 +217,6 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any
     optimizer.load_state_dict({"state": values, "param_groups": groups})
     for group, settings in zip(optimizer.param_groups, own, strict=True):
         group.update(settings)
-
-
-def _random_states(device: torch.device) -> dict[str, torch.Tensor]:
-    states = {"cpu": torch.get_rng_state()}
-    match device.type:
-        case "cuda" | "xpu":
-            states[device.type] = torch.get_device_module(device).get_rng_state(device)
-        case "mps":
-            states["mps"] = torch.mps.get_rng_state()
-    return states
-
-
-def _restore_random(states: Mapping[str, torch.Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states["cpu"])
-    match device.type:
-        case "cuda" | "xpu" if device.type in states:
-            torch.get_device_module(device).set_rng_state(states[device.type], device)
-        case "mps" if "mps" in states:
-            torch.mps.set_rng_state(states["mps"])
 
 
 class _Writer:

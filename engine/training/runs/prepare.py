@@ -14,7 +14,7 @@ from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment, Precision, setting_error
 from engine.experiment.problem import ProblemError
-from engine.experiment.settings import PLAIN, SELECTIVE
+from engine.experiment.settings import PLAIN
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import rank_seed
@@ -139,8 +139,7 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
         _ = plan.tokens  # which are found before the model's own random numbers begin
     model = plan.workload.build()
     kind = experiment.step.activation_checkpointing
-    is_selective = kind == SELECTIVE
-    if experiment.step.recomputes_blocks and not checkpoint_activations(model, is_selective=is_selective):
+    if experiment.step.recomputes_blocks and not checkpoint_activations(model, kind):
         raise setting_error(
             "step.activation_checkpointing",
             f"is {kind}, but {experiment.model} has no parts to recompute.",

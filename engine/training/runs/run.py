@@ -248,8 +248,8 @@ class Run:
         if self._formats is None or not (self._compiles or current_rank().count > 1):
             return self._formats or nullcontext()
         # neither compiled code nor DistributedDataParallel shows its operations
-        rehearse(self.step, batch, self._formats)
-        self.telemetry.begin()  # it is in no step's time
+        seconds = rehearse(self.step, batch, self._formats)
+        self.telemetry.begin(paused_seconds=seconds)
         return nullcontext()
 
     @property

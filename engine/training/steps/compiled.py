@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -19,10 +20,10 @@ from engine.training.precision import leaf_tensors
 from engine.training.ranks import DistributedModel
 from engine.training.steps.compile_watch import CompileWatch
 from engine.training.steps.plain import PlainStep, error_reason
-from engine.training.steps.rehearsal import ForwardState
+from engine.training.steps.rehearsal import ForwardState, synchronize
 
 Shape = tuple[torch.Size, ...]
-_GRAPH_STEPS = 3  # until a compile mode has recorded its own CUDA graphs
+_GRAPH_STEPS = 3  # of a shape, until a compile mode has recorded its own CUDA graphs
 
 
 class CompiledStep(PlainStep):
@@ -50,7 +51,8 @@ class CompiledStep(PlainStep):
             except RuntimeError as error:  # a Python or a system that the compiler does not support
                 self.record.leave_out("compile", error_reason(error))
         self._shape: Shape | None = None
-        self._samples = self._graph_steps = 0
+        self._samples = 0
+        self._graph_steps = Counter[Shape]()
 
     @property
     def compiles(self) -> bool:
@@ -64,7 +66,8 @@ class CompiledStep(PlainStep):
     def next_phase(self) -> PhaseName | None:
         if self._compiled is not None and self._shape is None:
             return PhaseName.COMPILING
-        if self._compiled is not None and self._makes_graphs and self._graph_steps < _GRAPH_STEPS:
+        recorded = max(self._graph_steps.values(), default=0)
+        if self._compiled is not None and self._makes_graphs and recorded < _GRAPH_STEPS:
             return PhaseName.CAPTURING
         return super().next_phase()
 
@@ -74,13 +77,17 @@ class CompiledStep(PlainStep):
         if watch is None:
             return super().gradients(batches)
         if self._makes_graphs:
-            self._graph_steps += 1
             # nothing of the last step is read any more, so its memory may be overwritten
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         with watch.watching() as events:
             loss = self._compiled_gradients(batches)
         for event in events:
             self.record.note(f"{event.kind.capitalize()} at {event.words}.")
+        shape = _shape(batches[0][0])
+        if self._makes_graphs and (shape == self._shape or not self._has_one_shape):
+            self._graph_steps[shape] += 1
+            # to record a graph takes time, too
+            watch.has_compiled |= self._graph_steps[shape] <= _GRAPH_STEPS
         return loss
 
     def _compiled_gradients(self, batches: Sequence[Batch]) -> Tensor:
@@ -145,9 +152,3 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until the device, unless it is the CPU, has finished its work."""
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)

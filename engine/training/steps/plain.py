@@ -222,7 +222,8 @@ class PlainStep:
 
     def uncompiled_loss(self, batch: Batch) -> Tensor:
         """Return the loss of the model itself, without the wrappers that compile or distribute it."""
-        with autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts):
+        is_cached = self._cache_casts
+        with self._stores, autocast(self.autocast_precision, self.device, cache_enabled=is_cached):
             return self._loss_function(self._call(self.model, batch[0]), batch[1])
 
     @property

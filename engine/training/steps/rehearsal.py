@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
 from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from engine.training.data.batches import Batch
+from engine.training.models.own import random_states, restore_random_states
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
 
@@ -34,10 +36,7 @@ class ForwardState:
             for module in model.modules()
         ]
         self._hosts_random = random.getstate(), np.random.get_state()
-        self._random = torch.get_rng_state()
-        self._device_random: Tensor | None = None
-        if device.type != "cpu":
-            self._device_random = torch.get_device_module(device).get_rng_state()
+        self._random = random_states(device)
 
     def restore(self) -> None:
         """Bring the copied state back, into the same tensors and modules."""
@@ -49,21 +48,28 @@ class ForwardState:
                     buffer.copy_(saved)
         for attributes, plain in self._attributes:
             attributes.update(plain)
-        torch.set_rng_state(self._random)
+        restore_random_states(self._random, self._device)
         random.setstate(self._hosts_random[0])
         np.random.set_state(self._hosts_random[1])
-        if self._device_random is not None:
-            torch.get_device_module(self._device).set_rng_state(self._device_random)
 
 
-def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> None:
+def synchronize(device: torch.device) -> None:
+    """Wait until the device, unless it is the CPU, has finished its work."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object]) -> float:
     """Pass a batch forward and backward within `watch`, uncompiled and alone, and restore all state.
 
-    Gradients are neither kept nor sent to other devices. A failure, as for lack of memory, has no effect. A
-    step that the model's file defines is not rehearsed, because it changes weights.
+    Return the seconds that it took. Gradients are neither kept nor sent to other devices. A failure, as for
+    lack of memory, has no effect. A step that the model's file defines is not rehearsed, because it changes
+    weights, nor one with an activation budget, because its uncompiled model may not fit.
     """
-    if isinstance(step, OwnStep):
-        return
+    if isinstance(step, OwnStep) or step.experiment.step.activation_budget is not None:
+        return 0.0
+    synchronize(step.device)
+    began = time.perf_counter()
     state = ForwardState(step.model, step.device)
     weights = [weight for weight in step.model.parameters() if weight.requires_grad]
     with suppress(Exception), torch.compiler.set_stance("force_eager"), watch:
@@ -74,3 +80,5 @@ def rehearse(step: PlainStep, batch: Batch, watch: AbstractContextManager[object
         module = torch.get_device_module(step.device)
         module.empty_cache()
         module.reset_peak_memory_stats(step.device)
+    synchronize(step.device)
+    return time.perf_counter() - began

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.experiment.catalog import DeviceEntry
-from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.experiment import Experiment, Precision, changed, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.settings import COMPILE_MODES
 from engine.protocol.events import Failed, Finished, Log
@@ -234,6 +234,27 @@ def test_offloading_and_captured_steps_are_not_tried_together():
     assert not space.is_possible(space.places_for(offload | capture))
 
 
+def test_the_baseline_in_fp32_has_no_attention_kernel_for_16_bits_which_is_tried_in_16_bits(catalog):
+    gpu = catalog.devices[0].model_copy(update={"name": "cuda:0", "kind": "cuda"})
+    language = catalog.models[0].model_copy(update={"name": "lm", "task": "language"})
+    of_both = catalog.model_copy(update={"devices": (gpu,), "models": (language,)})
+    for kernel, own in (("flash", "auto"), ("cudnn", "auto"), ("math", "math")):
+        step = {"step": {"attention": kernel}, "precision": "bf16", "device": "cuda:0", "model": "lm"}
+        baseline = baseline_of(experiment_from({**GIVEN.model_dump(mode="json"), **step}))
+        assert baseline.step.attention == own
+        space = space_of(baseline, TuningPlan(), of_both, {})
+        fast = {"step.attention": "flash"}
+        assert space.is_possible(space.places_for(fast | {"precision": "bf16"}))
+        assert not space.is_possible(space.places_for(fast))
+
+
+@pytest.mark.parametrize("more", [{"gradient_accumulation": 4}, {"offload_activations": True}])
+def test_a_compile_mode_that_contradicts_other_settings_does_not_keep_compiling_from_being_tried(more):
+    given = {**GIVEN.model_dump(mode="json"), "step": {"compile_mode": "reduce-overhead", **more}}
+    baseline = baseline_of(experiment_from(given))
+    assert changed(baseline, {"step.recipe": "compile"}).step.compile_mode == "default"
+
+
 def test_counters_on_the_host_are_tried_alone_and_beside_the_others(catalog):
     def recipes(left_out: dict[str, str]) -> set[str]:
         space = space_of(baseline_of(GIVEN), TuningPlan(), catalog, left_out)
@@ -263,7 +284,27 @@ def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
     assert words == ["BF16 AMP", "Pure BF16"] and "FP8: it does not apply to convolutions." in said
 
 
+def test_what_needs_compiling_is_only_tried_with_it(catalog):
+    language = catalog.models[0].model_copy(update={"name": "lm", "is_convolutional": False})
+    of_it = catalog.model_copy(update={"models": (language,)})
+    baseline = baseline_of(GIVEN.model_copy(update={"model": "lm"}))
+
+    def needing(plan: TuningPlan) -> list[str]:
+        space = space_of(baseline, plan, of_it, {})
+        told = [each.lower() for each in space.not_tried if "compiling, which they need" in each]
+        options = [each.words for kind in CHANGE_KINDS for each in space.options[kind] if each.needs]
+        assert bool(told) is not bool(options) and all(word in each for each in told for word in _NEEDING)
+        return options
+
+    assert needing(TuningPlan()) == _NEEDING
+    assert needing(TuningPlan(kinds=("precision", "checkpointing", "compile"))) == []
+
+
+_NEEDING = ["activation budget 0.5", "activation budget 0.25", "compile mode max-autotune-no-cudagraphs"]
+
+
 def test_compile_modes_that_make_cuda_graphs_are_tried_on_a_gpu_without_accumulation(catalog):
+    language = catalog.models[0].model_copy(update={"name": "lm", "is_convolutional": False})
     gpu = catalog.devices[0].model_copy(update={"name": "cuda:0"})
 
     def modes(device: DeviceEntry, accumulated: int) -> list[str]:
@@ -271,10 +312,11 @@ def test_compile_modes_that_make_cuda_graphs_are_tried_on_a_gpu_without_accumula
             {
                 **GIVEN.model_dump(mode="json"),
                 "device": device.name,
+                "model": "lm",
                 "step": {"gradient_accumulation": accumulated},
             }
         )
-        of_it = catalog.model_copy(update={"devices": (device,)})
+        of_it = catalog.model_copy(update={"devices": (device,), "models": (language,)})
         space = space_of(baseline_of(given), TuningPlan(), of_it, {})
         assert len(space.options["compile"]) + len(
             [sentence for sentence in space.not_tried if "Compile mode" in sentence]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import mse_loss
 
+from engine.experiment.experiment import Experiment
 from engine.protocol.summary import AttentionUse
+from engine.training.measuring.formats import FormatRecord
+from engine.training.models.recompute import Offload
 from engine.training.runs.run import Run
+from engine.training.steps.recipe import build_step
+from engine.training.steps.rehearsal import rehearse
 from tests.engine.training.conftest import Trained
 
 OFF, IN_BF16 = "torch.autocast('cpu', enabled=False)", "torch.autocast('cpu', dtype=torch.bfloat16)"
@@ -175,6 +184,40 @@ def test_a_pass_before_training_shows_what_is_compiled_and_leaves_no_trace(
     recorded = own.run(text, **settings)
     monkeypatch.setattr(Run, "record_formats", lambda run: None)
     assert own.run(text, **settings).losses == recorded.losses and shares(recorded) == {"bfloat16": 1.0}
+
+
+def test_a_pass_before_training_is_in_no_training_time(own, monkeypatch) -> None:
+    clock, passed, entered = time.perf_counter, [0.0], FormatRecord.__enter__
+
+    def enter(record: FormatRecord) -> FormatRecord:
+        passed[0] += 1e4  # as if the pass took hours
+        return entered(record)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + passed[0])
+    monkeypatch.setattr(FormatRecord, "__enter__", enter)
+    run = own.run(FILE + "# torch.compile\n", steps=3)
+    assert shares(run) and passed == [1e4]
+    assert 0 < run.samples.seconds[0] < run.samples.seconds[-1] < 1e4
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_an_uncompiled_model_does_not_pass_before_one_with_a_budget(own) -> None:
+    step = {"recipe": "compile", "activation_checkpointing": "0.5"}
+    run = own.run(FILE, steps=2, step=step)
+    assert run.summary.formats == {} and not run.summary.left_out
+
+
+def test_a_pass_before_training_offloads_as_the_step_does() -> None:
+    experiment = Experiment.model_validate({"step": {"offload_activations": True}})
+    device, batch = torch.device("cpu"), (torch.randn(64, 64), torch.randn(64, 64))
+    step = build_step(nn.Linear(64, 64), mse_loss, experiment, device, is_convolutional=False)
+    offload, moved = step._stores, list[Any]()
+    assert isinstance(offload, Offload)
+    pack = offload.pack_hook
+    offload.pack_hook = lambda tensor: (moved.append(tensor), pack(tensor))[1]
+    rehearse(step, batch, nullcontext())
+    assert any(tensor is batch[0] for tensor in moved)
 
 
 def test_a_run_without_a_warm_up_records_nothing(own) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 from torchvision.models.vision_transformer import VisionTransformer
 
 from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.settings import FULL, SELECTIVE
 from engine.training.models.build import build_model
 from engine.training.models.forward import keep_in_float32
 from engine.training.models.recompute import Offload, checkpoint_activations
@@ -56,7 +58,7 @@ def states_equal(one: nn.Module, other: nn.Module) -> bool:
 # DenseNet's layers are given a list that grows later; Swin and attention draw at random; VGG's ReLU changes
 # what its convolutions return.
 @pytest.mark.slow
-@pytest.mark.parametrize("is_selective", [False, True], ids=["full", "selective"])
+@pytest.mark.parametrize("kind", [FULL, SELECTIVE])
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -67,7 +69,7 @@ def states_equal(one: nn.Module, other: nn.Module) -> bool:
         ("vgg11", {"dropout": 0.1}),
     ],
 )
-def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settings, is_selective):
+def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settings, kind):
     if name == "vit_b_16":
         settings = {"patch_size": 16, "num_heads": 2, "hidden_dim": 32, "mlp_dim": 64, **settings}
         made = lambda: VisionTransformer(**settings, num_classes=10)  # noqa: E731
@@ -75,7 +77,7 @@ def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settin
         made = lambda: torchvision.models.get_model(name, num_classes=10, **settings)  # noqa: E731
     model, recomputed = made(), made()
     recomputed.load_state_dict(model.state_dict())
-    assert checkpoint_activations(recomputed, is_selective=is_selective) > 1
+    assert checkpoint_activations(recomputed, kind) > 1
     assert train(recomputed, steps=1) == train(model, steps=1)
     assert states_equal(model, recomputed)
 
@@ -87,7 +89,7 @@ def test_attention_is_stored_unless_it_draws_at_random() -> None:
         model = nn.ModuleList([Attention(drop), Attention(drop)])
         names = Names()
         with names:
-            checkpoint_activations(model, is_selective=True)
+            checkpoint_activations(model, SELECTIVE)
             inputs = torch.randn(2, 4, 64, requires_grad=True)
             model[1](model[0](inputs)).sum().backward()
         found[drop] = {name: names.counts[name] for name in ("addmm", "gelu", ATTENTION, "bmm")}
@@ -123,6 +125,22 @@ class Names(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+def test_blocks_that_autocast_casts_once_may_be_called_again() -> None:
+    torch.manual_seed(0)
+    plain = nn.ModuleList([Attention(0.0), Attention(0.0)]).train()
+    selective = copy.deepcopy(plain)
+    checkpoint_activations(selective, SELECTIVE)
+    inputs = torch.randn(2, 4, 64)
+    for model in (plain, selective):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = model[1](model[0](model[0](inputs)))
+            assert torch.is_autocast_cache_enabled()
+        outputs.float().square().sum().backward()
+    for one, other in zip(selective.parameters(), plain.parameters(), strict=True):
+        # without the cache, each call's gradient is added in float32
+        torch.testing.assert_close(one.grad, other.grad, rtol=0.02, atol=0.02)
+
+
 class _ChangesInPlace(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -134,9 +152,12 @@ class _ChangesInPlace(nn.Module):
         return self.last(gelu(hidden))
 
 
-def test_a_stored_result_that_the_model_changes_in_place_is_refused() -> None:
+@pytest.mark.parametrize("shows_results", [True, False])
+def test_a_stored_result_that_the_model_changes_in_place_is_refused(shows_results, monkeypatch) -> None:
+    if not shows_results:  # as in PyTorch 2.11
+        monkeypatch.setattr("torch.utils.checkpoint.SelectiveCheckpointContext", lambda **_: object())
     model = nn.ModuleList([_ChangesInPlace(), _ChangesInPlace()]).train()
-    checkpoint_activations(model, is_selective=True)
+    checkpoint_activations(model, SELECTIVE)
     with pytest.raises(ProblemError, match="changes a stored result in place"):
         model[1](model[0](torch.randn(2, 3, 8))).sum().backward()
 
@@ -169,6 +190,65 @@ def test_offloaded_it_trains_the_same_and_keeps_the_layout_of_what_waits() -> No
     assert not any(tensor.data_ptr() in weights for tensor, _ in moved)
 
 
+def test_copies_of_weights_that_autocast_makes_are_not_offloaded() -> None:
+    model = nn.Sequential(nn.Linear(48, 64), nn.Unflatten(1, (4, 16)), nn.Conv1d(4, 64, 7))
+    offload, moved = Offload(model), []
+    pack = offload.pack_hook
+
+    def watched(tensor: torch.Tensor) -> Any:
+        packed = pack(tensor)
+        moved.extend([tuple(tensor.shape)] * isinstance(packed, partial))
+        return packed
+
+    offload.pack_hook = watched
+    with offload, torch.autocast("cpu", dtype=torch.bfloat16):
+        model(torch.randn(32, 48)).float().sum().backward()
+    assert moved == [(32, 48), (32, 4, 16)]
+    assert all(weight.grad is not None for weight in model.parameters())
+
+
+def test_a_small_result_that_nobody_uses_is_freed() -> None:
+    layer = nn.Linear(4, 4)
+    with Offload(layer):
+        hidden = layer(torch.randn(2, 4))
+        unused = weakref.ref(hidden.sigmoid())
+    assert unused() is None
+
+
+class _ReusesMemory(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(8))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            inputs = layer(inputs).sigmoid()
+        # new tensors, some of which get the memory of the results of matmuls
+        scaled = [inputs * factor for factor in range(8)]
+        for each in scaled:
+            each += 1
+        total: torch.Tensor = torch.stack(scaled).sum(0)
+        return total
+
+
+def test_a_new_tensor_in_the_memory_of_an_offloaded_result_may_change_in_place() -> None:
+    torch.manual_seed(0)
+    plain = nn.ModuleList([_ReusesMemory(), _ReusesMemory()]).train()
+    model = copy.deepcopy(plain)
+    checkpoint_activations(model, SELECTIVE)
+    inputs = torch.randn(32, 64)
+    with Offload(model):
+        loss = model[1](model[0](inputs)).sum()
+    loss.backward()
+    wanted = plain[1](plain[0](inputs)).sum()
+    wanted.backward()
+    assert torch.equal(loss, wanted)
+    assert all(
+        torch.equal(one.grad, other.grad)
+        for one, other in zip(model.parameters(), plain.parameters(), strict=True)
+    )
+
+
 class Results(TorchDispatchMode):
     """Keeps the results of matmuls."""
 
@@ -187,7 +267,7 @@ def test_stored_results_of_matmuls_are_offloaded_and_train_the_same() -> None:
     torch.manual_seed(0)
     plain = nn.ModuleList([Attention(0.0), Attention(0.0)]).train()
     model = copy.deepcopy(plain)
-    checkpoint_activations(model, is_selective=True)
+    checkpoint_activations(model, SELECTIVE)
     offload, moved = Offload(model), []
     pack = offload.pack_hook
 

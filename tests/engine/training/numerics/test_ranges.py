@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,17 @@ def test_every_module_has_its_rows(make_bench):
         places = [order.index(row.module) for row in ranges.of(quantity)]
         assert places == sorted(places)
     assert ranges.scale == 1 and ranges.notes
+
+
+def test_a_pass_in_fp32_uses_no_attention_kernel_for_16_bits(make_bench, monkeypatch):
+    used = []
+    monkeypatch.setattr(
+        "engine.training.numerics.bench.attention_kernel", lambda name: nullcontext(used.append(name))
+    )
+    bench = make_bench(precision="bf16", step={"attention": "flash"})
+    bench.device = torch.device("cuda")  # the plan's device stays the CPU
+    part_of(bench, measure_ranges)
+    assert used == ["auto", "flash"]
 
 
 def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench):

@@ -124,6 +124,31 @@ def test_a_smaller_batch_runs_uncompiled_or_is_compiled_as_the_setting_says(
     assert all(note.startswith("Recompilation at test_compiled.py:") for note in notes)
 
 
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(
+    ("dynamic", "sizes", "recorded"),
+    [
+        (True, (8, 8, 8, 8, 5, 5, 5, 5, 8), (0, 1, 2, 4, 5, 6)),
+        (False, (8, 8, 8, 8, 5, 5, 5, 5, 8), (0, 1, 2, 4, 5, 6)),
+        # a smaller batch runs uncompiled
+        (None, (8, 5, 8, 8, 8, 16, 16, 16, 16, 8), (0, 2, 3, 5, 6, 7)),
+    ],
+)
+def test_steps_that_record_the_graphs_of_a_compile_mode_for_a_new_size_do_not_count_as_steady(
+    monkeypatch, dynamic: bool | None, sizes: tuple[int, ...], recorded: tuple[int, ...]
+) -> None:
+    step = step_of("compile", compile_mode="reduce-overhead", compile_dynamic=dynamic)
+    monkeypatch.setattr(step, "_makes_graphs", True)  # as on a GPU
+    seen, phases = [], []
+    for number, size in enumerate(sizes):
+        phases.append(step.next_phase())
+        step([batch(size, number)])
+        assert step.compile_watch is not None
+        seen += [number] * step.compile_watch.has_compiled
+    assert tuple(seen) == recorded
+    assert phases[0] is PhaseName.COMPILING and phases.count(PhaseName.CAPTURING) == recorded[2]
+
+
 CHANGING = """
 import torch
 from torch import nn
