@@ -262,5 +262,5 @@ def _unless_refused(measure: Callable[[], T]) -> T | None:
     # an error of the device itself recurs with the smallest arrays
     try:
         return measure()
-    except (RuntimeError, MemoryError):
+    except (RuntimeError, ValueError, MemoryError):
         return None
