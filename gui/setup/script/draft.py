@@ -36,7 +36,8 @@ class ScriptDraft(Message):
 
     `steps` are measured, after `warmup` steps. An empty `repeat` is the usual number. `typed` are the places
     of the lines that the user typed here, or whose file the user opened here. Other lines came with a run,
-    and must be accepted before they run.
+    and must be accepted before they run. `foreign` are the fields of the environment that came with a run
+    and that the user has not edited.
     """
 
     lines: tuple[str, ...] = Field(("", ""), min_length=1, max_length=MOST_COMMANDS)
@@ -49,6 +50,11 @@ class ScriptDraft(Message):
     whole: bool = False
     require: str = ""
     typed: frozenset[int] = frozenset()
+    foreign: frozenset[str] = frozenset()
+
+    def with_fields(self, **values: Any) -> ScriptDraft:
+        """Return the draft with other values of fields, which the user edited."""
+        return self.model_copy(update={**values, "foreign": self.foreign.difference(values)})
 
     def with_line(self, place: int, line: str) -> ScriptDraft:
         """Return the draft with another command, which the user typed."""
@@ -64,14 +70,13 @@ class ScriptDraft(Message):
     def with_file(self, file: Path) -> ScriptDraft:
         """Return the draft of a Python file that the user opened, in its folder.
 
-        Commands in that folder stay. The file takes the first empty line, or a new one. An environment that
-        came with a run is not used.
+        Commands in that folder stay. The file takes the first empty line, or a new one. An environment or
+        shell that came with a run is not used, nor the commands in it.
         """
         line = f"python {quoted(file.name)}"
         folder, lines = str(file.parent), [*map(str.strip, self.lines), ""]
         at = lines.index(line if line in lines else "")
-        is_own = bool(self.typed) or not self.venv
-        if folder == self.folder.strip() and at < MOST_COMMANDS and is_own:
+        if folder == self.folder.strip() and at < MOST_COMMANDS and not self.foreign:
             return self.with_line(at, line)
         return ScriptDraft(steps=self.steps, repeat=self.repeat, folder=folder).with_line(0, line)
 
@@ -84,9 +89,12 @@ class ScriptDraft(Message):
         place = _place(command)
         alike = [side.command.line for side in (*sides, experiment) if _place(side.command) == place]
         lines = tuple(dict.fromkeys(alike))[:MOST_COMMANDS]
-        is_known = {*lines} <= {*self.lines} and place == self.model_dump(include={*place})
+        is_same_place = place == self.model_dump(include={*place})
+        is_known = is_same_place and {*lines} <= {*self.lines}
+        foreign = frozenset(key for key in ("venv", "shell") if place[key])
         update = {
             **place,
+            "foreign": self.foreign if is_same_place else foreign,
             "require": command.require,
             "warmup": field_text("steps", warmup),
             "steps": field_text("steps", max(1, (experiment.steps or 0) - warmup)),

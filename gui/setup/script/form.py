@@ -272,7 +272,7 @@ class ScriptForm(FormColumn):
     def _change(self, **values: Any) -> None:
         for key in {"folder", "venv"} & values.keys():
             self._trusted.name_path(values[key])
-        self.set_draft(self.draft.model_copy(update=values))
+        self.set_draft(self.draft.with_fields(**values))
 
     def _unfold(self, is_open: bool) -> None:
         self._options.setVisible(is_open)

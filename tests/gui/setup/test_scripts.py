@@ -259,6 +259,26 @@ def test_scripts_of_one_folder_are_dropped_one_after_the_other(folder: Path, tmp
         assert other.venv == ""
 
 
+def test_a_dropped_script_runs_in_no_environment_or_shell_of_a_run(scripts: SetupPanel, folder: Path) -> None:
+    form, file = scripts.scripts, folder / "other.py"
+    for place in ({"venv": "/foreign"}, {"shell": True}, {"venv": "/foreign", "shell": True}):
+        command = Command.model_validate({"line": "python a.py", "folder": str(folder), **place})
+        scripts.use_settings(Experiment(command=command, steps=100))
+        form.rows["warmup"].editor.edited.emit("5")
+        QTest.keyClicks(form.lines[1], "python a.py --amp")
+        scripts.use_settings(Experiment(command=command, steps=100))
+        assert form.draft.typed == {1}
+        other = form.draft.with_file(file)
+        assert (other.lines, other.venv, other.shell) == (("python other.py", ""), "", False)
+    # the shell is still that of the run
+    form.rows["venv"].editor.edited.emit("/mine")
+    assert form.draft.with_file(file).venv == ""
+    form.shell.click()
+    other = form.draft.with_file(file)
+    assert other.lines == ("python a.py", "python a.py --amp", "python other.py")
+    assert (other.venv, other.shell) == ("/mine", False)
+
+
 def test_all_commands_of_a_comparison_are_used_that_run_in_the_same_place(folder: Path) -> None:
     sides = [
         Experiment(command=Command(line=f"python {name}.py", folder=place), steps=70)
