@@ -130,29 +130,35 @@ class ItemFactory:
         """Return the expected duration of a run by the newest runs of this machine. None if unknown."""
         if (catalog := self.catalog) is None or (device := catalog.device(experiment.device)) is None:
             return None
-        if experiment not in self._known:
+        # repeats, which differ by their seed, take as long
+        key = experiment.model_copy(update={"seed": 0})
+        if key not in self._known:
             newest = islice(self._runs.records(), _MOST_RUNS)
+            model = experiment.command.script if experiment.is_script else experiment.model
             # a script may use any of them
             devices = catalog.devices if experiment.is_script else (device,)
             names = {device.title for device in devices}
-            alike = [run for run in newest if _looks_alike(run, experiment, names)]
-            self._known[experiment] = KnownRuns(alike).seconds(experiment)
-        return self._known[experiment]
+            alike = [run for run in newest if _looks_alike(run, experiment, model, names)]
+            self._known[key] = KnownRuns(alike).seconds(key)
+        return self._known[key]
 
 
 _MOST_RUNS = 500
 """So many of the newest saved runs are looked at for a duration."""
 
 
-def _looks_alike(run: RunRecord, experiment: Experiment, device_names: Collection[str]) -> bool:
-    """Return True if the run may be used to estimate the experiment's duration, by its overview."""
+def _looks_alike(run: RunRecord, experiment: Experiment, model: str, device_names: Collection[str]) -> bool:
+    """Return True if the run may be used to estimate the experiment's duration, by its overview.
+
+    `model` is the experiment's model or script.
+    """
     try:
         seen = run.overview
         wanted: tuple[str, str, Precision, int]
-        wanted = experiment.model, experiment.dataset, experiment.precision, experiment.batch_size
+        wanted = model, experiment.dataset, experiment.precision, experiment.batch_size
         if experiment.is_script:
             # its precision and batch size were observed
-            wanted = experiment.command.script, "", seen.precision, seen.batch_size
+            wanted = model, "", seen.precision, seen.batch_size
         if (seen.model, seen.dataset, seen.precision, seen.batch_size) != wanted:
             return False
         machine = run.environment

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from pytestqt.qtbot import QtBot
 
+from engine.experiment.command import Command
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.sweep import Axis, Plan, grid_of
@@ -162,6 +163,31 @@ def test_a_script_takes_as_long_as_an_earlier_run_of_its_command(
 
     assert seconds(require="loss") == pytest.approx(2 * STEPS * 0.64, rel=0.02)
     assert seconds(line="python train.py") is seconds(folder="/there") is seconds(whole=True) is None
+    window.shut_down()
+
+
+def test_the_times_of_repeats_of_a_script_are_looked_up_once(
+    trained: Callable[..., RunRecord], saved: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = Command(line="python train.py", folder="/here")
+    for _ in range(3):
+        trained("bf16", 100.0, settings={"command": command.model_dump()})
+    window, read = Experiments(saved, Machine()), []
+    window.load()
+    card = CATALOG.devices[0].model_copy(update={"title": CARD.device_name})
+    window._thread.catalog_read.emit(CATALOG.model_copy(update={"devices": (card,)}))
+    assert {run.overview.model for run in window.runs.records()} == {"train.py"}
+    script = Command.script.fget
+    assert script is not None
+
+    def count(command: Command) -> str:
+        read.append(command.line)
+        return str(script(command))
+
+    monkeypatch.setattr(Command, "script", property(count))
+    repeats = [Experiment(command=command, steps=2 * STEPS, seed=seed) for seed in range(5)]
+    (seconds,) = set(map(window.works.factory.expected_seconds, repeats))
+    assert seconds == pytest.approx(2 * STEPS * 0.64, rel=0.02) and read == ["python train.py"]
     window.shut_down()
 
 
