@@ -24,8 +24,8 @@ from engine.store.record import Status
 from engine.words.numbers import times
 
 Operator = Literal[">=", "<="]
-Decision = tuple[bool | None, str]
-"""Whether a requirement is met (None: undecided), and the reason in a sentence."""
+Decision = tuple[bool | None, *tuple[str, ...]]
+"""Whether a requirement is met (None: undecided), and the sentences of the reason."""
 
 _TOLERANCE = 1e-9  # of a ratio, which is computed by logarithms
 
@@ -66,7 +66,7 @@ class Outcome:
     """Whether one side meets one requirement. `is_met` is None if that is undecided.
 
     `name` is the requirement, with the side if there are several. `cell` has the ratio that it bounds, None
-    without a reliable one.
+    without a reliable one. `reasons` are the sentences of the reason.
     """
 
     requirement: Requirement
@@ -74,7 +74,12 @@ class Outcome:
     name: str
     cell: MetricCell | None
     is_met: bool | None
-    reason: str
+    reasons: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The reason as running text."""
+        return " ".join(self.reasons)
 
     @property
     def word(self) -> str:
@@ -132,8 +137,8 @@ def judge(comparison: Comparison, requirements: Sequence[Requirement]) -> Judgem
             has_ratio = requirement.operator is not None and cell is not None and cell.ratio is not None
             is_sound = not report.caution(requirement.metric) and not _doubts(report, "unfinished")
             bounded = cell if has_ratio and is_sound else None
-            decision = _decide(requirement, comparison, report)
-            outcomes.append(Outcome(requirement, report.side, name, bounded, *decision))
+            is_met, *reasons = _decide(requirement, comparison, report)
+            outcomes.append(Outcome(requirement, report.side, name, bounded, is_met, tuple(reasons)))
     return Judgement(tuple(outcomes))
 
 
@@ -150,30 +155,32 @@ def _decide(requirement: Requirement, comparison: Comparison, report: SideReport
             # the verdict says why
             return False, f"{each.title} failed."
     if unfinished := _doubts(report, "unfinished"):
-        return None, unfinished
+        return None, *unfinished
     if unlike := _doubts(report, "workload"):
-        return None, unlike
+        return None, *unlike
     if requirement.operator is None:
         return _decide_loss(comparison, side)
     if metric.is_of_time and report.disqualifiers:
-        return None, f"{report.disqualifiers[0].sentence} Measure again."
+        return None, report.disqualifiers[0].sentence, "Measure again."
     cell = comparison.cells(side.id).get(metric.name)
     if cell is None or cell.ratio is None:
-        reason = _doubts(report, "too-short", "no-speed") if metric.is_of_time else ""
-        return None, reason or f"{side.title} and {baseline.title} have no {metric.title.lower()} to compare."
+        why = _doubts(report, "too-short", "no-speed") if metric.is_of_time else ()
+        missing = f"{side.title} and {baseline.title} have no {metric.title.lower()} to compare."
+        return None, *(why or (missing,))
     if cell.ratio_interval is None:
-        reason = _doubts(report, "order", "outliers", "node") if metric.is_of_time else ""
-        return None, reason or _too_few_runs(side, baseline)
+        why = _doubts(report, "order", "outliers", "node") if metric.is_of_time else ()
+        return None, *(why or _too_few_runs(side, baseline))
     return _decide_interval(requirement.operator, requirement.bound, cell.ratio_interval)
 
 
-def _doubts(report: SideReport, *kinds: DoubtKind) -> str:
-    return " ".join(dict.fromkeys(doubt.sentence for doubt in report.doubts if doubt.kind in kinds))
+def _doubts(report: SideReport, *kinds: DoubtKind) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(doubt.sentence for doubt in report.doubts if doubt.kind in kinds))
 
 
-def _too_few_runs(side: Side, baseline: Side) -> str:
+def _too_few_runs(side: Side, baseline: Side) -> tuple[str, str]:
     is_single = len(side.runs) == len(baseline.runs) == 1
-    return f"{'Each side has only one run' if is_single else 'A side has too few runs'}. Use 5 repeats."
+    why = "Each side has only one run." if is_single else "A side has too few runs."
+    return why, "Use 5 repeats."
 
 
 def _decide_interval(operator: Operator, bound: float, interval: Interval) -> Decision:
@@ -209,12 +216,13 @@ def _decide_loss(comparison: Comparison, side: Side) -> Decision:
     if not math.isfinite(cell.difference):
         return (None if math.isfinite(cell.value) else False), f"{both}."
     if min(len(cell.known), len(base_cell.known)) < 2:
-        return None, _too_few_runs(side, baseline)
+        return None, *_too_few_runs(side, baseline)
     if cell.difference <= 0:
         return True, f"{both}, which is not higher."
     spread = max(base_cell.known) - min(base_cell.known)
     if not spread:
-        return None, f"{both}. All runs of {baseline.title} have the same loss, so its variation is unknown."
+        unknown = f"All runs of {baseline.title} have the same loss, so its variation is unknown."
+        return None, f"{both}.", unknown
     if cell.difference <= spread:
         return True, f"{both}, within the variation between runs."
     if cell.within_spread:

@@ -48,9 +48,9 @@ class RequirementsCard(Surface):
         self.rows, told = [], [*comparison.report(side_id).verdict.notes]
         for one in shown:
             # the verdict above, or another row, may say why
-            words = "" if any(sentence in one.reason for sentence in told) else one.reason
+            words = " ".join(sentence for sentence in one.reasons if sentence not in told)
             row = OutcomeRow(one, looks[one.side.id], len(shown) == 1, words)
-            told.append(one.reason)
+            told += one.reasons
             self.rows.append(row)
             self._column.addWidget(row)
         self._name.set_whole_text(shown[0].name if len(shown) == 1 else "")

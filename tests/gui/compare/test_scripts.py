@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.store.record import RunRecord
+from engine.compare.comparison import compare
+from engine.compare.evidence import Evidence
+from engine.compare.requirement import judge_saved
+from engine.experiment.experiment import changed
+from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.compare.reading import ComparedRuns, read_and_compare, related_runs
 from gui.compare.scripts import PrintedLines, RequiredMetrics
 from gui.widgets.boxes import in_column
+from tests.records import script_run
 
 Trained = Callable[..., RunRecord]
 
@@ -101,6 +108,26 @@ def test_the_card_does_not_repeat_what_the_verdict_above_it_says(
     shown = [label.text() for label in above.required.findChildren(QLabel) if not label.isHidden()]
     assert not any(busy in text for text in shown)
     assert "The lower end of the 95% interval, 1.00, is above 0.8." in shown
+
+
+def test_a_reason_loses_no_sentence_that_is_not_told_elsewhere(
+    parts: tuple[RequiredMetrics, PrintedLines],
+) -> None:
+    runs = [
+        script_run(number, f"python {('train', 'pretrain')[number % 2]}.py", observed={})
+        for number in range(4)
+    ]
+    runs[1] = replace(runs[1], status=Status.STOPPED)
+    runs[2] = replace(runs[2], status=Status.STOPPED)
+    asked = [changed(run.experiment, {"command.require": "memory <= 0.8, loss"}) for run in runs]
+    runs = [replace(run, experiment=one) for run, one in zip(runs, asked, strict=True)]
+    comparison = compare([Evidence(run, np.ones(9), ()) for run in runs], runs[0].id)
+    side, (first, again) = comparison.sides[1], judge_saved(comparison).outcomes
+    told, rest = first.reasons
+    assert first.reasons == again.reasons and told in comparison.report(side.id).verdict.notes
+    parts[0].show_comparison(comparison, side.id)
+    shown = [label.text() for label in parts[0].required.findChildren(QLabel) if not label.isHidden()]
+    assert shown.count(rest) == 1 and not any(told in text for text in shown)
 
 
 def test_each_side_shows_what_it_printed_last(
