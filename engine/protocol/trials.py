@@ -220,9 +220,12 @@ class LimitSide(Message):
 
     @property
     def throughputs(self) -> tuple[tuple[int, float], ...]:
-        """The trials with a known throughput, as (batch, samples/s of one step), the smallest first."""
+        """The known throughputs as (batch, samples/s of one step), the smallest batch first.
+
+        A batch that was tried several times has the throughput of its last trial.
+        """
         known = ((trial.batch_size, trial.one_step_samples_per_second) for trial in self.decisive_trials)
-        return tuple(sorted((batch, speed) for batch, speed in known if speed is not None))
+        return tuple(sorted({batch: speed for batch, speed in known if speed is not None}.items()))
 
     @property
     def failed(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
-from engine.export.kinds.limit import TRIALS, document, memory_content
+from engine.export.kinds.limit import THROUGHPUT, TRIALS, document, memory_content
 from engine.limit.result import recommended_batch, result_words, throughput_sentences
 from engine.protocol.trials import Limit, LimitResult, LimitSide, MemoryLine, Trial
 from engine.store.saved.studies import Study
@@ -100,6 +100,14 @@ def timed(*speeds: float | None) -> Limit:
 def test_a_sentence_says_from_which_batch_on_it_is_fast(speeds: tuple[float, ...], sentence: str) -> None:
     assert list(throughput_sentences(timed(*speeds))) == [sentence]
     assert not list(throughput_sentences(timed(*speeds[:2]))), "two batches show no curve"
+
+
+def test_a_batch_tried_twice_is_one_point_of_the_curve() -> None:
+    first, again = (one.sides[0].trials[0] for one in (timed(50.0), timed(60.0)))
+    twice = searched(first, again)
+    assert twice.sides[0].throughputs == ((10, 60.0),)
+    assert not any(section.title == THROUGHPUT for section in tables(twice))
+    assert not list(throughput_sentences(searched(first, again, *timed(1.0, 2.0).sides[0].trials[1:])))
 
 
 def test_trials_of_an_earlier_version_have_no_throughput_and_the_table_no_column_for_it() -> None:
