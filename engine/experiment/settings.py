@@ -182,7 +182,8 @@ class Step(Part):
         "Compile mode",
         "The mode of torch.compile. Reduce-overhead records CUDA graphs of the compiled code, and replaces "
         "Capture. Max-autotune also searches for the fastest kernels, which takes minutes.",
-        group=Group.MACHINE,
+        group=Group.FORMATS,
+        place=1,
         when=FormValues.compiles,
     )
     compile_dynamic: Annotated[bool | None, NoneFromText] = setting(
@@ -190,7 +191,8 @@ class Step(Part):
         "Compile for any batch size",
         "On: compiles once for all batch sizes (dynamic=True). Off: compiles again for each size "
         "(dynamic=False). Auto: compiles for one size, and smaller batches run uncompiled.",
-        group=Group.MACHINE,
+        group=Group.FORMATS,
+        place=1,
         when=FormValues.compiles,
     )
     gradient_accumulation: SmallCount = setting(
