@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
 from torchao.optim import subclass_4bit, subclass_8bit
 
+from engine.experiment.built_in import LANGUAGE_SIZES
 from engine.experiment.checks import Catalog, DeviceEntry, problems
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.presets import BUILT_IN, preset
@@ -19,7 +18,7 @@ from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.memory import LiveBytes, breakdown_of
-from engine.training.models.build import SHAPES, build_loss, count_parameters, model_entries
+from engine.training.models.build import build_loss, count_parameters, model_entries
 from engine.training.models.forward import make_bfloat16
 from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
@@ -44,7 +43,8 @@ LANGUAGE = {**ON_CPU, **TOKENS, "model": "causal-lm-tiny"}
 @pytest.fixture(autouse=True)
 def fewer_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of the language model's four layers, each of which takes long to trace."""
-    monkeypatch.setitem(SHAPES, "causal-lm-tiny", replace(SHAPES["causal-lm-tiny"], layers=2))
+    sizes = LANGUAGE_SIZES["causal-lm-tiny"]._replace(num_hidden_layers=2)
+    monkeypatch.setitem(LANGUAGE_SIZES, "causal-lm-tiny", sizes)
 
 
 def with_a_card() -> Catalog:
