@@ -132,13 +132,16 @@ def test_the_parts_of_a_gain_exclude_the_same_repeats(record: Record) -> None:
         for experiment, speed in ((FP32, 100.0), (FP16, 200.0), (fast, 300.0)):
             seeded = experiment.model_copy(update={"seed": repeat})
             is_slow = repeat == 3 and experiment is not fast
-            figures = {"samples_per_second": speed / 2 if is_slow else speed, **(busy if is_slow else {})}
+            figures = {"samples_per_second": speed / 2 if is_slow else speed, "environment": ENVIRONMENT}
+            figures |= busy if is_slow else {}
             recipe = experiment.step.recipe
             runs.append(record(len(runs) + 1, seeded, comparison="c", recipe=recipe, **figures))
     comparison = compare([Evidence(run, np.ones(9), ()) for run in runs])
     (report,) = (report for report in comparison.reports if report.side.is_named_fast)
     assert report.verdict.speedup == pytest.approx(3)
-    assert report.split is not None and report.split.precision_ratio == pytest.approx(2)
+    assert report.split is not None
+    factors = {factor.name: factor.ratio for factor in report.split.factors}
+    assert factors == {"precision": pytest.approx(2), "recipe": pytest.approx(1.5)}
 
 
 def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
