@@ -19,11 +19,13 @@ from engine.worker.keeper import SCRIPTS_PATH
 
 FOLDER = "AMMETER_OBSERVER_FOLDER"
 """The environment variable with the folder that the observer writes to."""
+USER_SITE = "AMMETER_SCRIPTS_USER_SITE"
+"""The environment variable by which a launcher marks that PYTHONNOUSERSITE is its own, not the user's."""
 OBSERVER = Path(__file__).parent / "observer"
 # on Windows, the root of a conda environment has its python.exe
 _PROGRAMS = ("", "Scripts") if sys.platform == "win32" else ("bin",)
 # what a worker sets to protect itself from files in the current folder
-_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH)
+_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH, USER_SITE)
 _MOST_BYTES = 2**14
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)
 
@@ -47,6 +49,8 @@ def environment_of(command: Command, observed: Path, around: Mapping[str, str]) 
     environment = {name: value for name, value in around.items() if name not in _OF_WORKERS}
     if path := around.get(SCRIPTS_PATH):
         environment["PYTHONPATH"] = path
+    if USER_SITE in around:
+        environment.pop("PYTHONNOUSERSITE", None)
     venv = found_venv(command)
     if venv is not None:
         environment["VIRTUAL_ENV"] = str(venv)

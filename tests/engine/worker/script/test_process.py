@@ -15,9 +15,9 @@ import pytest
 from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
-from engine.worker.keeper import worker_environment
+from engine.worker.keeper import SCRIPTS_PATH, worker_environment
 from engine.worker.script import places
-from engine.worker.script.places import FOLDER, OBSERVER, environment_of, folder_of
+from engine.worker.script.places import FOLDER, OBSERVER, USER_SITE, environment_of, folder_of
 from engine.worker.script.process import ScriptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -98,6 +98,21 @@ def test_a_script_has_the_relative_folders_of_pythonpath_that_its_worker_lacks(
     assert not environment.keys() & around.keys() - os.environ.keys()
     changed = environment_of(command.model_copy(update={"line": "PYTHONPATH=own x"}), tmp_path, around)
     assert changed["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "own"))
+
+
+@pytest.mark.parametrize(("own", "of_script"), [({USER_SITE: "1"}, None), ({}, "1")])
+def test_a_script_of_the_packaged_program_has_the_settings_that_its_launcher_took_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], of_script: str | None
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for name, value in {SCRIPTS_PATH: "src", "PYTHONNOUSERSITE": "1", **own}.items():
+        monkeypatch.setenv(name, value)
+    around = worker_environment({})
+    assert around["PYTHONPATH"] == "" and around["PYTHONNOUSERSITE"] == "1"
+    environment = environment_of(Command(line="python train.py", folder=str(tmp_path)), tmp_path, around)
+    assert environment["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "src"))
+    assert environment.get("PYTHONNOUSERSITE") == of_script
+    assert not environment.keys() & {SCRIPTS_PATH, USER_SITE}
 
 
 def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
