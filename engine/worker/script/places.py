@@ -114,7 +114,7 @@ def look_up(place: Place) -> Found:
         problems["folder"] = request_problem(message, "Select another one.", key="command.folder")
     elif place.venv and venv is None:
         message = f"{shortened(place.venv, 300)} is not a virtual or conda environment."
-        remedy = "Select its folder, or leave the field empty."
+        remedy = "Select its folder, or none."
         problems["venv"] = request_problem(message, remedy, key="command.venv")
     looked = ((program, _missing(program, command)) for program in place.programs)
     missing = {program: problem for program, problem in looked if problem is not None}
@@ -128,8 +128,8 @@ def _missing(program: Program, place: Command) -> Problem | None:
     # a path is meant from the folder, a name alone is not looked for there
     if shutil.which(str(file) if Path(name).name != name else name, path=path) is not None:
         return None
-    where = "in the environment of the folder or " if found_venv(place) is not None else ""
-    why = "is not a program" if file.is_file() else f"was not found {where}on this machine"
+    where = " in the environment of the folder or elsewhere" if found_venv(place) is not None else ""
+    why = "is not a program" if file.is_file() else f"was not found{where}"
     remedy = "Start it with python." if name.endswith(".py") else "Check its spelling."
     return request_problem(f"{shortened(name, 300)} {why}.", remedy, key="command.line")
 

@@ -59,8 +59,7 @@ class ScriptProcess:
                 )
         except OSError as error:
             message = f"“{shortened(command.words[0])}” cannot be started: {error.strerror}."
-            is_python = command.words[0].endswith(".py")
-            remedy = "Start it with python." if is_python else "Correct the command or its folder."
+            remedy = "Correct the command or its folder."
             raise ProblemError(request_problem(message, remedy, key="command.line")) from None
         self._reads = log.open("rb")
 

@@ -131,7 +131,7 @@ def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
     [
         ({"folder": "/nowhere/at all"}, "The folder /nowhere/at all does not exist."),
         ({"folder": "~nobody-here/code"}, "The folder ~nobody-here/code does not exist."),
-        ({"line": "no-such-program train.py"}, "no-such-program was not found on this machine."),
+        ({"line": "no-such-program train.py"}, "no-such-program was not found."),
         ({"line": "script.py --amp"}, "script.py is not a program."),
         ({"venv": "nothing here"}, "nothing here is not a virtual or conda environment."),
         ({"venv": "~nobody-here/venv"}, "~nobody-here/venv is not a virtual or conda environment."),
