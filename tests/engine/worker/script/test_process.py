@@ -17,6 +17,7 @@ from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
 from engine.worker.keeper import SCRIPTS_PATH, worker_environment
 from engine.worker.script import places
+from engine.worker.script import process as running
 from engine.worker.script.places import FOLDER, OBSERVER, USER_SITE, environment_of, folder_of
 from engine.worker.script.process import ScriptProcess
 
@@ -244,6 +245,17 @@ def test_a_line_without_an_end_comes_once_it_is_long(tmp_path: Path) -> None:
     code = "import time\nfor _ in range(1_000): print('progress', end='\\r')\nwhile True: time.sleep(1)"
     process = started(tmp_path, code)
     assert len(printed(process, "progress\r")) < 10_000
+    process.close()
+
+
+def test_a_line_without_an_end_is_held_back_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = started(tmp_path, "import time\nprint('10%', end='\\r')\nwhile True: time.sleep(1)")
+    wait_until(lambda: (tmp_path / "private" / "output").read_text() == "10%\r")
+    assert process.output() == ""
+    monkeypatch.setattr(running, "_HELD_SECONDS", 0.0)
+    assert process.output() == "10%\r" and process.output() == ""
     process.close()
 
 
