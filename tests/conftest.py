@@ -19,8 +19,10 @@ from typing import Any, Literal
 
 import psutil
 import pytest
+from _pytest.assertion import rewrite
 from _pytest.logging import LogCaptureHandler, caplog_handler_key, catching_logs
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from engine.worker import site
 from engine.worker.launcher import Launcher
@@ -43,6 +45,8 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25
 )
 settings.load_profile("any machine")
+# looking for numbers and texts in all source takes seconds in each worker
+providers._get_local_constants = lambda: providers._local_constants
 
 pytest_plugins = [
     "tests.golden",
@@ -67,6 +71,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
         return 0
     room = psutil.virtual_memory().available // 2**20 // _MIB_SIDE_BY_SIDE
     return max(1, min((os.cpu_count() or 1) * 3 // 2, room))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Rewrite a share of the asserts, and leave the rest to the other workers, before all of them collect."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if not worker:
+        return
+    state, first = config.stash[rewrite.assertstate_key], int(worker["workerid"].removeprefix("gw"))
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[first :: worker["workercount"]]:
+        folder = rewrite.get_cache_dir(path)
+        cached = folder / (path.stem + rewrite.PYC_TAIL)
+        if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, cached) is None:
+            source_hash, code = rewrite._rewrite_test(path, config)
+            rewrite._write_pyc(state, code, source_hash, cached)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

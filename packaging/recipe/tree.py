@@ -232,6 +232,6 @@ def _compile(target: Target, into: Path) -> None:
     run(
         sys.executable, "-m", "compileall", "-q", "-j", str(os.cpu_count() or 1),
         "--invalidation-mode", "unchecked-hash", "-s", into, into / target.standard_library,
-        environment={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": ""},
+        environment={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": ""},
     )
     # fmt: on

@@ -46,6 +46,7 @@ def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
         folder = scratch / "root" / INSTALLED
         size = sum(path.lstat().st_size for path in folder.rglob("*")) / 1e6
         check(size <= INSTALLED_MB, f"installed it is {size:.0f} MB, and may be {INSTALLED_MB}")
+        check(any(folder.rglob("engine/__pycache__/*.pyc")), "its modules are not compiled")
     environment = _lonely_environment(scratch)
     program = _Program(folder / "ammeter", environment)
     with steps.step("It tells its version"):

@@ -189,9 +189,9 @@ def test_a_saved_script_is_neither_studied_nor_resumed_nor_written(planted, tmp_
         store.begin(run.id)
         store.record(run.id, [started_of(script), Finished(summary=Summary(steps=1), stopped=True)])
     for given in (
-        ("numerics", "--run", run.id),
-        ("profile", "--run", run.id),
-        ("resume", run.id),
+        ("numerics", "--run", run.id, *THREAD),
+        ("profile", "--run", run.id, *THREAD),
+        ("resume", run.id, *THREAD),
         ("export", run.id, "--to", str(tmp_path / "train.py")),
     ):
         assert planted.refused(*given).startswith("A script")

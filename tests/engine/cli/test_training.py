@@ -31,6 +31,7 @@ from engine.experiment.paths import checkpoints_folder, store_path
 from engine.runner import Runner
 from engine.store.record import Status
 from engine.store.store import Store
+from tests.remote import TOLD
 
 ROOT = Path(__file__).parents[3]
 ON_CPU = ["--device", "cpu"]
@@ -91,21 +92,21 @@ def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(
     [("memory <= 900000", "3", 0, True), ("memory >= 900000", "3", 1, False), ("speed >= 1", "1", 3, None)],
 )
 def test_a_requirement_decides_the_exit_status_and_what_ci_shows(
-    answer, tmp_path, requirement, repeats, status, passed
+    answer, trains, tmp_path, requirement, repeats, status, passed
 ):
-    junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
+    folder = tmp_path / "written"
+    folder.mkdir()
+    junit, summary = folder / "junit.xml", folder / "summary.md"
     # as GitHub makes it before a step starts
     summary.touch()
-    arguments = ["--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, "--repeats", repeats]
-    # 190 MiB: a few could all fit into the memory that this process has freed, and be counted as none
-    arguments += ["--batch-size", "2000000", "--set", "samples=2000000"]
+    arguments = ["--preset", "hello-amp", *ON_CPU, "--steps", "30", "--repeats", repeats]
     files = ["--junit", str(junit), "--markdown", str(summary)]
     found_status, found = answer("compare", *arguments, "--require", requirement, *files)
     assert (found_status, found["passed"]) == (status, passed), found["requirements"]
     (outcome,) = found["requirements"]
     assert (outcome["requirement"], outcome["side"], outcome["met"]) == (requirement, "BF16 AMP", passed)
     assert outcome["sentence"] in summary.read_text() and outcome["sentence"] in junit.read_text()
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["junit.xml", "summary.md"]
+    assert sorted(path.name for path in folder.iterdir()) == ["junit.xml", "summary.md"]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +167,11 @@ def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsy
     )
 
 
-def test_the_runs_of_scripts_keep_their_requirements(answer):
-    file = Path(__file__).parents[1] / "worker" / "script" / "scripts" / "loop.py"
-    commands = [f"{sys.executable} {file} {kind}" for kind in ("accumulate", "bf16")]
+def test_the_runs_of_scripts_keep_their_requirements(answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.py"
+    file.write_text(TOLD)
+    commands = [f"{sys.executable} {file} {kind}" for kind in ("--one", "--other")]
     options = ["--steps", "3", "--warmup", "1", "--repeats", "1", *IN_A_THREAD]
     status, found = answer("script", *commands, *options, "--require", "Memory<=90%", "--require", "loss")
     assert (status, found["passed"]) == (3, None), found

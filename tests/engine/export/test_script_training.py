@@ -23,6 +23,7 @@ from PIL import Image
 from torch.autograd.graph import saved_tensors_hooks
 from torchvision.datasets import CIFAR100
 
+from engine.experiment.built_in import LANGUAGE_SIZES
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.own.code import with_code
 from engine.experiment.paths import datasets_folder
@@ -31,7 +32,6 @@ from engine.export.script.page import write_run_script
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.protocol.jobs import Control, Train
 from engine.store.record import RunRecord
-from engine.training.models.build import SHAPES
 from engine.training.precision import float32_mode
 from engine.training.runs.loop import train
 from engine.worker.perform import perform
@@ -335,9 +335,9 @@ def test_a_script_offloads_what_selective_checkpointing_stores(
 
     monkeypatch.setattr(torch.autograd.graph, "saved_tensors_hooks", Watched)
     assert performed(written(run, steps_per_epoch, tmp_path)) == course
-    shape = SHAPES["causal-lm-tiny"]
+    shape = LANGUAGE_SIZES["causal-lm-tiny"]
     # no input of a block is as wide as the two matmuls of its feed-forward part
-    assert widths.count((shape.feed_forward,)) == 2 * shape.layers * TOKENS["steps"]
+    assert widths.count((shape.intermediate_size,)) == 2 * shape.num_hidden_layers * TOKENS["steps"]
 
 
 def write_cifar100(monkeypatch: pytest.MonkeyPatch, samples: int) -> None:

@@ -17,7 +17,7 @@ from engine.protocol.events import Event, Failed, Finished, Heartbeat, Phase, Ph
 from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import ProcessSession
-from tests.remote import check_script, events_of, eventually
+from tests.remote import TOLD, check_script, events_of, eventually
 from tests.slurm import NODES, Cluster
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_run_waits_is_trained_and_the_next_one_finds_the_node_ready(cluster: C
 
 def test_a_script_runs_on_a_node_in_its_folder(cluster: Cluster, tmp_path: Path) -> None:
     with Launcher(site=RemoteSite(cluster.machine)) as launcher:
-        check_script(launcher, tmp_path / "code there")
+        check_script(launcher, tmp_path / "code there", TOLD)
         assert cluster.jobs() == ["RUNNING n1"]
     eventually(lambda: cluster.jobs() == [])
     assert cluster.folders() == []

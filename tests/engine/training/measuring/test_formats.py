@@ -144,21 +144,39 @@ def test_the_attention_kernel_that_ran_is_named(own, arguments, settings, kernel
     assert run.summary.attention == (AttentionUse(kernel=kernel, dtype=dtype, calls=1),)
 
 
-COURSES: list[tuple[str, dict[str, Any]]] = [
-    ("small-cnn", {"precision": "bf16"}),
-    ("resnet18", {"image_size": 32, "precision": "fp16", "step": {"activation_checkpointing": True}}),
-    ("vit_b_16", {"image_size": 32, "samples": 4, "batch_size": 2, "steps": 2}),
-]
+BLOCKS = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
+
+    def forward(self, pictures):
+        return self.norm(self.convolution(pictures)).relu()
+
+def model():
+    return nn.Sequential(Block(), Block(), nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
+
+def batch(size):
+    return torch.randn(size, 3, 8, 8), torch.randint(4, (size,))
+"""
 
 
-@pytest.mark.parametrize(("model", "settings"), COURSES)
-def test_a_recorded_run_trains_to_the_last_bit_as_one_that_is_not(
-    pictures, monkeypatch, model, settings
-) -> None:
-    asked = {"model": model, "samples": 8, "batch_size": 4, "steps": 3, **settings}
-    recorded = pictures(**asked)
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        (FILE, {"precision": "bf16"}),
+        (BLOCKS, {"precision": "fp16", "step": {"activation_checkpointing": True}}),
+        (changed(FORWARD, ATTENTION.format("")), {}),
+    ],
+    ids=["plain", "recomputed, with statistics", "attention"],
+)
+def test_a_recorded_run_trains_to_the_last_bit_as_one_that_is_not(own, monkeypatch, text, settings) -> None:
+    recorded = own.run(text, steps=3, **settings)
     monkeypatch.setattr(Run, "record_formats", lambda run: None)
-    plain = pictures(**asked)
+    plain = own.run(text, steps=3, **settings)
     assert recorded.losses == plain.losses and recorded.summary.formats and not plain.summary.formats
     assert recorded.summary.final_grad_scale == plain.summary.final_grad_scale
 

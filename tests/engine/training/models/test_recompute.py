@@ -66,7 +66,7 @@ def states_equal(one: nn.Module, other: nn.Module) -> bool:
         ("densenet121", {}),
         ("swin_t", {"dropout": 0.1}),
         ("vit_b_16", {"image_size": 32, "dropout": 0.1, "attention_dropout": 0.1, "num_layers": 2}),
-        ("vgg11", {"dropout": 0.1}),
+        ("vgg11", {}),
     ],
 )
 def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settings, kind):
@@ -76,6 +76,11 @@ def test_losses_weights_and_statistics_are_the_same_to_the_last_bit(name, settin
     else:
         made = lambda: torchvision.models.get_model(name, num_classes=10, **settings)  # noqa: E731
     model, recomputed = made(), made()
+    for each in (model, recomputed) if name == "vgg11" else ():
+        # its own has a hundred million weights
+        each.classifier = nn.Sequential(
+            nn.Linear(25_088, 16), nn.ReLU(True), nn.Dropout(0.1), nn.Linear(16, 10)
+        )
     recomputed.load_state_dict(model.state_dict())
     assert checkpoint_activations(recomputed, kind) > 1
     assert train(recomputed, steps=1) == train(model, steps=1)

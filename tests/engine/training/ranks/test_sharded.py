@@ -18,7 +18,9 @@ from tests.engine.training.conftest import Trained
 
 GLOBAL_BATCH = 8
 SETTINGS: dict[str, Any] = {
-    "model": "causal-lm-tiny",
+    "model": "hf:llama",
+    "overrides": "hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, "
+    "num_key_value_heads=2",
     "dataset": "python-source",
     "sequence_length": 32,
     "device": "cpu",
@@ -84,10 +86,10 @@ def test_it_skips_the_steps_that_one_process_skips() -> None:
 
 @pytest.mark.slow
 def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
-    settings = {**SHARDED, "steps": 30, "checkpoint": {"last": True, "rewind_every": 4}}
+    settings = {**SHARDED, "steps": 60, "checkpoint": {"last": True, "rewind_every": 20}}
     straight = trained(tmp_path / "straight", **settings)
     first = trained(tmp_path / "broken", stop_after=3, **settings)
-    assert 3 <= first.summary.steps < 30
+    assert 3 <= first.summary.steps < 60
     begun = saved(tmp_path / "broken")
     second = trained(tmp_path / "broken", resume=True, **settings)
     assert first.losses + second.losses == straight.losses
@@ -101,7 +103,7 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
     # what was stopped on two devices goes on with one
     (tmp_path / "alone").mkdir()
     torch.save(begun, tmp_path / "alone" / "last.pt")
-    alone = trained(tmp_path / "alone", resume=True, steps=30, checkpoint={"last": True})
+    alone = trained(tmp_path / "alone", resume=True, steps=60, checkpoint={"last": True})
     assert alone.losses == pytest.approx(second.losses, rel=1e-4)
 
 
@@ -119,7 +121,7 @@ def test_the_state_before_the_trouble_is_kept_whole(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_running_statistics_are_the_same_on_all_ranks_and_stay_in_float32(tmp_path: Path) -> None:
     pictures = {"model": "small-cnn", "dataset": "synthetic", "image_size": 8, "num_classes": 4}
-    settings = {**pictures, "precision": "bf16", "samples": 64, "checkpoint": {"last": True}}
+    settings = {**pictures, "overrides": "", "precision": "bf16", "samples": 64, "checkpoint": {"last": True}}
     settings |= {"optimizer": {"name": "sgd", "momentum": 0.9, "fused": True}}
     settings |= {"step": {"recipe": "host_counters"}}
     summary = trained(tmp_path, **SHARDED, **settings).summary
@@ -131,7 +133,7 @@ def test_running_statistics_are_the_same_on_all_ranks_and_stay_in_float32(tmp_pa
 
 @pytest.mark.slow
 def test_a_single_module_is_refused() -> None:
-    linear = {"model": "linear", "dataset": "synthetic-regression", "samples": 100}
+    linear = {"model": "linear", "overrides": "", "dataset": "synthetic-regression", "samples": 100}
     (failed,) = trained(**SHARDED, **linear).of(Failed)
     assert "linear is a single module" in failed.problem.message
 

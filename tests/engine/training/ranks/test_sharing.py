@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -225,11 +223,16 @@ def as_rank(rank: int, meeting: str) -> None:
     os._exit(0)
 
 
-@pytest.mark.slow  # two processes, which import torch
-def test_two_processes_have_the_same_buffers_and_mean_gradients(tmp_path: Path) -> None:
-    code = f"from {as_rank.__module__} import as_rank; as_rank({{}}, {str(tmp_path / 'meeting')!r})"
-    started = [subprocess.Popen([sys.executable, "-c", code.format(rank)]) for rank in range(2)]
-    assert [process.wait() for process in started] == [0, 0]
+def test_two_processes_have_the_same_buffers_and_mean_gradients(tmp_path: Path, start_script: Any) -> None:
+    started = []
+    for rank in range(2):
+        script = tmp_path / f"rank{rank}.py"
+        script.write_text(
+            f"from {as_rank.__module__} import as_rank; as_rank({rank}, {str(tmp_path / 'meeting')!r})"
+        )
+        started.append(start_script(script, dict(os.environ)))
+    errors = [process.communicate(timeout=60)[1] for process in started]
+    assert [process.wait() for process in started] == [0, 0], errors
 
 
 def shares(monkeypatch: pytest.MonkeyPatch, samples: int, batch_size: int, ranks: int) -> list[list[int]]:

@@ -87,8 +87,7 @@ def test_it_trains_as_the_plain_step_does_whatever_the_batch(
         torch.testing.assert_close(other[1], one[1], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("compiler")
+@pytest.mark.usefixtures("traced")
 def test_counters_on_the_host_change_no_bit_of_a_compiled_step() -> None:
     groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3)], [batch(5, 4)]]
     usual, hidden = step_of("compile"), step_of("compile+host_counters")
@@ -237,7 +236,7 @@ def test_running_out_of_memory_is_no_reason_to_go_without() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("compiler")
+@pytest.mark.usefixtures("traced")
 def test_a_budget_stores_a_share_of_the_activations_and_changes_no_loss() -> None:
     def trained(**settings: Any) -> tuple[list[float], int]:
         torch.manual_seed(0)

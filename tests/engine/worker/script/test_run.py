@@ -52,10 +52,6 @@ for step in range(count):
     scaler.update()
     if step < 25:
         print(f"loss {loss.item()!r}", flush=True)
-if "fails" in words:
-    raise RuntimeError("no more data")
-if "memory" in words:
-    raise MemoryError
 """
 PROGRAM = f"'{sys.executable}'"
 
@@ -73,6 +69,29 @@ def experiment(folder: Path, line: str, **command: object) -> Experiment:
 
 def events_of(folder: Path, line: str, **command: object) -> list[Event]:
     return list(run_script(experiment(folder, line, **command), Control()))
+
+
+OBSERVER = """
+import glob, os, shutil
+for path in glob.glob("*.jsonl"):
+    shutil.copy(path, os.environ["AMMETER_OBSERVER_FOLDER"])
+"""
+
+
+def telling(folder: Path, count: int, begin: dict[str, object], code: str = "", **columns: object) -> str:
+    """Write a script that says all it has to say at once, and goes on with `code`; return its command.
+
+    It needs no torch, whose import takes seconds. Each of `count` steps takes 0.1 s, those of `compiled` 5 s.
+    """
+    steps, compiled = list(range(1, count + 1)), columns.get("compiled", ())
+    assert isinstance(compiled, list | tuple)
+    seconds = list(itertools.accumulate(5.0 if step in compiled else 0.1 for step in steps))
+    same = {"kind": "steps", "step": steps, "seconds": seconds, "learning_rate": [0.1] * count}
+    first = {"kind": "begin", "pid": 1, "python": "3.12.1", "torch": "2.10.0", "device": "cpu", **begin}
+    lines = [first, {**same, "loss": [1.0] * count, **columns}]
+    (folder / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (folder / "tell.py").write_text(OBSERVER + code)
+    return f"{PROGRAM} -S tell.py"
 
 
 T = TypeVar("T", bound=Event)
@@ -106,17 +125,20 @@ def test_a_script_is_a_run_with_its_own_losses_and_what_was_seen(tmp_path: Path)
     assert seen.autocast == "bfloat16" and seen.optimizer == "SGD" and seen.parameters == {"float32": 195}
 
 
-@pytest.mark.slow
 def test_one_may_run_to_its_end(tmp_path: Path) -> None:
-    *_, finished = events_of(tmp_path, f"{PROGRAM} train.py 40", whole=True)
-    assert isinstance(finished, Finished) and finished.summary.steps == 40 and not finished.stopped
+    waits = "import time\nwhile not os.path.exists('seen'): time.sleep(0.01)\nopen('ended', 'w').close()"
+    line = telling(tmp_path, 40, {}, waits)
+    for event in run_script(experiment(tmp_path, line, whole=True), Control()):
+        if isinstance(event, Samples):
+            (tmp_path / "seen").touch()
+    assert isinstance(event, Finished) and event.summary.steps == 40 and not event.stopped
+    assert (tmp_path / "ended").exists()
 
 
-@pytest.mark.slow
 def test_a_request_to_pause_is_answered_once(tmp_path: Path) -> None:
     control = Control()
     control.pause_requested.set()
-    events = list(run_script(experiment(tmp_path, f"{PROGRAM} train.py"), control))
+    events = list(run_script(experiment(tmp_path, telling(tmp_path, 20, {})), control))
     warnings = [
         log.message for log in of_kind(events, Log) if log.level == "warning" and "pause" in log.message
     ]
@@ -124,10 +146,10 @@ def test_a_request_to_pause_is_answered_once(tmp_path: Path) -> None:
     assert isinstance(events[-1], Finished)
 
 
-@pytest.mark.slow
 def test_a_stop_ends_the_script_and_keeps_its_steps(tmp_path: Path) -> None:
     control, events = Control(), []
-    for event in run_script(experiment(tmp_path, f"{PROGRAM} train.py", whole=True), control):
+    endless = telling(tmp_path, 10, {}, "import time\nwhile True: time.sleep(1)")
+    for event in run_script(experiment(tmp_path, endless, whole=True), control):
         events.append(event)
         if isinstance(event, Samples):
             control.stop_requested.set()
@@ -154,32 +176,31 @@ def test_a_program_in_the_background_interrupts_its_script_too(tmp_path: Path) -
     assert isinstance(finished, Finished) and (tmp_path / "interrupted").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "kind", "message"),
+    ("count", "error", "kind", "message"),
     [
         (
-            "14 fails",
+            14,
+            "RuntimeError('no more data')",
             Kind.WORKER_DIED,
             "ended with exit status 1 after 14 steps: RuntimeError: no more data",
         ),
-        ("2 memory", Kind.OUT_OF_MEMORY, "ran out of memory."),
+        (2, "MemoryError", Kind.OUT_OF_MEMORY, "ran out of memory."),
     ],
 )
 def test_one_that_fails_says_so_with_its_last_lines(
-    tmp_path: Path, words: str, kind: Kind, message: str
+    tmp_path: Path, count: int, error: str, kind: Kind, message: str
 ) -> None:
-    *_, failed = events_of(tmp_path, f"{PROGRAM} train.py {words}")
+    *_, failed = events_of(tmp_path, telling(tmp_path, count, {}, f"raise {error}"))
     assert isinstance(failed, Failed) and failed.problem.kind is kind
     assert failed.problem.message == f"The script {message}" and "Traceback" in failed.detail
-    assert failed.summary is not None and failed.summary.steps == int(words.split()[0])
+    assert failed.summary is not None and failed.summary.steps == count
 
 
-@pytest.mark.slow
 def test_one_that_ends_early_has_no_speed_and_says_why(tmp_path: Path) -> None:
-    *_, finished = events_of(tmp_path, f"{PROGRAM} train.py 8")
-    assert isinstance(finished, Finished) and finished.summary.samples_per_second is None
-    assert finished.summary.speed_note == (
+    summary = observed(tmp_path, 8, {})
+    assert summary.samples_per_second is None
+    assert summary.speed_note == (
         "The run had 8 steps. At least 20 are needed to measure throughput (5 to warm up, 5 blocks of 3)."
     )
 
@@ -196,13 +217,6 @@ def test_one_that_ends_early_has_no_speed_and_says_why(tmp_path: Path) -> None:
 def test_one_that_never_trains_is_told(tmp_path: Path, line: str, message: str) -> None:
     *_, failed = events_of(tmp_path, line)
     assert isinstance(failed, Failed) and failed.problem.message.startswith(message)
-
-
-OBSERVER = """
-import glob, os, shutil
-for path in glob.glob("*.jsonl"):
-    shutil.copy(path, os.environ["AMMETER_OBSERVER_FOLDER"])
-"""
 
 
 FOLDER_IS_GONE = "import os, shutil; shutil.rmtree(os.environ['AMMETER_OBSERVER_FOLDER'])"
@@ -257,9 +271,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_output_comes_in_few_pieces_and_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_PRINTED_SECONDS", 1e9)
-    write_lines(tmp_path, 20, {})
+    line = telling(tmp_path, 20, {})
     (tmp_path / "tell.py").write_text(PRINTING)
-    events = events_of(tmp_path, f"{PROGRAM} -S tell.py")
+    events = events_of(tmp_path, line)
     first, last = (event.message for event in of_kind(events, Log) if event.level == "stderr")
     assert first.startswith("line 0") and last.endswith("\nsaved")
     joined = f"{first}\n{last}".splitlines()[:-1]
@@ -267,23 +281,10 @@ def test_output_comes_in_few_pieces_and_to_its_end(tmp_path: Path, monkeypatch: 
 
 
 def observed(folder: Path, count: int, begin: dict[str, object], **columns: object) -> Summary:
-    """Return the summary of a script that says all it has to say at once, as in `write_lines`."""
-    write_lines(folder, count, begin, **columns)
-    (folder / "tell.py").write_text(OBSERVER)
-    *_, finished = events_of(folder, f"{PROGRAM} -S tell.py")
+    """Return the summary of a script that says all it has to say at once."""
+    *_, finished = events_of(folder, telling(folder, count, begin, **columns))
     assert isinstance(finished, Finished), finished
     return finished.summary
-
-
-def write_lines(folder: Path, count: int, begin: dict[str, object], **columns: object) -> None:
-    """Write what an observer says of `count` steps of 0.1 s each. Those of `compiled` take 5 s."""
-    steps, compiled = list(range(1, count + 1)), columns.get("compiled", ())
-    assert isinstance(compiled, list | tuple)
-    seconds = list(itertools.accumulate(5.0 if step in compiled else 0.1 for step in steps))
-    same = {"kind": "steps", "step": steps, "seconds": seconds, "learning_rate": [0.1] * count}
-    first = {"kind": "begin", "pid": 1, "python": "3.12.1", "torch": "2.10.0", "device": "cpu", **begin}
-    lines = [first, {**same, "loss": [1.0] * count, **columns}]
-    (folder / "1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 @pytest.mark.parametrize(
