@@ -24,7 +24,7 @@ USER_SITE = "AMMETER_SCRIPTS_USER_SITE"
 OBSERVER = Path(__file__).parent / "observer"
 # on Windows, the root of a conda environment has its python.exe
 _PROGRAMS = ("", "Scripts") if sys.platform == "win32" else ("bin",)
-# what a worker sets to protect itself from files in the current folder
+# what workers and launchers set to keep the user's own files out
 _OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH, USER_SITE)
 _MOST_BYTES = 2**14
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)

@@ -252,7 +252,7 @@ def test_a_line_without_an_end_is_held_back_for_a_while_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = started(tmp_path, "import time\nprint('10%', end='\\r')\nwhile True: time.sleep(1)")
-    wait_until(lambda: (tmp_path / "private" / "output").read_text() == "10%\r")
+    wait_until(lambda: (tmp_path / "private" / "output").read_bytes() == b"10%\r")
     assert process.output() == ""
     monkeypatch.setattr(running, "_HELD_SECONDS", 0.0)
     assert process.output() == "10%\r" and process.output() == ""

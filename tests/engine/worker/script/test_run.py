@@ -399,9 +399,7 @@ def test_what_a_script_does_after_its_steps_is_not_measured(
     monkeypatch.setattr(running, "sensor_gauge", lambda device: Instrument())
     monkeypatch.setattr(running, "OtherPrograms", Instrument)
     monkeypatch.setattr(ScriptProcess, "end", end)
-    write_lines(tmp_path, 20, {})
-    (tmp_path / "tell.py").write_text(f"{OBSERVER}\nwhile True: pass")
-    *_, finished = events_of(tmp_path, f"{PROGRAM} -S tell.py")
+    *_, finished = events_of(tmp_path, telling(tmp_path, 20, {}, "while True: pass"))
     assert isinstance(finished, Finished)
     assert happened == [True] * 3 + [False] * 3 + ["end"]
 
