@@ -162,9 +162,9 @@ def test_a_wrong_program_or_folder_is_refused_before_the_first_run(refused, tmp_
 
 def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsys):
     assert main(["script", "python train.py", "--venv", "nothing", *IN_A_THREAD]) == 2
-    assert capsys.readouterr().err == (
-        "ammeter: nothing is not a virtual or conda environment.\nSelect its folder, or none.\n"
-    )
+    problem, remedy = capsys.readouterr().err.splitlines()
+    assert problem == "ammeter: nothing is not a virtual or conda environment."
+    assert remedy.strip() == "Select its folder, or none."
 
 
 def test_the_runs_of_scripts_keep_their_requirements(answer, tmp_path, monkeypatch):
