@@ -271,6 +271,7 @@ OWN: dict[str, dict[str, Any]] = {
     "tokens.py:Tokens": {"precision": "fp16", "steps": 5},
     "named.py": {"steps": 5},
     "whole.py:Net": {"precision": "bf16", "steps": 5},
+    "twice.py:Net": {"precision": "bf16", "steps": 3, "step": {"activation_checkpointing": "selective"}},
     "graphs.py": {"epochs": 2, "batch_size": 4, "step": {"gradient_accumulation": 2}},
     "pictures.py": {**FASHION, "label_smoothing": 0.1},
     "../../../../resources/template/my_model.py": {"steps": 2},
