@@ -241,16 +241,17 @@ def compare(
     )
     by_id = {known.run.id: known for known in evidence}
     speed_row = next(row for row in rows if row.metric.name == SPEED.name)
-    ratios = {side.id: cell.ratio for side, cell in zip(sides, speed_row.cells, strict=True)}
-    speeds = KnownSpeeds(baseline, sides, ratios, others)
+    ratios = {side.id: cell.ratio for side, cell in zip(timed, speed_row.cells, strict=True)}
+    speeds = KnownSpeeds(timed_baseline, timed, ratios, others)
     cells = [{row.metric.name: row.cells[place] for row in rows} for place in range(len(sides))]
     base_cells, is_alone = cells[sides.index(baseline)], len(sides) == 1
     reports = []
-    for side, own in zip(sides, cells, strict=True):
+    for side, kept, own in zip(sides, timed, cells, strict=True):
         doubts = doubts_of(side, baseline, by_id, left_out)
         # a disturbed measurement has no gain to split
-        split = None if is_disturbed(doubts) else split_of(side, baseline, speeds, ratios[side.id])
-        verdict = verdict_of(side, baseline, own, base_cells, doubts, split, by_id, is_alone=is_alone)
+        split = None if is_disturbed(doubts) else split_of(kept, timed_baseline, speeds, ratios[kept.id])
+        pair = kept, timed_baseline
+        verdict = verdict_of(side, baseline, pair, own, base_cells, doubts, split, by_id, is_alone=is_alone)
         reports.append(SideReport(side, side is baseline, verdict, doubts, split))
     settings = setting_rows(sides)
     differing = tuple(row for row in settings if row.differs)

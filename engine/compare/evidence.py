@@ -162,13 +162,18 @@ _LEAST_LEFT = 5
 def left_out_repeats(sides: Sequence[Side]) -> frozenset[str]:
     """Return the ids of the runs of all repeats in which other programs disturbed a run, on every side.
 
-    Their times are left out. None are if fewer than 5 repeats would remain, or fewer than half of them.
+    Their times are left out. None are if fewer than 5 repeats with a throughput would remain, or fewer than
+    half of them.
     """
-    repeats = paired_repeats(*sides) or []
+    repeats = [runs for runs in paired_repeats(*sides) or [] if all(map(_has_speed, runs))]
     disturbed = [runs for runs in repeats if any(map(_is_beside_others, runs))]
     if len(repeats) - len(disturbed) < max(_LEAST_LEFT, len(repeats) / 2):
         return frozenset()
     return frozenset(run.id for runs in disturbed for run in runs)
+
+
+def _has_speed(run: RunRecord) -> bool:
+    return run.summary is not None and run.summary.samples_per_second is not None
 
 
 def _is_beside_others(run: RunRecord) -> bool:

@@ -66,7 +66,8 @@ class Metric:
     @property
     def is_of_time(self) -> bool:
         """True for speed, time and energy, which other programs and drift of the machine affect."""
-        return self.name in ("samples_per_second", "step_ms", "seconds", *_OF_ENERGY)
+        times = ("samples_per_second", "step_ms", "seconds", "seconds_to_accuracy")
+        return self.name in (*times, *_OF_ENERGY)
 
     def text(self, value: float | None) -> str:
         """Return the value as shown, without unit. Diverged values are NaN, ∞ or a power of ten."""

@@ -95,7 +95,7 @@ def quiet_clauses(comparison: Comparison, report: SideReport) -> tuple[str, ...]
     """
     asides = [piece.bare for line in report.verdict.lines for piece in line if piece.role == "aside"]
     if report.verdict.speedup_ci is not None and asides:
-        asides[0] += _runs_words(report.side, comparison.baseline)
+        asides[0] += _runs_words(comparison, report.side)
     left_out = _left_out(comparison, report) if len(comparison.sides) >= MANY else ()
     clauses = (*asides[:1], *left_out, *report.verdict.notes, *asides[1:])
     # a file's name keeps its case
@@ -105,8 +105,9 @@ def quiet_clauses(comparison: Comparison, report: SideReport) -> tuple[str, ...]
     return tuple(dict.fromkeys(whole))
 
 
-def _runs_words(side: Side, baseline: Side) -> str:
-    counts = sorted({len(side.runs), len(baseline.runs)})
+def _runs_words(comparison: Comparison, side: Side) -> str:
+    baseline = comparison.baseline
+    counts = sorted({len(comparison.cells(each.id)[SPEED.name].known) for each in (side, baseline)})
     runs = f"{counted(counts[0], 'run')} each" if len(counts) == 1 else f"{counts[0]} and {counts[1]} runs"
     return f", {runs}{', alternating' if is_interleaved(side, baseline) else ''}"
 

@@ -135,6 +135,7 @@ class Verdict:
 def verdict_of(
     side: Side,
     baseline: Side,
+    timed: tuple[Side, Side],
     cells: Cells,
     base_cells: Cells,
     doubts: tuple[Doubt, ...],
@@ -143,7 +144,10 @@ def verdict_of(
     *,
     is_alone: bool = False,
 ) -> Verdict:
-    """Return the verdict on `side`. `cells` are by metric name, `evidence` by run id."""
+    """Return the verdict on `side`. `cells` are by metric name, `evidence` by run id.
+
+    `timed` are both sides with only the repeats whose times count.
+    """
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
         kind, lines, notes, cited = _baseline_verdict(side, cells, doubts, is_alone)
@@ -166,8 +170,8 @@ def verdict_of(
         own = None if split is None else split.precision_ratio
         if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
             own = speed.ratio
-    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
-    reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
+    is_little = own is not None and own < LITTLE_GAIN and timed[0].id in evidence
+    reason = likely_reason(evidence[timed[0].id], timed[1].runs[0]) if is_little else None
     wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
     lines, notes, cited = wording.words_for(kind)
     if reason is not None and own is not None:
@@ -177,7 +181,7 @@ def verdict_of(
         notes += (f"{subject} {effect} here, likely because {reason}.",)
     if kind in ("ratio", "open"):
         names = join_pieces(_title_pieces(side)), join_pieces(_title_pieces(baseline))
-        notes += tuple(filter(None, [payback_sentence(side, baseline, names, speed)]))
+        notes += tuple(filter(None, [payback_sentence(*timed, names, speed)]))
     return Verdict(
         kind,
         lines,

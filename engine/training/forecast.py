@@ -43,6 +43,7 @@ _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
 _UNCOMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
+_UNFUSED = "The estimate is for a compiled step without fused operations. A run corrects it."
 _BUDGETED = "The estimate is for the uncompiled step, without its activation budget. A run corrects it."
 
 
@@ -82,7 +83,7 @@ def _imagined_as_it_runs(plan: RunPlan) -> tuple[_Steps, str | None]:
     if budget is not None:
         # only for a budget, because tracing takes several times as long
         with suppress(Exception):  # a model that only compiles in parts fails in any way
-            return _imagined_steps(plan, budget), None
+            return _imagined_steps(plan, budget), _UNFUSED
     note = _UNCOMPILED if budget is None else _BUDGETED
     return _imagined_steps(plan), note if "compile" in step.parts else None
 

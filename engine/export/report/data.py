@@ -133,7 +133,7 @@ def _summary(content: Content) -> Iterator[Row]:
             yield {
                 "side": side.title,
                 "is_baseline": side is content.comparison.baseline,
-                "runs": len(side.runs),
+                "runs": len(known.values),
                 "figure": row.metric.name,
                 "unit": row.metric.unit,
                 "value": known.value,

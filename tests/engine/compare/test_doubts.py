@@ -14,6 +14,7 @@ from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, 
 from engine.compare.metrics import SPEED as SPEED_FIGURE
 from engine.compare.metrics import UNCHANGED, metric_row
 from engine.compare.metrics import shown_metrics as table
+from engine.compare.ranking import quiet_clauses
 from engine.compare.sides import Side
 from engine.curves import Curves
 from engine.experiment.experiment import Experiment, Measure, Optimizer, Precision, Scaler, Step
@@ -115,11 +116,32 @@ def test_the_times_of_a_few_disturbed_repeats_are_left_out(
     assert len(base["final_train_loss"].known) == repeats
     if is_left_out:
         assert other[SPEED_FIGURE.name].ratio == pytest.approx(2)
+        assert f"{repeats - len(disturbed)} runs each" in " ".join(quiet_clauses(comparison, report))
         (doubt,) = report.doubts
         assert doubt.sentence == (
             "FP32, repeat 3 was disturbed: other programs used 40% of the CPU. The times of this repeat are "
             "excluded. The same applies to 1 more of its runs."
         )
+
+
+def test_the_parts_of_a_gain_exclude_the_same_repeats(record: Record) -> None:
+    fast = FP16.model_copy(update={"step": Step(recipe="fast")})
+    busy = {"speed_note": "other programs used 40% of the CPU"}
+    runs = []
+    for repeat in range(6):
+        for experiment, speed in ((FP32, 100.0), (FP16, 200.0), (fast, 300.0)):
+            seeded = experiment.model_copy(update={"seed": repeat})
+            is_slow = repeat == 3 and experiment is not fast
+            figures = {"samples_per_second": speed / 2 if is_slow else speed, "environment": ENVIRONMENT}
+            figures |= busy if is_slow else {}
+            recipe = experiment.step.recipe
+            runs.append(record(len(runs) + 1, seeded, comparison="c", recipe=recipe, **figures))
+    comparison = compare([Evidence(run, np.ones(9), ()) for run in runs])
+    (report,) = (report for report in comparison.reports if report.side.is_named_fast)
+    assert report.verdict.speedup == pytest.approx(3)
+    assert report.split is not None
+    factors = {factor.name: factor.ratio for factor in report.split.factors}
+    assert factors == {"precision": pytest.approx(2), "recipe": pytest.approx(1.5)}
 
 
 def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:

@@ -383,7 +383,7 @@ def batch(size):
     return {"left": torch.randn(size, 4), "right": torch.randn(size, 4)}, torch.randint(3, (size,))
 """
     step = {"recipe": "compile", "activation_checkpointing": "0.5"}
-    assert forecast(own.asked(text, step=step)).note is None
+    assert "without its activation budget" not in str(forecast(own.asked(text, step=step)).note)
 
 
 @pytest.mark.parametrize(("size", "key"), [(4, "model"), (1, "batch_size")])
