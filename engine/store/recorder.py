@@ -27,11 +27,12 @@ from engine.store.store import Store
 
 COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
 MOST_REMARKS, MOST_CHARACTERS = 10_000, 4 * 2**20
-"""Of a run's log lines, and of these and its phases. What comes after so many is not saved."""
+"""Of a run's log messages besides output, and of all its log and phases. What exceeds them is not saved."""
 _DROPPED = (
-    f"The log exceeds {MOST_REMARKS:,} lines or 4 MiB. Further lines are not saved, except the last that a "
-    "script printed."
+    f"The log exceeds {MOST_REMARKS:,} messages or 4 MiB. Further ones are not saved, except the last lines "
+    "that a script printed."
 )
+_LEAST_CHARACTERS = 40  # for a piece of output, which may be empty
 _TAIL_CHARACTERS = 8_192
 _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
@@ -106,15 +107,16 @@ class Recorder:
         """The events to be recorded. Another machine, or the user's code, may send remarks without end."""
         for event in events:
             if isinstance(event, Log | Phase):
-                had_room = self._remarks_left > 0 and self._characters_left > 0
-                self._remarks_left -= isinstance(event, Log)
+                is_output = isinstance(event, Log) and event.level == "stderr"
+                had_room = (is_output or self._remarks_left > 0) and self._characters_left > 0
+                self._remarks_left -= isinstance(event, Log) and not is_output
                 text = event.message if isinstance(event, Log) else event.name + event.detail
-                self._characters_left -= len(text)
+                self._characters_left -= max(len(text), _LEAST_CHARACTERS * is_output)
                 if not had_room and not self._has_dropped:
                     self._has_dropped = True
                     yield Log(level="warning", message=_DROPPED)
                 if not had_room:
-                    if isinstance(event, Log) and event.level == "stderr":
+                    if isinstance(event, Log) and is_output:
                         self._unsaved_output = f"{self._unsaved_output}\n{event.message}"[-_TAIL_CHARACTERS:]
                     continue
             if isinstance(event, Finished | Failed):

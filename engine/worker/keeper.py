@@ -43,7 +43,7 @@ _END_SECONDS = 5.0
 _DISK_LOOK_SECONDS = 5.0
 _LEAST_DISK_BYTES = 2**20
 SCRIPTS_PATH = "AMMETER_SCRIPTS_PATH"
-"""A worker's environment variable with the whole PYTHONPATH, for the scripts that it runs."""
+"""The environment variable with the whole PYTHONPATH for scripts, set by a launcher or for a worker."""
 STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
@@ -75,8 +75,8 @@ def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
     """
     whole = os.environ.get("PYTHONPATH", "")
     path = filter(os.path.isabs, whole.split(os.pathsep))
-    safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1", SCRIPTS_PATH: whole}
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **safe, **own}
+    safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
+    return {SCRIPTS_PATH: whole, **os.environ, "PYTHONPATH": os.pathsep.join(path), **safe, **own}
 
 
 def write_whole(path: Path, value: dict[str, Any]) -> None:

@@ -186,10 +186,13 @@ def _is_kept_library(name: str) -> bool:
     return match is not None and match[1] in _LIBRARIES
 
 
-_LAUNCHER = """\
+LAUNCHER = """\
 #!/bin/sh
 # The bundled interpreter, untouched by the user's own Python and its settings; workers inherit this.
 here=$(readlink -f "$0")
+# the user's scripts get these back
+export AMMETER_SCRIPTS_PATH="${AMMETER_SCRIPTS_PATH-$PYTHONPATH}"
+[ -n "$PYTHONNOUSERSITE" ] || export AMMETER_SCRIPTS_USER_SITE=1
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONPLATLIBDIR
 export PYTHONNOUSERSITE=1
 exec "${here%/*}/python/bin/python3" -P -m gui "$@"
@@ -205,7 +208,7 @@ def build_tree(target: Target, into: Path) -> Path:
     write_notices(target, into)
     if target.system != "windows":
         launcher = into / "ammeter"
-        launcher.write_text(_LAUNCHER, encoding="utf-8")
+        launcher.write_text(LAUNCHER, encoding="utf-8")
         launcher.chmod(0o755)
     description = {"package": target.package, "version": __version__}
     (into / "python" / "package.json").write_text(json.dumps(description) + "\n", encoding="utf-8")

@@ -77,6 +77,10 @@ _LAUNCHED = """\
 import os
 import sys
 
+# the user's scripts get these back
+os.environ.setdefault("AMMETER_SCRIPTS_PATH", os.environ.get("PYTHONPATH", ""))
+if not os.environ.get("PYTHONNOUSERSITE"):
+    os.environ["AMMETER_SCRIPTS_USER_SITE"] = "1"
 # the user's own Python and its settings stay out, here and in the workers
 for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONPLATLIBDIR"):
     os.environ.pop(name, None)

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from engine.worker.keeper import SCRIPTS_PATH
+from engine.worker.script.places import USER_SITE
 from recipe import macos as signing
 from recipe.interpreter import copy_interpreter
 from recipe.macos import ENTITLEMENTS, build_package, complete_bundle, sign, signed_parts
 from recipe.source import RecipeError, Target, settle
+from recipe.tree import LAUNCHER
 
 LIBRARY = "lib/python3.12"
 
@@ -75,6 +78,21 @@ def test_two_folders_that_were_made_at_other_times_pack_to_the_same_bytes(tmp_pa
         command = ["tar", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-c", "."]
         packed.append(subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=30).stdout)
     assert packed[0] == packed[1]
+
+
+@pytest.mark.parametrize("own", ["", "1"])
+def test_a_launcher_keeps_the_users_python_settings_for_scripts(tmp_path: Path, own: str) -> None:
+    launcher, interpreter = tmp_path / "ammeter", tmp_path / "python" / "bin" / "python3"
+    interpreter.parent.mkdir(parents=True)
+    for path, text in ((launcher, LAUNCHER), (interpreter, "#!/bin/sh\nenv\n")):
+        path.write_text(text)
+        path.chmod(0o755)
+    settings = {"PYTHONPATH": "src:/lib", "PYTHONNOUSERSITE": own}
+    lines = subprocess.check_output([launcher], env=os.environ | settings, text=True).splitlines()
+    seen = dict(line.split("=", 1) for line in lines if line.startswith(("PYTHON", "AMMETER_SCRIPTS")))
+    expected = {"PYTHONNOUSERSITE": "1", SCRIPTS_PATH: "src:/lib"} | ({} if own else {USER_SITE: "1"})
+    assert {name: seen.get(name) for name in ("PYTHONPATH", *expected)} == {"PYTHONPATH": None, **expected}
+    assert (USER_SITE in seen) is not bool(own)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from engine.worker.keeper import SCRIPTS_PATH
+from engine.worker.script.places import USER_SITE
 from recipe import windows as signing
 from recipe.source import RecipeError
 from recipe.user_path import changed
@@ -35,11 +37,12 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("own", ["", "1"])
 @pytest.mark.parametrize(
     ("launcher", "interpreter", "subsystem"),
     [("Ammeter.exe", r"python\pythonw.exe", 2), ("bin/ammeter.exe", r"..\python\python.exe", 3)],
 )
-def test_a_launcher_starts_the_program_with_the_interpreter_beside_it(tree, launcher, interpreter, subsystem):
+def test_a_launcher_starts_the_interpreter_beside_it(tree, launcher, interpreter, subsystem, own):
     complete_tree(tree)
     content = (tree / launcher).read_bytes()
     assert f"#!<launcher_dir>\\{interpreter} -E -s -P\r\n".encode() in content
@@ -51,16 +54,17 @@ def test_a_launcher_starts_the_program_with_the_interpreter_beside_it(tree, laun
         main = archive.read("__main__.py").decode()
     (tree / "gui").mkdir()
     (tree / "gui" / "__init__.py").touch()
-    main_function = "import os\ndef main(): return os.environ.get('PYTHONPATH', 'none')"
+    names = ("PYTHONPATH", "PYTHONNOUSERSITE", SCRIPTS_PATH, USER_SITE)
+    main_function = f"import os\ndef main(): return repr([os.environ.get(name) for name in {names}])"
     (tree / "gui" / "__main__.py").write_text(main_function)
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tree)!r})\n{main}"],
-        env={**os.environ, "PYTHONPATH": "/elsewhere"},
+        env={**os.environ, "PYTHONPATH": "/elsewhere", "PYTHONNOUSERSITE": own},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stderr.strip() == "none"
+    assert done.stderr.strip() == repr([None, "1", "/elsewhere", None if own else "1"])
 
 
 def test_the_icon_has_all_sizes_that_windows_shows(tree: Path) -> None:

@@ -19,11 +19,13 @@ from engine.worker.keeper import SCRIPTS_PATH
 
 FOLDER = "AMMETER_OBSERVER_FOLDER"
 """The environment variable with the folder that the observer writes to."""
+USER_SITE = "AMMETER_SCRIPTS_USER_SITE"
+"""The environment variable by which a launcher marks that PYTHONNOUSERSITE is its own, not the user's."""
 OBSERVER = Path(__file__).parent / "observer"
 # on Windows, the root of a conda environment has its python.exe
 _PROGRAMS = ("", "Scripts") if sys.platform == "win32" else ("bin",)
-# what a worker sets to protect itself from files in the current folder
-_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH)
+# what workers and launchers set to keep the user's own files out
+_OF_WORKERS = ("PYTHONSAFEPATH", "NoDefaultCurrentDirectoryInExePath", SCRIPTS_PATH, USER_SITE)
 _MOST_BYTES = 2**14
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE)
 
@@ -47,6 +49,8 @@ def environment_of(command: Command, observed: Path, around: Mapping[str, str]) 
     environment = {name: value for name, value in around.items() if name not in _OF_WORKERS}
     if path := around.get(SCRIPTS_PATH):
         environment["PYTHONPATH"] = path
+    if USER_SITE in around:
+        environment.pop("PYTHONNOUSERSITE", None)
     venv = found_venv(command)
     if venv is not None:
         environment["VIRTUAL_ENV"] = str(venv)
@@ -110,7 +114,7 @@ def look_up(place: Place) -> Found:
         problems["folder"] = request_problem(message, "Select another one.", key="command.folder")
     elif place.venv and venv is None:
         message = f"{shortened(place.venv, 300)} is not a virtual or conda environment."
-        remedy = "Select its folder, or leave the field empty."
+        remedy = "Select its folder, or none."
         problems["venv"] = request_problem(message, remedy, key="command.venv")
     looked = ((program, _missing(program, command)) for program in place.programs)
     missing = {program: problem for program, problem in looked if problem is not None}
@@ -124,8 +128,8 @@ def _missing(program: Program, place: Command) -> Problem | None:
     # a path is meant from the folder, a name alone is not looked for there
     if shutil.which(str(file) if Path(name).name != name else name, path=path) is not None:
         return None
-    where = "in the environment of the folder or " if found_venv(place) is not None else ""
-    why = "is not a program" if file.is_file() else f"was not found {where}on this machine"
+    where = " in the environment of the folder or elsewhere" if found_venv(place) is not None else ""
+    why = "is not a program" if file.is_file() else f"was not found{where}"
     remedy = "Start it with python." if name.endswith(".py") else "Check its spelling."
     return request_problem(f"{shortened(name, 300)} {why}.", remedy, key="command.line")
 

@@ -22,6 +22,7 @@ from engine.worker.script.places import environment_of, folder_of, look_up, plac
 _IS_WINDOWS = sys.platform == "win32"
 _LOOK_SECONDS = 0.02
 _TAIL_BYTES = 8_192  # a message holds 10,000 characters
+_HELD_SECONDS = 60.0  # less than until a script without output is ended
 _KILL_SECONDS = 5.0  # a killed process may hang in a driver
 
 
@@ -59,10 +60,9 @@ class ScriptProcess:
                 )
         except OSError as error:
             message = f"“{shortened(command.words[0])}” cannot be started: {error.strerror}."
-            is_python = command.words[0].endswith(".py")
-            remedy = "Start it with python." if is_python else "Correct the command or its folder."
+            remedy = "Correct the command or its folder."
             raise ProblemError(request_problem(message, remedy, key="command.line")) from None
-        self._reads = log.open("rb")
+        self._reads, self._held_since = log.open("rb"), time.monotonic()
 
     @property
     def status(self) -> int | None:
@@ -70,15 +70,23 @@ class ScriptProcess:
         return self._process.poll()
 
     def output(self) -> str:
-        """Return the lines printed since the last call. Of many only the last, after a line "[…]"."""
+        """Return the lines printed since the last call. Of many only the last, after a line "[…]".
+
+        An unfinished line is held back until it is long, or has been held back for long.
+        """
         start, end = self._reads.tell(), self._reads.seek(0, os.SEEK_END)
         self._reads.seek(max(start, end - _TAIL_BYTES))
         new = self._reads.read()
-        rest = len(new.rpartition(b"\n")[2])
-        # one that grows long without an end is a progress bar's
-        if rest < _TAIL_BYTES and self.status is None:
+        rest, now = len(new.rpartition(b"\n")[2]), time.monotonic()
+        if rest < len(new) or not rest:
+            self._held_since = now
+        # one that does not end is a progress bar's
+        is_held = rest < _TAIL_BYTES and now - self._held_since < _HELD_SECONDS
+        if is_held and self.status is None:
             self._reads.seek(-rest, os.SEEK_CUR)
             new = new[: len(new) - rest]
+        else:
+            self._held_since = now
         gap = "[…]\n" if end - start > _TAIL_BYTES else ""
         return gap + new.removesuffix(b"\n").decode(errors="replace")
 

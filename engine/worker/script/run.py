@@ -88,6 +88,8 @@ def run_script(experiment: Experiment, control: Control) -> Iterator[Event]:
             if status is not None or is_stopped or is_complete or trouble:
                 break
             time.sleep(_LOOK_SECONDS)
+        if run is not None:
+            run.count(False)
         was_stopped = is_stopped and not is_complete and status is None
         if status is None:
             patience = _STOP_SECONDS if was_stopped or trouble else _END_SECONDS
@@ -188,11 +190,15 @@ class _Run:
         phase = PhaseName.MEASURING if is_measured else PhaseName.WARMING_UP
         if phase is not self._phase:
             self._phase = phase
-            self._sensors.count(is_measured)
-            self._energy.count(is_measured)
-            if self._others is not None:
-                self._others.count(is_measured)
+            self.count(is_measured)
             yield Phase(name=phase)
+
+    def count(self, is_on: bool) -> None:
+        """Set whether the following time belongs to the measurement, for all instruments."""
+        self._sensors.count(is_on)
+        self._energy.count(is_on)
+        if self._others is not None:
+            self._others.count(is_on)
 
     def _add_peaks(self, steps: Steps | None) -> None:
         for name, value in (steps.model_dump(include=_MEMORY) if steps is not None else {}).items():

@@ -146,10 +146,10 @@ def test_a_wrong_program_or_folder_is_refused_before_the_first_run(refused, tmp_
     monkeypatch.chdir(tmp_path)
     typed = ("python train.py", "pyhton train.py --amp")
     wrong: dict[tuple[str, ...], str] = {
-        typed: "pyhton was not found on this machine. Check its spelling.",
+        typed: "pyhton was not found. Check its spelling.",
         (*typed[:1], "--folder", "~nobody-here/x"): f"The folder {tmp_path}/~nobody-here/x does not exist.",
         ("python", "train.py"): "python is given without a script. Put the whole command in quotes.",
-        ("train.py",): "train.py was not found on this machine. Start it with python.",
+        ("train.py",): "train.py was not found. Start it with python.",
     }
     for words, sentence in wrong.items():
         error = refused("script", *words, *IN_A_THREAD)
@@ -162,7 +162,9 @@ def test_a_wrong_program_or_folder_is_refused_before_the_first_run(refused, tmp_
 
 def test_what_is_wrong_with_a_command_is_said_without_the_key_of_a_setting(capsys):
     assert main(["script", "python train.py", "--venv", "nothing", *IN_A_THREAD]) == 2
-    assert capsys.readouterr().err.startswith("ammeter: nothing is not a virtual or conda environment.\n")
+    problem, remedy = capsys.readouterr().err.splitlines()
+    assert problem == "ammeter: nothing is not a virtual or conda environment."
+    assert remedy.strip() == "Select its folder, or none."
 
 
 def test_the_runs_of_scripts_keep_their_requirements(answer, tmp_path, monkeypatch):

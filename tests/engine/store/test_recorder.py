@@ -227,7 +227,9 @@ def test_a_flood_of_remarks_is_cut_and_says_so_once(store, started, batch, monke
 
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_of_a_flood_of_output_the_first_and_the_last_lines_are_saved(store, started, monkeypatch, is_closed):
+    # output comes in many pieces, which only their characters limit
     monkeypatch.setattr("engine.store.recorder.MOST_REMARKS", 5)
+    monkeypatch.setattr("engine.store.recorder.MOST_CHARACTERS", 400)
     run = store.add(Experiment())
     store.begin(run.id)
     recorder = Recorder(store, run.id, resumes=False)
@@ -239,7 +241,7 @@ def test_of_a_flood_of_output_the_first_and_the_last_lines_are_saved(store, star
     recorder.close()
     kept = store.events(run.id)
     printed = [event.message for event in kept if isinstance(event, Log) and event.level == "stderr"]
-    assert printed[:5] == [f"line {number}" for number in range(5)] and len(printed) == 6
-    gap, _, *last = printed[5].splitlines()
+    assert printed[:10] == [f"line {number}" for number in range(10)] and len(printed) == 11
+    gap, _, *last = printed[10].splitlines()
     assert gap == "[…]" and last[-2:] == ["line 2998", "line 2999"] and len(last) > 100
     assert isinstance(kept[-1], Finished)

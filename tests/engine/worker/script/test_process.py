@@ -15,9 +15,10 @@ import pytest
 from engine.experiment.command import Command, command_names
 from engine.experiment.problem import ProblemError
 from engine.worker.guard import _marked
-from engine.worker.keeper import worker_environment
+from engine.worker.keeper import SCRIPTS_PATH, worker_environment
 from engine.worker.script import places
-from engine.worker.script.places import FOLDER, OBSERVER, environment_of, folder_of
+from engine.worker.script import process as running
+from engine.worker.script.places import FOLDER, OBSERVER, USER_SITE, environment_of, folder_of
 from engine.worker.script.process import ScriptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -100,6 +101,21 @@ def test_a_script_has_the_relative_folders_of_pythonpath_that_its_worker_lacks(
     assert changed["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "own"))
 
 
+@pytest.mark.parametrize(("own", "of_script"), [({USER_SITE: "1"}, None), ({}, "1")])
+def test_a_script_of_the_packaged_program_has_the_settings_that_its_launcher_took_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], of_script: str | None
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for name, value in {SCRIPTS_PATH: "src", "PYTHONNOUSERSITE": "1", **own}.items():
+        monkeypatch.setenv(name, value)
+    around = worker_environment({})
+    assert around["PYTHONPATH"] == "" and around["PYTHONNOUSERSITE"] == "1"
+    environment = environment_of(Command(line="python train.py", folder=str(tmp_path)), tmp_path, around)
+    assert environment["PYTHONPATH"] == os.pathsep.join((str(OBSERVER), "src"))
+    assert environment.get("PYTHONNOUSERSITE") == of_script
+    assert not environment.keys() & {SCRIPTS_PATH, USER_SITE}
+
+
 def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +132,7 @@ def test_a_folder_on_a_remote_machine_is_below_the_home_folder(
     [
         ({"folder": "/nowhere/at all"}, "The folder /nowhere/at all does not exist."),
         ({"folder": "~nobody-here/code"}, "The folder ~nobody-here/code does not exist."),
-        ({"line": "no-such-program train.py"}, "no-such-program was not found on this machine."),
+        ({"line": "no-such-program train.py"}, "no-such-program was not found."),
         ({"line": "script.py --amp"}, "script.py is not a program."),
         ({"venv": "nothing here"}, "nothing here is not a virtual or conda environment."),
         ({"venv": "~nobody-here/venv"}, "~nobody-here/venv is not a virtual or conda environment."),
@@ -229,6 +245,17 @@ def test_a_line_without_an_end_comes_once_it_is_long(tmp_path: Path) -> None:
     code = "import time\nfor _ in range(1_000): print('progress', end='\\r')\nwhile True: time.sleep(1)"
     process = started(tmp_path, code)
     assert len(printed(process, "progress\r")) < 10_000
+    process.close()
+
+
+def test_a_line_without_an_end_is_held_back_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = started(tmp_path, "import time\nprint('10%', end='\\r')\nwhile True: time.sleep(1)")
+    wait_until(lambda: (tmp_path / "private" / "output").read_bytes() == b"10%\r")
+    assert process.output() == ""
+    monkeypatch.setattr(running, "_HELD_SECONDS", 0.0)
+    assert process.output() == "10%\r" and process.output() == ""
     process.close()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pynvml
 import pytest
@@ -27,6 +27,7 @@ from engine.training.measuring import sensors
 from engine.training.measuring.sensors import SensorGauge
 from engine.worker.launcher import Launcher, iterate
 from engine.worker.script import run as running
+from engine.worker.script.process import ScriptProcess
 from engine.worker.script.run import run_script
 
 TRAIN = """
@@ -372,6 +373,35 @@ def test_sensors_and_energy_are_those_of_the_gpu_that_the_script_used(
     energy = observed(tmp_path, 20, begin).energy
     assert asked == [begin.get("device_uuid", "")]
     assert (None if energy is None else energy.joules) == joules
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_what_a_script_does_after_its_steps_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[object] = []
+
+    class Instrument(SensorGauge):
+        def count(self, is_on: bool) -> None:
+            happened.append(is_on)
+
+        def share(self) -> float:
+            return 0.0
+
+        def over(self, *measured: float) -> None: ...
+
+    def end(process: ScriptProcess, *how: Any) -> None:
+        happened.append("end")
+        ended(process, *how)
+
+    ended = ScriptProcess.end
+    monkeypatch.setattr(running, "energy_meters", lambda: {"cpu": Instrument()})
+    monkeypatch.setattr(running, "sensor_gauge", lambda device: Instrument())
+    monkeypatch.setattr(running, "OtherPrograms", Instrument)
+    monkeypatch.setattr(ScriptProcess, "end", end)
+    *_, finished = events_of(tmp_path, telling(tmp_path, 20, {}, "while True: pass"))
+    assert isinstance(finished, Finished)
+    assert happened == [True] * 3 + [False] * 3 + ["end"]
 
 
 def test_a_gpu_that_only_the_script_can_use_fails_no_run(
