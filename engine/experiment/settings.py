@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.problem import contradiction
 from engine.experiment.setting import Flag, FormValues, Group, has, setting
-from engine.experiment.value import Bounded
+from engine.experiment.value import Bounded, dropping
 
 
 def none_from_text(value: object) -> object:
@@ -51,6 +51,8 @@ class Measure(Part):
     block_steps: SmallCount = setting(
         10, "Measured block", "Throughput is the median over blocks of this many steps.", unit="steps"
     )
+
+    _drop_removed = dropping("range_every")
 
 
 class Ranks(Part):

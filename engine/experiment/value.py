@@ -18,6 +18,8 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     ValidationError,
+    ValidationInfo,
+    model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, from_json
 
@@ -91,6 +93,16 @@ class Message(Bounded):
 
     # pydantic writes NaN and infinity as null by default; a diverged loss must survive the trip
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
+
+
+def dropping(*removed: str) -> Any:
+    """Return a validator that drops keys from saved JSON: settings or metrics that no longer exist."""
+
+    def drop(cls: type, values: Any, info: ValidationInfo) -> Any:
+        is_saved = info.mode == "json" and isinstance(values, dict)
+        return {key: value for key, value in values.items() if key not in removed} if is_saved else values
+
+    return model_validator(mode="before")(drop)
 
 
 # A line may come from any program; every reader can store, divide by and draw what is within these bounds.

@@ -18,6 +18,7 @@ from engine.experiment.value import (
     Seconds,
     StepNumber,
     Whole,
+    dropping,
 )
 
 Joules = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
@@ -287,3 +288,5 @@ class Summary(Message):
     formats: Shares = Field(default_factory=dict)
     formats_reason: Line = ""
     attention: Annotated[tuple[AttentionUse, ...], Field(max_length=100)] = ()
+
+    _drop_removed = dropping("sampling_seconds")

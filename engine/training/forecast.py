@@ -79,15 +79,16 @@ _Steps = tuple[_Imagined, _Imagined, Breakdown]
 def _imagined_as_it_runs(plan: RunPlan) -> tuple[_Steps, str | None]:
     # with a note if the run needs another amount
     step = plan.experiment.step
-    if step.activation_budget is not None:
+    budget = step.activation_budget
+    if budget is not None:
         # only for a budget, because tracing takes several times as long
         with suppress(Exception):  # a model that only compiles in parts fails in any way
-            return _imagined_steps(plan, is_compiled=True), _UNFUSED
-    note = _UNCOMPILED if step.activation_budget is None else _BUDGETED
+            return _imagined_steps(plan, budget), _UNFUSED
+    note = _UNCOMPILED if budget is None else _BUDGETED
     return _imagined_steps(plan), note if "compile" in step.parts else None
 
 
-def _imagined_steps(plan: RunPlan, *, is_compiled: bool = False) -> _Steps:
+def _imagined_steps(plan: RunPlan, budget: float | None = None) -> _Steps:
     is_cuda = plan.device.type == "cuda"
     templates = plan.workload.templates
     model = _model(plan)
@@ -111,8 +112,8 @@ def _imagined_steps(plan: RunPlan, *, is_compiled: bool = False) -> _Steps:
                 )
             else:
                 data = own_footprint(templates, plan.experiment, batch_size)
-            if is_compiled:
-                step.compile_for(data.batches[0][0], fakes)
+            if budget is not None:
+                step.compile_for(data.batches[0][0], fakes, budget)
             step.optimizer.zero_grad(set_to_none=True)
             if keeps_gradients:
                 # DistributedDataParallel's buckets, whose views they are, stay in memory

@@ -112,7 +112,7 @@ class AttentionCall(NamedTuple):
             return "the head sizes differ or are over 256"
         is_small = (8, 6) <= capability <= (8, 9) or capability[0] == 12
         if is_small and max(heads) > 192 and (self.dropout_p or max(heads) <= 224):
-            return _NO_SUCH_HEAD.format(max(heads)) + " with dropout" * bool(self.dropout_p)
+            return _NO_SUCH_HEAD.format(max(heads)) + " with dropout" * (max(heads) > 224)
         return ""
 
     def _efficient(self, is_narrow: bool) -> str:

@@ -53,8 +53,11 @@ def _watched_contexts(changed: list[Any]) -> tuple[Any, Any]:
     # with the operators that change a stored result in place, which PyTorch does not see through views
     def is_stored(context: Any, function: Any, *args: Any, **settings: Any) -> bool:
         schema = getattr(function, "_schema", None)
-        if schema is not None and schema.is_mutable and _storages(args[:1]) & _storages(stored()):
-            changed.append(function)
+        if schema is not None and schema.is_mutable:
+            given = dict(zip((each.name for each in schema.arguments), args, strict=False)) | settings
+            written = [given.get(each.name) for each in schema.arguments if each.is_write]
+            if _storages(written) & _storages(stored()):
+                changed.append(function)
         return _is_stored(context, function, *args, **settings)
 
     def stored() -> list[Any]:

@@ -24,10 +24,12 @@ class ImaginedStep(PlainStep):
     def watched(self) -> nn.Module:
         return self._compiled or self._called
 
-    def compile_for(self, inputs: Any, fakes: FakeTensorMode) -> None:
-        """Compile the model for inputs of these sizes, unobserved. Raises any error of PyTorch's tracing."""
-        budget = self.experiment.step.activation_budget
-        self._compiled = _PartitionedModel(self._called, 1.0 if budget is None else budget)
+    def compile_for(self, inputs: Any, fakes: FakeTensorMode, budget: float) -> None:
+        """Compile the model for inputs of these sizes and an activation budget, unobserved.
+
+        Raises any error of PyTorch's tracing.
+        """
+        self._compiled = _PartitionedModel(self._called, budget)
         with _disable_current_modes(), fakes, autocast(self.autocast_precision, self.device):
             self._forward(inputs)
 
@@ -49,6 +51,8 @@ class _PartitionedModel(nn.Module):
         from torch._inductor.decomposition import select_decomp_table
 
         super().__init__()
+        # as that of `torch.compile`, which is no submodule either: its forward has the signature
+        object.__setattr__(self, "_orig_mod", model)
         self._budget = budget
         # in a list, because it is no state of this module
         self._state = [{**dict(model.named_parameters()), **dict(model.named_buffers())}]

@@ -20,6 +20,7 @@ import pytest
 import safetensors.numpy
 import torch
 from PIL import Image
+from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torchvision.datasets import CIFAR100
 
@@ -32,6 +33,7 @@ from engine.export.script.page import write_run_script
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.protocol.jobs import Control, Train
 from engine.store.record import RunRecord
+from engine.training.models.recompute import Offload
 from engine.training.precision import float32_mode
 from engine.training.runs.loop import train
 from engine.worker.perform import perform
@@ -269,6 +271,7 @@ OWN: dict[str, dict[str, Any]] = {
     "tokens.py:Tokens": {"precision": "fp16", "steps": 5},
     "named.py": {"steps": 5},
     "whole.py:Net": {"precision": "bf16", "steps": 5},
+    "twice.py:Net": {"precision": "bf16", "steps": 3, "step": {"activation_checkpointing": "selective"}},
     "graphs.py": {"epochs": 2, "batch_size": 4, "step": {"gradient_accumulation": 2}},
     "pictures.py": {**FASHION, "label_smoothing": 0.1},
     "../../../../resources/template/my_model.py": {"steps": 2},
@@ -338,6 +341,37 @@ def test_a_script_offloads_what_selective_checkpointing_stores(
     shape = LANGUAGE_SIZES["causal-lm-tiny"]
     # no input of a block is as wide as the two matmuls of its feed-forward part
     assert widths.count((shape.intermediate_size,)) == 2 * shape.num_hidden_layers * TOKENS["steps"]
+
+
+@pytest.mark.parametrize(("device", "is_pinned"), [("cuda", True), ("xpu", True), ("mps", False)])
+def test_a_script_offloads_what_a_run_offloads(
+    device: str, is_pinned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment.model_validate({**TOKENS, "step": {"offload_activations": True}})
+    offloaded = runpy.run_path(str(written(record_of(1, experiment), 4, tmp_path)))["offloaded"]
+    offloaded.__globals__["DEVICE"] = torch.device(device)
+    monkeypatch.setattr("engine.training.models.recompute._PINNED_FOR", ("cpu",) if is_pinned else ())
+    moved: list[tuple[Any, ...]] = []
+
+    def watched(tensor: torch.Tensor, *, pin_memory: bool, device: str) -> torch.Tensor:
+        moved.append((tensor.shape, tensor.dtype, pin_memory))
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+
+    monkeypatch.setattr(torch, "empty_like", watched)
+    model = nn.Sequential(nn.Linear(48, 64), nn.Unflatten(1, (4, 16)), nn.Conv1d(4, 64, 7))
+    inputs, found = torch.randn(32, 48), []
+    for context in (Offload(model), offloaded(model)):
+        model.zero_grad()
+        with context, torch.autocast("cpu", dtype=torch.bfloat16):
+            model(inputs).sum().backward()
+        found.append(([*moved], [weight.grad.tolist() for weight in model.parameters()]))
+        moved.clear()
+    assert found[0] == found[1]
+    # the inputs of both layers, and no weight
+    assert [(*shape, pinned) for shape, _, pinned in found[1][0]] == [
+        (32, 48, is_pinned),
+        (32, 4, 16, is_pinned),
+    ]
 
 
 def write_cifar100(monkeypatch: pytest.MonkeyPatch, samples: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.experiment.problem import Kind, Problem
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.advice import Finding, FindingKind, ModuleRow
 from engine.protocol.events import (
     Check,
@@ -208,6 +210,14 @@ def test_the_module_that_overflows_first_is_the_inner_one() -> None:
     ranges = Ranges(rows=tuple(overflowed(name, count) for name, count in names.items()))
     assert ranges.first_overflow is not None and ranges.first_overflow.module == "block.norm"
     assert Ranges(rows=(overflowed("head", 0),)).first_overflow is None
+
+
+def test_a_saved_run_may_have_a_setting_and_a_metric_that_no_longer_exist():
+    removed = {"measure": {"range_every": 10}}
+    assert Experiment.from_json(json.dumps(removed)) == Experiment()
+    assert Summary.model_validate_json('{"steps": 3, "sampling_seconds": 1.5}') == Summary(steps=3)
+    with pytest.raises(ProblemError):
+        experiment_from(removed)
 
 
 def row(*values: float) -> ModuleRange:

@@ -89,6 +89,12 @@ AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER = (8, 0), (8, 9), (9, 0), (10, 3
             92600,
             {"cudnn": {AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER}, "flash": {ADA, CONSUMER}},
         ),
+        (
+            200,
+            0.5,
+            92600,
+            {"cudnn": {AMPERE, ADA, HOPPER, BLACKWELL, RUBIN, CONSUMER}, "flash": {ADA, CONSUMER}},
+        ),
         ((192, 128), 0.0, 91100, {"cudnn": {AMPERE, ADA, CONSUMER}}),
         ((192, 128), 0.0, 91002, {"cudnn": {AMPERE, ADA, CONSUMER, HOPPER, BLACKWELL, RUBIN}}),
     ],
@@ -104,6 +110,8 @@ def test_wide_heads_are_possible_on_some_gpus_only(monkeypatch, heads, dropout, 
         refused = call.impossible(torch.device("cuda", 0), is_narrow=True)
         for kernel in refused.keys() & ({"cudnn"} if head != value else {"cudnn", "flash"}):
             assert refused[kernel].startswith(f"this GPU cannot train a head size of {max(head, value)}")
+            # up to 224, flash attention cannot without dropout either
+            assert refused[kernel].endswith(" with dropout") == (kernel == "flash" and head == 256)
             found.setdefault(kernel, set()).add(capability)
     assert found == impossible
 

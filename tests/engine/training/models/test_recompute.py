@@ -146,25 +146,46 @@ def test_blocks_that_autocast_casts_once_may_be_called_again() -> None:
         torch.testing.assert_close(one.grad, other.grad, rtol=0.02, atol=0.02)
 
 
-class _ChangesInPlace(nn.Module):
-    def __init__(self) -> None:
+class _Changes(nn.Module):
+    def __init__(self, change: Any) -> None:
         super().__init__()
-        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.first, self.last, self.change = nn.Linear(8, 8), nn.Linear(8, 8), change
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         hidden = self.first(inputs)
-        hidden += inputs
+        self.change(hidden, inputs.detach())
         return self.last(gelu(hidden))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [torch.Tensor.add_, lambda hidden, inputs: torch.add(inputs, inputs, out=hidden.detach())],
+    ids=["in-place", "out"],
+)
 @pytest.mark.parametrize("shows_results", [True, False])
-def test_a_stored_result_that_the_model_changes_in_place_is_refused(shows_results, monkeypatch) -> None:
+def test_a_stored_result_that_the_model_changes_in_place_is_refused(
+    shows_results, change, monkeypatch
+) -> None:
     if not shows_results:  # as in PyTorch 2.11
         monkeypatch.setattr("torch.utils.checkpoint.SelectiveCheckpointContext", lambda **_: object())
-    model = nn.ModuleList([_ChangesInPlace(), _ChangesInPlace()]).train()
+    model = nn.ModuleList([_Changes(change), _Changes(change)]).train()
     checkpoint_activations(model, SELECTIVE)
     with pytest.raises(ProblemError, match="changes a stored result in place"):
         model[1](model[0](torch.randn(2, 3, 8))).sum().backward()
+
+
+def test_an_operator_may_write_another_argument_beside_a_stored_result() -> None:
+    torch.manual_seed(0)
+    # RReLU writes only its noise
+    plain = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.RReLU(), nn.Linear(8, 8)) for _ in range(2))
+    model = copy.deepcopy(plain)
+    checkpoint_activations(model, SELECTIVE)
+    inputs = torch.randn(2, 3, 8)
+    for each in (plain, model):
+        torch.manual_seed(1)
+        each[1](each[0](inputs)).sum().backward()
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
 
 
 def test_offloaded_it_trains_the_same_and_keeps_the_layout_of_what_waits() -> None:

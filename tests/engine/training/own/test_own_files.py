@@ -363,6 +363,29 @@ def test_memory_is_forecast_for_a_file_and_one_without_its_text_is_refused(own):
     assert problem.kind is Kind.REQUEST and "missing" in problem.message
 
 
+def test_a_budget_is_forecast_for_a_model_that_takes_its_inputs_as_one_dict(own):
+    text = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, features):
+        return self.layer((features["left"] + features["right"]).sigmoid())
+
+def model():
+    return Net()
+
+def batch(size):
+    return {"left": torch.randn(size, 4), "right": torch.randn(size, 4)}, torch.randint(3, (size,))
+"""
+    step = {"recipe": "compile", "activation_checkpointing": "0.5"}
+    assert "without its activation budget" not in str(forecast(own.asked(text, step=step)).note)
+
+
 @pytest.mark.parametrize(("size", "key"), [(4, "model"), (1, "batch_size")])
 def test_a_batch_norm_over_one_value_is_the_batchs_fault_only_where_the_batch_is_one_sample(own, size, key):
     text = LINES + (
