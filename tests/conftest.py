@@ -78,13 +78,16 @@ def pytest_configure(config: pytest.Config) -> None:
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     if not worker:
         return
-    state, first = config.stash[rewrite.assertstate_key], int(worker["workerid"].removeprefix("gw"))
+    first, state = int(worker["workerid"].removeprefix("gw")), config.stash.get(rewrite.assertstate_key, None)
+    if state is None:  # with --assert=plain
+        return
     for path in sorted(Path(__file__).parent.rglob("test_*.py"))[first :: worker["workercount"]]:
         folder = rewrite.get_cache_dir(path)
         cached = folder / (path.stem + rewrite.PYC_TAIL)
         if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, cached) is None:
-            source_hash, code = rewrite._rewrite_test(path, config)
-            rewrite._write_pyc(state, code, source_hash, cached)
+            with suppress(SyntaxError, OSError):  # collecting it tells why
+                source_hash, code = rewrite._rewrite_test(path, config)
+                rewrite._write_pyc(state, code, source_hash, cached)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

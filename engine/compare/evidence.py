@@ -165,9 +165,11 @@ def left_out_repeats(sides: Sequence[Side]) -> frozenset[str]:
     Their times are left out. None are if fewer than 5 repeats with a throughput would remain, or fewer than
     half of them.
     """
-    repeats = [runs for runs in paired_repeats(*sides) or [] if all(map(_has_speed, runs))]
+    repeats = paired_repeats(*sides) or []
     disturbed = [runs for runs in repeats if any(map(_is_beside_others, runs))]
-    if len(repeats) - len(disturbed) < max(_LEAST_LEFT, len(repeats) / 2):
+    known = [runs for runs in repeats if all(map(_has_speed, runs))]
+    left = [runs for runs in known if runs not in disturbed]
+    if len(left) < max(_LEAST_LEFT, len(known) / 2):
         return frozenset()
     return frozenset(run.id for runs in disturbed for run in runs)
 

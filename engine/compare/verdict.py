@@ -154,7 +154,7 @@ def verdict_of(
         return Verdict(kind, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
     kind = _verdict_kind(speed, doubts)
     quality = _quality(cells, base_cells, of_scripts=side.is_script and baseline.is_script)
-    energy_ratio = claimed_energy(side, baseline, cells, doubts)
+    energy_ratio = claimed_energy(*timed, cells, doubts)
     parts: list[Pieces] = []
     if memory.ratio is not None:
         parts.append((Piece("in "), Piece(f"{100 * memory.ratio:.0f}% of the memory", "strong")))
@@ -257,8 +257,8 @@ class _Wording:
             disqualifier = next(doubt for doubt in self.doubts if doubt.disqualifies)
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
             cited = (disqualifier, *unlike)
-            advice = f"The measured ratio of {ratio}× is unreliable. Measure again."
-            return (_UNRELIABLE,), (*(doubt.sentence for doubt in cited), advice, *self._rest_note()), cited
+            advice = f"The measured ratio of {ratio}× is unreliable.", "Measure again."
+            return (_UNRELIABLE,), (*(doubt.sentence for doubt in cited), *advice, *self._rest_note()), cited
         trained = (
             *mine,
             Piece(" trained "),

@@ -75,7 +75,7 @@ class Command(Part):
                 raise contradiction("require", why, REQUIREMENT_EXAMPLES, self.require)
             if text.startswith("time") and not self.whole:
                 why = f"contains '{text}', but only whole runs have a training time."
-                raise contradiction("require", why, "Let the scripts finish (--whole).", self.require)
+                raise contradiction("require", why, "Let the scripts finish.", self.require)
         return self
 
     @property

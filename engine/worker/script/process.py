@@ -60,7 +60,8 @@ class ScriptProcess:
                 )
         except OSError as error:
             message = f"“{shortened(command.words[0])}” cannot be started: {error.strerror}."
-            remedy = "Correct the command or its folder."
+            is_python = command.words[0].endswith(".py")
+            remedy = "Start it with python." if is_python else "Correct the command or its folder."
             raise ProblemError(request_problem(message, remedy, key="command.line")) from None
         self._reads, self._held_since = log.open("rb"), time.monotonic()
 

@@ -29,6 +29,7 @@ from gui.setup.fields import clean, field_text
 
 MOST_COMMANDS = 8
 _NO_PROGRAM = Program("", None)
+_ONLY_WHOLE = request_problem("Only whole runs have a training time.", "Let the scripts finish.")
 
 
 class ScriptDraft(Message):
@@ -137,6 +138,9 @@ def check_scripts(draft: ScriptDraft, find: Callable[[Place], Found | None]) -> 
         required = ", ".join(requirement.text for requirement in parse_list(draft.require))
     except ProblemError as error:
         found["require"] = error.problem
+    if "time" in required and not draft.whole:
+        # the commands themselves are right
+        found["require"], required = _ONLY_WHOLE, ""
     where = {"folder": draft.folder.strip(), "venv": draft.venv.strip(), "require": required}
     where |= draft.model_dump(include={"shell", "whole"})
     experiments: dict[str, Experiment] = {}

@@ -124,6 +124,20 @@ def test_the_times_of_a_few_disturbed_repeats_are_left_out(
         )
 
 
+def test_a_disturbed_repeat_with_a_run_without_throughput_is_left_out_too(record: Record) -> None:
+    busy = {"speed_note": "other programs used 40% of the CPU"}
+    runs = []
+    for repeat in range(7):
+        for place, precision in enumerate((FP32, FP16)):
+            figures = {"samples_per_second": 100.0, **(busy if repeat == 2 and place else {})}
+            if repeat == 2 and not place:
+                figures = {"samples_per_second": None}
+            seeded = precision.model_copy(update={"seed": repeat})
+            runs.append(record(len(runs) + 1, seeded, comparison="c", **figures))
+    report = compare([Evidence(run, np.ones(9), ()) for run in runs]).reports[1]
+    assert not report.disqualifiers and "left-out" in {doubt.kind for doubt in report.doubts}
+
+
 def test_the_parts_of_a_gain_exclude_the_same_repeats(record: Record) -> None:
     fast = FP16.model_copy(update={"step": Step(recipe="fast")})
     busy = {"speed_note": "other programs used 40% of the CPU"}

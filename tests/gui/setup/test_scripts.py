@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "repeat": ({"repeat": "some"}, "repeat", "Repeats is 'some', but it must be a whole number."),
     "warmup": ({"warmup": "-1"}, "warmup", "Warm-up is '-1', but it must be 0 or more."),
     "require": ({"require": "loss, speed > 1"}, "require", "The requirement is 'speed > 1', but it must"),
-    "time": ({"require": "Time <= 0.9"}, "require", "Only if contains 'time <= 0.9', but only"),
+    "time": ({"require": "Time <= 0.9"}, "require", "Only whole runs have a training time"),
     "long": ({"require": "loss, " * 200}, "require", "Only if is 'loss, loss"),
 }
 
