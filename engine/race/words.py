@@ -59,7 +59,7 @@ def sentence(race: Race) -> str:
     )
     if gain < LITTLE_GAIN or not is_of_both_kinds(race) or not kinds.isdisjoint(("setting", "device")):
         if verdict.kind == "spoiled":
-            return " ".join(verdict.notes[: len(verdict.reported_doubts) + 1])
+            return " ".join(verdict.notes[: len(verdict.reported_doubts) + 2])
         # how certain it is stands elsewhere on the card
         said = "".join(piece.text for piece in verdict.pieces if piece.role != "aside")
         return " ".join(filter(None, (said, *verdict.notes, came_from)))
