@@ -20,6 +20,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine.export.kinds.numerics import TITLES
 from engine.installation import installed
 from engine.installation.builds import builds_for
 from engine.installation.description import Description
@@ -222,7 +223,8 @@ def examine(application: QApplication, window: MainWindow, folder: Path, seconds
     window.setup.run_action.trigger()
     run_until(lambda: works.running is not None, within_seconds=START_SECONDS)
     run_until(lambda: works.running is None, within_seconds=seconds)
-    panel.tabs.open("map")
+    panel.tabs.open(TITLES["map"])
+    run_until(lambda: panel.map is not None, within_seconds=seconds)
     panel.map.tree.expandAll()
     grab(application, window, folder, "numerics")
 
