@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed, left_out_repeats
+from engine.compare.evidence import Doubt, Evidence, doubts_of, excluded_repeats, is_disturbed
 from engine.compare.metrics import (
     ACCURACY,
     LOSS,
@@ -221,7 +221,7 @@ def compare(
 
     `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
     fraction, adds the time that each side took to reach it. `others` are further saved runs that may help to
-    split a gain. Times of repeats that other programs disturbed are left out, if enough others remain. Raises
+    split a gain. Times of repeats that other programs disturbed are excluded, if enough others remain. Raises
     ProblemError without runs, or if the baseline is not among them.
     """
     sides = sides_of([known.run for known in evidence])
@@ -230,8 +230,8 @@ def compare(
     lines = list(shown_metrics(all_runs(sides)))
     if target_accuracy is not None:
         lines += target_metrics(target_accuracy, {known.run.id: known.epochs for known in evidence})
-    left_out = left_out_repeats(sides)
-    timed = [side.without(left_out) for side in sides]
+    excluded = excluded_repeats(sides)
+    timed = [side.without(excluded) for side in sides]
     timed_baseline = timed[sides.index(baseline)]
     rows = tuple(
         metric_row(metric, timed, timed_baseline, blocks)
@@ -247,7 +247,7 @@ def compare(
     base_cells, is_alone = cells[sides.index(baseline)], len(sides) == 1
     reports = []
     for side, kept, own in zip(sides, timed, cells, strict=True):
-        doubts = doubts_of(side, baseline, by_id, left_out)
+        doubts = doubts_of(side, baseline, by_id, excluded)
         # a disturbed measurement has no gain to split
         split = None if is_disturbed(doubts) else split_of(kept, timed_baseline, speeds, ratios[kept.id])
         pair = kept, timed_baseline

@@ -127,7 +127,7 @@ _OfRuns = Literal[
     "nan",
     "lost-updates",
     "recompiled",
-    "left-out",
+    "excluded",
 ]
 DoubtKind = _Disqualifying | _OfSides | _OfRuns
 
@@ -156,20 +156,20 @@ class Doubt:
         return self.kind in DISQUALIFYING
 
 
-_LEAST_LEFT = 5
+_LEAST_REPEATS = 5
 
 
-def left_out_repeats(sides: Sequence[Side]) -> frozenset[str]:
+def excluded_repeats(sides: Sequence[Side]) -> frozenset[str]:
     """Return the ids of the runs of all repeats in which other programs disturbed a run, on every side.
 
-    Their times are left out. None are if fewer than 5 repeats with a throughput would remain, or fewer than
+    Their times are excluded. None are if fewer than 5 repeats with a throughput would remain, or fewer than
     half of them.
     """
     repeats = paired_repeats(*sides) or []
     disturbed = [runs for runs in repeats if any(map(_is_beside_others, runs))]
     known = [runs for runs in repeats if all(map(_has_speed, runs))]
-    left = [runs for runs in known if runs not in disturbed]
-    if len(left) < max(_LEAST_LEFT, len(known) / 2):
+    kept = [runs for runs in known if runs not in disturbed]
+    if len(kept) < max(_LEAST_REPEATS, len(known) / 2):
         return frozenset()
     return frozenset(run.id for runs in disturbed for run in runs)
 
@@ -186,16 +186,16 @@ def doubts_of(
     side: Side,
     baseline: Side,
     evidence: Mapping[str, Evidence],
-    left_out: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> tuple[Doubt, ...]:
     """Return the doubts about the metrics of `side` and the baseline. `evidence` is by run id.
 
-    `left_out` has the ids of runs whose times are left out.
+    `excluded` has the ids of runs whose times are excluded.
     """
-    doubts = [*_side_doubts(side, evidence, left_out)]
+    doubts = [*_side_doubts(side, evidence, excluded)]
     if side is not baseline:
-        doubts += _side_doubts(baseline, evidence, left_out)
-        doubts += _pair_doubts(side, baseline, left_out)
+        doubts += _side_doubts(baseline, evidence, excluded)
+        doubts += _pair_doubts(side, baseline, excluded)
     return tuple(doubts)
 
 
@@ -209,7 +209,7 @@ def was_slowed_down(summary: Measured | None) -> bool:
     return any(kind in DISQUALIFYING for kind, _ in machine_disturbances(summary))
 
 
-def _side_doubts(side: Side, evidence: Mapping[str, Evidence], left_out: Collection[str]) -> Iterator[Doubt]:
+def _side_doubts(side: Side, evidence: Mapping[str, Evidence], excluded: Collection[str]) -> Iterator[Doubt]:
     sentences: dict[tuple[DoubtKind, int], list[str]] = {}
     measured = [run.id for run in side.runs if run.id in evidence]
     changes = dict(
@@ -219,9 +219,9 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence], left_out: Collect
         kinds: list[DoubtKind] = []
         known = evidence.get(run.id)
         of_times = (*machine_disturbances(run.summary), *_about_pace(run, known, changes.get(run.id)))
-        if run.id in left_out:
+        if run.id in excluded:
             of_times = tuple(
-                ("left-out", f"{clause.rstrip('.')}. The times of this repeat are excluded")
+                ("excluded", f"{clause.rstrip('.')}. The times of this repeat are excluded")
                 for kind, clause in of_times
                 if kind == "other-program"
             )
@@ -234,8 +234,8 @@ def _side_doubts(side: Side, evidence: Mapping[str, Evidence], left_out: Collect
         yield Doubt(side.id, kind, first + alike)
     for sentence in cautions_of(side.seen, side.precision, side.title):
         yield Doubt(side.id, "observed", sentence)
-    counted_runs = side.without(left_out).runs
-    clocks = [run.summary.clock_mhz for run in counted_runs if run.summary and run.summary.clock_mhz]
+    kept = side.without(excluded).runs
+    clocks = [run.summary.clock_mhz for run in kept if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
         apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"
         yield Doubt(side.id, "throttled", f"The GPU clock varied between {apart} in repeats of {side.title}.")
@@ -308,8 +308,8 @@ def _about_pace(
         yield "unsteady", f"varied in throughput between {low} and {high} {sample_unit(run.experiment)}"
 
 
-def _pair_doubts(side: Side, baseline: Side, left_out: Collection[str]) -> Iterator[Doubt]:
-    timed = side.without(left_out), baseline.without(left_out)
+def _pair_doubts(side: Side, baseline: Side, excluded: Collection[str]) -> Iterator[Doubt]:
+    timed = side.without(excluded), baseline.without(excluded)
     if not is_interleaved(*timed):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))

@@ -92,9 +92,9 @@ def test_a_run_that_suffered_is_doubted_or_disqualified(
 
 @pytest.mark.parametrize(
     ("repeats", "disturbed", "kind"),
-    [(8, {2, 5}, "left-out"), (6, {2, 5}, "other-program"), (12, set(range(7)), "other-program")],
+    [(8, {2, 5}, "excluded"), (6, {2, 5}, "other-program"), (12, set(range(7)), "other-program")],
 )
-def test_the_times_of_a_few_disturbed_repeats_are_left_out(
+def test_the_times_of_a_few_disturbed_repeats_are_excluded(
     record: Record, repeats: int, disturbed: set[int], kind: str
 ) -> None:
     busy = {"speed_note": "other programs used 40% of the CPU"}
@@ -110,11 +110,11 @@ def test_the_times_of_a_few_disturbed_repeats_are_left_out(
     base, other = (comparison.cells(side.id) for side in comparison.sides)
     report = comparison.reports[1]
     assert {doubt.kind for doubt in report.doubts} >= {kind}
-    is_left_out = kind == "left-out"
-    assert bool(report.disqualifiers) is not is_left_out
-    assert len(other[SPEED_FIGURE.name].known) == (repeats - len(disturbed) if is_left_out else repeats)
+    is_excluded = kind == "excluded"
+    assert bool(report.disqualifiers) is not is_excluded
+    assert len(other[SPEED_FIGURE.name].known) == (repeats - len(disturbed) if is_excluded else repeats)
     assert len(base["final_train_loss"].known) == repeats
-    if is_left_out:
+    if is_excluded:
         assert other[SPEED_FIGURE.name].ratio == pytest.approx(2)
         assert f"{repeats - len(disturbed)} runs each" in " ".join(quiet_clauses(comparison, report))
         (doubt,) = report.doubts
@@ -124,7 +124,7 @@ def test_the_times_of_a_few_disturbed_repeats_are_left_out(
         )
 
 
-def test_a_disturbed_repeat_with_a_run_without_throughput_is_left_out_too(record: Record) -> None:
+def test_a_disturbed_repeat_with_a_run_without_throughput_is_excluded_too(record: Record) -> None:
     busy = {"speed_note": "other programs used 40% of the CPU"}
     runs = []
     for repeat in range(7):
@@ -135,7 +135,7 @@ def test_a_disturbed_repeat_with_a_run_without_throughput_is_left_out_too(record
             seeded = precision.model_copy(update={"seed": repeat})
             runs.append(record(len(runs) + 1, seeded, comparison="c", **figures))
     report = compare([Evidence(run, np.ones(9), ()) for run in runs]).reports[1]
-    assert not report.disqualifiers and "left-out" in {doubt.kind for doubt in report.doubts}
+    assert not report.disqualifiers and "excluded" in {doubt.kind for doubt in report.doubts}
 
 
 def test_the_parts_of_a_gain_exclude_the_same_repeats(record: Record) -> None:
